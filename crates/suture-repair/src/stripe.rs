@@ -71,6 +71,11 @@ impl Stripe {
         record.node.map(|node| (node, copy))
     }
 
+    /// The nodes that its chunks are on.
+    pub fn nodes(&self) -> impl Iterator<Item = NodeId> {
+        self.chunks.iter().filter_map(|record| record.node)
+    }
+
     /// All chunk indices in order.
     pub fn indices(&self) -> impl Iterator<Item = ChunkIndex> + use<> {
         (0..self.chunks.len() as u8).map(ChunkIndex)

@@ -121,13 +121,30 @@ fn describe_state(status: &proto::StatusReply) -> String {
             rate_and_eta(status)
         ),
         "paused" => format!("paused: {lost}; run suture repair resume to go on"),
-        "unrepairable" => {
-            let hopeless = status.blocked.iter().filter(|entry| entry.unrepairable).count();
-            let stripes = counted(hopeless as u64, "stripe");
-            format!("{stripes} cannot be repaired unless nodes return; otherwise {lost}")
-        }
+        "unrepairable" => match status.lost_chunks {
+            0 => format!("{}; nothing else is lost", hopeless(&status.blocked)),
+            _ => format!("{}; otherwise {lost}", hopeless(&status.blocked)),
+        },
         "blocked" => format!("blocked: {lost}, none of which can be repaired yet"),
         _ => format!("waiting: {lost}"),
+    }
+}
+
+/// How many stripes are beyond repair, and what can help: nodes that are away may come back with
+/// their chunks; where all are up, the copies themselves are damaged or gone.
+fn hopeless(blocked: &[proto::BlockedStripe]) -> String {
+    let count = |is_counted: fn(&proto::BlockedStripe) -> bool| {
+        blocked.iter().filter(|entry| entry.unrepairable && is_counted(entry)).count() as u64
+    };
+    let (away, here) = (count(|entry| entry.away), count(|entry| !entry.away));
+    let copies = "unless copies return: restore them, or store the objects anew";
+    let all = counted(away + here, "stripe");
+    match (away, here) {
+        (_, 0) => format!("{all} cannot be repaired unless nodes return"),
+        (0, _) => format!("{all} cannot be repaired {copies}"),
+        (away, here) => {
+            format!("{all} cannot be repaired: {away} unless nodes return, {here} {copies}")
+        }
     }
 }
 
@@ -551,6 +568,7 @@ pub fn describe_blocked(blocked: &[proto::BlockedStripe]) -> Vec<Value> {
             "object": entry.object,
             "why": entry.why,
             "unrepairable": entry.unrepairable,
+            "away": entry.away,
         })
     };
     blocked.iter().map(entry).collect()
@@ -559,6 +577,28 @@ pub fn describe_blocked(blocked: &[proto::BlockedStripe]) -> Vec<Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_beyond_repair_is_said_with_what_can_help() {
+        let blocked =
+            |away| proto::BlockedStripe { unrepairable: true, away, ..Default::default() };
+        let said = |blocked: &[proto::BlockedStripe], lost_chunks| {
+            let (at_risk, blocked) = (vec![1], blocked.to_vec());
+            summary(&proto::StatusReply { at_risk, blocked, lost_chunks, ..Default::default() })
+        };
+        assert_eq!(
+            said(&[blocked(true)], 2),
+            "1 stripe cannot be repaired unless nodes return; otherwise 2 chunks lost (0 B)"
+        );
+        assert_eq!(
+            said(&[blocked(false)], 0),
+            "1 stripe cannot be repaired unless copies return: restore them, or store the objects \
+             anew; nothing else is lost"
+        );
+        let both = said(&[blocked(false), blocked(true), blocked(false)], 0);
+        let each = "3 stripes cannot be repaired: 1 unless nodes return, 2 unless copies return";
+        assert!(both.starts_with(each), "{both}");
+    }
 
     #[test]
     fn the_last_repair_is_said_with_what_it_was_for() {

@@ -193,7 +193,9 @@ fn what_cannot_be_repaired_is_said_and_the_rest_is_repaired() {
         hopeless > 0 && at_risk.sum::<u64>() == hopeless as u64
     };
     cluster.wait("only hopeless stripes are left", only_hopeless);
-    assert_eq!(cluster.run(&["status"]).status, 3);
+    let told = cluster.run(&["status"]);
+    assert_eq!(told.status, 3);
+    assert!(told.stdout.contains("cannot be repaired unless nodes return"), "{}", told.stdout);
     assert_eq!(cluster.run(&["repair", "start"]).status, 3);
     assert_eq!(cluster.run(&["stat", "x"]).status, 3);
     let path = cluster.path("back");

@@ -9,7 +9,7 @@ use std::path::Path;
 use rustix::fs::{FileType, Mode};
 use serde_json::Value;
 
-use daemons::{Cluster, Process, count};
+use daemons::{Cluster, Process, count, start_agent};
 
 /// Changes a byte of a file.
 fn flip(path: &Path) {
@@ -54,6 +54,30 @@ fn damaged_parity_that_nobody_reads_is_found_and_rebuilt_before_a_node_dies() {
     // Each stripe of three data chunks could not have lost one of them before.
     cluster.agents[0].kill();
     cluster.assert_reads("x", &content);
+}
+
+#[test]
+fn too_many_damaged_copies_on_nodes_that_are_up_do_not_make_status_ask_for_nodes() {
+    let mut cluster = Cluster::of(5);
+    cluster.put("x", 100_000, &["--code", "rs(3,2)", "--chunk-size", "64KiB"]);
+    let damaged = [0, 1, 3].map(|chunk| files_of(&cluster, chunk)).concat();
+    assert_eq!(damaged.len(), 3);
+    damaged.iter().for_each(|path| flip(path));
+    cluster.run(&["scrub", "--wait"]);
+    let status = cluster.wait("it is beyond repair", |status| status["state"] == "unrepairable");
+    assert_eq!((count(&status, "up"), &status["blocked"][0]["away"]), (5, &false.into()));
+    let told = cluster.run(&["status"]);
+    let line = told.stdout.lines().next().unwrap();
+    let copies = "1 stripe cannot be repaired unless copies return: restore them, or store the";
+    assert!(told.status == 3 && line.starts_with(copies), "{line}");
+    // The copies return, and are read once more when their agents list them.
+    damaged.iter().for_each(|path| flip(path));
+    let (folder, address) = (cluster.folder.path().to_path_buf(), cluster.address.clone());
+    for index in 0..5 {
+        cluster.agents[index].stop();
+        cluster.agents[index] = start_agent(&folder, &address, index, "");
+    }
+    cluster.wait_healthy();
 }
 
 #[test]

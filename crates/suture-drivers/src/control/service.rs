@@ -417,6 +417,7 @@ fn preview_reply(preview: &Preview, removed: &[NodeId]) -> proto::PreviewReply {
         object: String::new(),
         why: why.to_string(),
         unrepairable: why.is_beyond_repair(),
+        ..Default::default()
     });
     proto::PreviewReply {
         chunks: preview.chunks,

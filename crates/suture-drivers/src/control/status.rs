@@ -9,9 +9,10 @@ use std::time::Duration;
 use suture_edge::units::format_seconds;
 use suture_repair::cluster::NodeIntent;
 use suture_repair::coordinator::Coordinator as Core;
-use suture_repair::event::{Blocked, NodeStatus};
+use suture_repair::event::{Blocked, Health, NodeStatus};
 use suture_repair::id::{NodeId, StripeId};
 use suture_repair::message::DiskState;
+use suture_repair::stripe::Stripe;
 use suture_repair::time::Time;
 
 use super::{proto, scrub, throttle};
@@ -202,7 +203,7 @@ fn intent_word(intent: NodeIntent) -> &'static str {
 }
 
 fn blocked_stripe(core: &Core, stripe: StripeId, why: &Blocked) -> proto::BlockedStripe {
-    let why_text = match why {
+    let text = match why {
         // The core knows nodes by number only.
         Blocked::Pool { node, needed, pool } => format!(
             "{} has {pool} bytes of slice memory, one repair needs {needed}: raise its memory",
@@ -210,6 +211,8 @@ fn blocked_stripe(core: &Core, stripe: StripeId, why: &Blocked) -> proto::Blocke
         ),
         why => why.to_string(),
     };
+    let mut nodes = core.stripes().get(stripe).into_iter().flat_map(Stripe::nodes);
+    let away = nodes.any(|node| core.health(node) != Health::Up);
     let unrepairable = why.is_unrepairable();
-    proto::BlockedStripe { stripe: stripe.0, object: String::new(), why: why_text, unrepairable }
+    proto::BlockedStripe { stripe: stripe.0, why: text, unrepairable, away, ..Default::default() }
 }

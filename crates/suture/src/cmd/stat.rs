@@ -15,7 +15,7 @@ use crate::timestamp::format_timestamp;
 
 /// Show one object: its size, code and checksum, and what of it is missing.
 ///
-/// Exit status 3: some of it cannot be read until nodes return, or a scrub found that chunks do not
+/// Exit status 3: some of it cannot be read until chunks return, or a scrub found that chunks do not
 /// fit each other.
 #[derive(clap::Args)]
 pub struct Args {
