@@ -119,7 +119,7 @@ fn check_edited(encoded: &Encoded, edits: &[u8]) -> bool {
     let is_repairable = verdicts.iter().all(|verdict| verdict.repairable);
     if is_manifest_whole {
         assert!(decoded.as_ref().is_none_or(|bytes| *bytes == encoded.source), "other bytes");
-        assert!(!is_repairable || decoded.is_some(), "what can be repaired can be decoded");
+        assert_eq!(is_repairable, decoded.is_some(), "what can be decoded can be repaired");
     }
     let options = Method::Optimal.into();
     let (directory, manifest, progress, prepared) = (root, &manifest, &|_| (), Mutex::new(None));

@@ -6,8 +6,9 @@
 //! and locks files, [`output`] publishes them; [`window`] says which pieces of chunks belong
 //! together, [`chunk`] reads one chunk checked, [`stripe`] knows which chunks of a stripe can be
 //! used, [`method`] who helps and how ([`scheme`] reads searched trace schemes), [`combination`]
-//! does it to a window, [`parity`] judges where checksums are gone; [`pool`] spreads the work. On
-//! them stand the four jobs [`encode`], [`decode`], [`rebuild`] and [`verify`].
+//! does it to a window, [`parity`] judges where checksums are gone, [`content`] says what a stripe
+//! still holds of the file; [`pool`] spreads the work. On them stand the four jobs [`encode`],
+//! [`decode`], [`rebuild`] and [`verify`].
 //!
 //! Four lines of arithmetic: rs(6,3) moves 1 byte in and 1.5 out per byte encoded, so the page
 //! cache (some 3 GB/s a core for reads and writes together) is the limit, before the kernels (10
@@ -31,6 +32,7 @@ use manifest::Manifest;
 mod checksum;
 pub mod chunk;
 mod combination;
+mod content;
 pub mod decode;
 pub mod directory;
 pub mod encode;

@@ -5,6 +5,8 @@
 //! * find what is lost: by reading everything, or only what the user names and what has no file;
 //! * choose helpers and combine them window by window into temporaries; every block that is read is
 //!   checked, and a helper that fails is lost too: the stripe starts over without it;
+//! * where the good chunks do not determine the lost ones, all bytes of the file may be left all the
+//!   same ([`content`]): then the stripe is encoded again;
 //! * the checksum of each rebuilt chunk must be the manifest's; only then is it published;
 //! * `.crc` files that are missing or stale beside good chunks are written anew.
 //!
@@ -15,7 +17,7 @@
 //! left as it is and stops no other.
 
 use std::convert::Infallible;
-use std::fs;
+use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -24,21 +26,22 @@ use std::sync::{Arc, Mutex};
 use anyhow::{Context, Result};
 use serde::Serialize;
 use suture_code::layout::{Layout, Window};
-use suture_code::{ChunkIndex, Dag};
+use suture_code::{ChunkIndex, CodeError, Dag};
 use suture_edge::progress::{Progress, Step};
 use suture_gf::bits;
 
 use super::checksum::{BlockChecksums, ChecksumRecorder};
 use super::chunk::{ChecksumFile, ChunkFault, vouched_by_file};
 use super::combination::{self, Buffers, Combination};
+use super::content::{self, DataPiece};
 use super::directory::{TEMPORARY_SUFFIX, Temporary, publish_bytes, sync_directory};
 use super::manifest::Manifest;
 use super::method::{Method, MethodOptions, Repair};
-use super::output::remove_left_behind;
+use super::output::{NewFile, remove_left_behind};
 use super::pool::{self, Spread};
 use super::stripe::{ChunkState, Stripe};
 use super::unrepairable::Unrepairable;
-use super::window::{placed, read_bytes};
+use super::window::{all_pieces, placed, read_bytes};
 
 /// A rebuild of a directory.
 pub struct Rebuild<'a> {
@@ -105,6 +108,10 @@ pub struct StripeReport {
     /// Why the method is not the one that was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub instead: Option<String>,
+    /// Whether the good chunks were too few for any repair, so that the stripe was encoded again from
+    /// the bytes of the file, which were all left.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub encoded_again: bool,
     /// Who supplied, and how much.
     pub helpers: Vec<HelperReport>,
 }
@@ -167,7 +174,10 @@ impl Rebuild<'_> {
             let repair = match stripe.open_repair(self.options, &lost) {
                 Ok(repair) => repair,
                 Err(error) => {
-                    return Ok(StripeResult::Unrepairable(Unrepairable::new(stripe, error)));
+                    return match self.encode_again(stripe, &error)? {
+                        Ok(report) => Ok(StripeResult::Repaired(report)),
+                        Err(why) => Ok(StripeResult::Unrepairable(Unrepairable::new(stripe, why))),
+                    };
                 }
             };
             if stripe.lost() != lost {
@@ -190,6 +200,82 @@ impl Rebuild<'_> {
         }
         mend_checksum_files(stripe)?;
         Ok(report.map_or(StripeResult::Healthy, StripeResult::Repaired))
+    }
+
+    /// Computes the lost chunks of a stripe whose good ones do not determine them: from what it
+    /// holds of the file, if all of that is left, as it may be of a short file. Says why not.
+    fn encode_again(
+        &self,
+        stripe: &mut Stripe<'_>,
+        too_few: &CodeError,
+    ) -> Result<Result<StripeReport, String>> {
+        let mut fresh = Stripe::new(self.directory, self.manifest, stripe.index, stripe.spread);
+        self.named.iter().for_each(|chunk| fresh.lose(*chunk, ChunkFault::Named));
+        if !content::is_left(&mut fresh) {
+            return Ok(Err(too_few.to_string()));
+        }
+        let cannot = "cannot write what is left of the stripe";
+        let spool = NewFile::beside(&stripe.files.chunk(ChunkIndex(0))).context(cannot)?;
+        let geometry = &self.manifest.geometry;
+        // What is not written reads as zeros, as the padding does.
+        spool.file().set_len(geometry.stripe_data_bytes()).context(cannot)?;
+        let write = |DataPiece { chunk, offset, bytes }: DataPiece<'_>| {
+            spool.file().write_all_at(bytes, u64::from(chunk.0) * geometry.chunk_bytes + offset)
+        };
+        let Ok(recipe) = content::read(&mut fresh, write).context(cannot)? else {
+            return Ok(Err(too_few.to_string()));
+        };
+        fresh.faults().for_each(|(chunk, fault)| stripe.lose(chunk, fault.clone()));
+        let rebuilt = self.encode_lost(stripe, spool.file())?;
+        if let Err(reason) = prove(stripe, &rebuilt) {
+            return Ok(Err(reason));
+        }
+        let lost = rebuilt.iter().map(|rebuilt| rebuilt.chunk.0).collect();
+        publish(stripe, rebuilt)?;
+        mend_checksum_files(stripe)?;
+        let helpers = recipe.read_bytes(stripe.spread.window_bytes).into_iter();
+        let helpers = helpers.map(|(chunk, bytes)| HelperReport {
+            chunk: chunk.0,
+            read_bytes: bytes,
+            sent_bytes: bytes,
+        });
+        Ok(Ok(StripeReport {
+            stripe: stripe.index,
+            lost,
+            method: Method::Conventional,
+            instead: None,
+            encoded_again: true,
+            helpers: helpers.collect(),
+        }))
+    }
+
+    /// Encodes the data of a stripe again, into temporaries for the chunks that are lost.
+    fn encode_lost(&self, stripe: &Stripe<'_>, data: &File) -> Result<Vec<Rebuilt>> {
+        let geometry = &self.manifest.geometry;
+        let (layout, chunk_bytes) = (geometry.layout(), geometry.chunk_bytes);
+        let (data_chunks, _) = geometry.data_and_parity();
+        let combination = Combination::of(&geometry.code.encode_dag(), &data_chunks)?;
+        let rebuilding = begin(stripe, &stripe.lost())?;
+        let work = |buffers: &mut Buffers, window: &Window| {
+            let whole = window.packed(layout.sub_chunk_count() as usize);
+            buffers.inputs.resize(data_chunks.len(), Vec::new());
+            for (chunk, buffer) in data_chunks.iter().zip(&mut buffers.inputs) {
+                buffer.resize(whole.bytes(), 0);
+                let mut rest = buffer.as_mut_slice();
+                for piece in all_pieces(window) {
+                    let (target, later) = rest.split_at_mut(piece.bytes);
+                    rest = later;
+                    data.read_exact_at(target, u64::from(chunk.0) * chunk_bytes + piece.offset)?;
+                }
+            }
+            combination.run(window, &buffers.inputs, &mut buffers.outputs);
+            let chunks: Vec<&Vec<u8>> = buffers.inputs.iter().chain(&buffers.outputs).collect();
+            let lost = rebuilding.iter().map(|lost| chunks[usize::from(lost.chunk.0)]);
+            write(&rebuilding, window, lost)
+        };
+        let done = stripe.spread.for_each_window(layout, chunk_bytes, Buffers::default, work);
+        done.context("cannot write a rebuilt chunk")?;
+        Ok(rebuilding.into_iter().map(Rebuilding::finish).collect())
     }
 
     fn find_lost(&self, stripe: &mut Stripe<'_>) {
@@ -254,6 +340,7 @@ fn report_on(stripe: &Stripe<'_>, prepared: &Prepared) -> StripeReport {
         lost: prepared.repair.lost.iter().map(|chunk| chunk.0).collect(),
         method: prepared.repair.method,
         instead: prepared.repair.instead.clone(),
+        encoded_again: false,
         helpers: prepared.helpers.clone(),
     }
 }
@@ -286,7 +373,11 @@ fn begin(stripe: &Stripe<'_>, lost: &[ChunkIndex]) -> Result<Vec<Rebuilding>> {
     lost.iter().map(begin).collect()
 }
 
-fn write(rebuilding: &[Rebuilding], window: &Window, buffers: &[Vec<u8>]) -> io::Result<()> {
+fn write<'a>(
+    rebuilding: &[Rebuilding],
+    window: &Window,
+    buffers: impl IntoIterator<Item = &'a Vec<u8>>,
+) -> io::Result<()> {
     for (rebuilding, buffer) in rebuilding.iter().zip(buffers) {
         for (piece, bytes) in placed(window, buffer) {
             rebuilding.recorder.record(piece.offset, bytes);

@@ -12,7 +12,7 @@ use std::sync::Mutex;
 
 use suture_code::{ChunkIndex, Code, CodeError};
 
-use super::chunk::{ChunkFault, ChunkReader, Expected, Scanned, probe};
+use super::chunk::{ChunkFault, ChunkReader, Expected, Scanned, probe, vouched_by_file};
 use super::directory::StripeFiles;
 use super::manifest::Manifest;
 use super::method::{MethodOptions, Repair};
@@ -159,6 +159,16 @@ impl<'a> Stripe<'a> {
             ChunkState::Unproven(reader) => ChunkState::Ready(reader),
             other => other,
         };
+    }
+
+    /// Whether anything is left by which these chunks, rebuilt, can be told to be those that were
+    /// written.
+    pub fn can_prove(&self, chunks: &[ChunkIndex]) -> bool {
+        let is_told = |chunk: &ChunkIndex| {
+            let expected = self.expected(*chunk);
+            expected.checksum.is_some() || vouched_by_file(&self.files, expected).is_some()
+        };
+        self.parity_agrees || chunks.iter().all(is_told)
     }
 
     pub fn lost(&self) -> Vec<ChunkIndex> {

@@ -14,6 +14,7 @@ use suture_code::ChunkIndex;
 use suture_edge::progress::{Progress, Step};
 
 use super::chunk::{ChecksumFile, ChunkFault};
+use super::content;
 use super::directory::{checksums_name, chunk_name, stripe_name};
 use super::manifest::{MANIFEST_NAME, Manifest};
 use super::pool::{self, Spread};
@@ -27,7 +28,7 @@ pub struct StripeVerdict {
     pub faults: Vec<(ChunkIndex, ChunkFault)>,
     /// Good chunks whose `.crc` file is missing or stale.
     pub bad_checksum_files: Vec<(ChunkIndex, ChecksumFile)>,
-    /// The lost chunks can be computed from the others.
+    /// The lost chunks can be computed: from the others, or from what the stripe holds of the file.
     pub repairable: bool,
 }
 
@@ -37,13 +38,15 @@ pub fn verify(root: &Path, manifest: &Manifest, progress: &Progress<'_>) -> Vec<
     let verdict = |index| {
         let mut stripe = Stripe::new(root, manifest, index, spread);
         stripe.scan(|bytes| progress(Step::Done(bytes)));
-        Ok::<_, Infallible>(verdict_of(&stripe))
+        let fresh = Stripe::new(root, manifest, index, spread);
+        Ok::<_, Infallible>(verdict_of(&stripe, fresh))
     };
     let Ok(verdicts) = pool::map(spread.stripe_threads, manifest.geometry.stripe_count(), verdict);
     verdicts
 }
 
-fn verdict_of(stripe: &Stripe<'_>) -> StripeVerdict {
+/// What was found by a scan. `fresh` is the same stripe, of which nothing is known yet.
+fn verdict_of(stripe: &Stripe<'_>, mut fresh: Stripe<'_>) -> StripeVerdict {
     let available = stripe.available();
     let checksum_file = |chunk: &ChunkIndex| match stripe.state(*chunk) {
         ChunkState::Ready(reader) if reader.checksum_file() != ChecksumFile::Fresh => {
@@ -55,7 +58,8 @@ fn verdict_of(stripe: &Stripe<'_>) -> StripeVerdict {
         stripe: stripe.index,
         faults: stripe.faults().map(|(chunk, fault)| (chunk, fault.clone())).collect(),
         bad_checksum_files: available.iter().filter_map(checksum_file).collect(),
-        repairable: stripe.code().decodable(&available),
+        repairable: stripe.can_prove(&stripe.lost())
+            && (stripe.code().decodable(&available) || content::is_left(&mut fresh)),
     }
 }
 

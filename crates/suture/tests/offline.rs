@@ -5,6 +5,7 @@
 
 mod common;
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::{FileExt, PermissionsExt};
 
@@ -651,4 +652,62 @@ fn damage_beyond_the_end_of_the_file_is_still_damage() {
     assert_eq!(run(&["verify"], &encoded.directory).status, 1);
     assert_eq!(run(&["rebuild"], &encoded.directory).status, 0);
     assert_eq!(encoded.content(), before);
+}
+
+/// What `decode` gives, `verify` calls repairable and `rebuild` restores, chunk for chunk.
+fn assert_restored(encoded: &Encoded, before: &BTreeMap<String, Vec<u8>>) -> common::Finished {
+    let verified = run(&["verify"], &encoded.directory);
+    assert_eq!(verified.status, 1, "{verified:?}");
+    assert!(!verified.stdout.contains("beyond repair"), "{verified:?}");
+    encoded.assert_decodes();
+    let rebuilt = run(&["rebuild"], &encoded.directory);
+    assert_eq!(rebuilt.status, 0, "{rebuilt:?}");
+    assert!(encoded.content() == *before, "{rebuilt:?}");
+    assert_eq!(run(&["verify"], &encoded.directory).status, 0);
+    rebuilt
+}
+
+#[test]
+fn of_a_short_file_chunks_of_padding_alone_may_all_be_lost_with_the_parity() {
+    for bytes in [0, 1, 100, 4096, 4097] {
+        let encoded = Encoded::new("rs(3,2)", 4096, &noise(bytes));
+        let before = encoded.content();
+        let first = bytes.div_ceil(4096);
+        (first..5).for_each(|chunk| fs::remove_file(encoded.chunk(0, chunk)).unwrap());
+        let rebuilt = assert_restored(&encoded, &before);
+        let again = "1 stripe with too few good chunks encoded again from the bytes of the file";
+        let is_again = 5 - first > 2;
+        assert_eq!(rebuilt.stderr.contains(again), is_again, "{bytes}: {rebuilt:?}");
+        let lost: Vec<String> = (first..5).map(|chunk| chunk.to_string()).collect();
+        let args = ["rebuild", "--lost", &lost.join(","), "--report", "json"];
+        let named = run(&args, &encoded.directory);
+        assert_eq!(named.status, 0, "{named:?}");
+        assert_eq!(named.json()["stripes"][0]["encoded_again"] == true, is_again, "{named:?}");
+        assert!(encoded.content() == before);
+    }
+}
+
+#[test]
+fn damage_behind_the_end_of_the_file_costs_no_byte_of_it() {
+    let encoded = Encoded::new("rs(3,2)", 16_384, &noise(5000));
+    let before = encoded.content();
+    // The bytes of the file are in the first two blocks of the first chunk.
+    for chunk in [0, 1, 3] {
+        let file = fs::OpenOptions::new().write(true).open(encoded.chunk(0, chunk)).unwrap();
+        file.write_all_at(b"!", 9000).unwrap();
+    }
+    fs::remove_file(encoded.chunk(0, 4)).unwrap();
+    assert_restored(&encoded, &before);
+    // Where they are not left, nothing is.
+    for chunk in [0, 3, 4] {
+        let file = fs::OpenOptions::new().write(true).open(encoded.chunk(0, chunk)).unwrap();
+        file.write_all_at(b"!", 4999).unwrap();
+    }
+    let damaged = encoded.content();
+    let output = encoded.folder().join("out");
+    for command in [&["verify"][..], &["rebuild"], &["decode", "-o", output.to_str().unwrap()]] {
+        let refused = run(command, &encoded.directory);
+        assert_eq!(refused.status, 3, "{command:?}: {refused:?}");
+    }
+    assert!(!output.exists() && encoded.content() == damaged);
 }

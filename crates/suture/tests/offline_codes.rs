@@ -56,6 +56,64 @@ fn report(encoded: &Encoded, method: &str, lost: &[usize]) -> Value {
     rebuilt.json()
 }
 
+/// Damages chunks of a stripe, more or fewer than the code survives, as these numbers say.
+fn damage(encoded: &Encoded, count: usize, mut next: impl FnMut(usize) -> usize) {
+    for _ in 0..next(count + 1) {
+        let path = encoded.chunk(0, next(count));
+        let Ok(mut bytes) = fs::read(&path) else { continue };
+        let at = next(bytes.len());
+        match next(5) {
+            0 => {
+                fs::remove_file(&path).unwrap();
+                continue;
+            }
+            1 => bytes.truncate(at),
+            2 => bytes = fs::read(encoded.chunk(0, next(count))).unwrap_or(bytes),
+            // Most often behind the end of a short file.
+            _ => bytes[at] ^= 1,
+        }
+        fs::write(&path, bytes).unwrap();
+    }
+}
+
+#[test]
+fn what_decode_gives_verify_calls_repairable_and_rebuild_restores() {
+    let mut random = noise(1 << 16).into_iter();
+    let mut next = |below: usize| {
+        let mut byte = || usize::from(random.next().expect("there is enough"));
+        (byte() << 16 | byte() << 8 | byte()) % below.max(1)
+    };
+    let (mut given, mut beyond) = (0, 0);
+    for _ in 0..12 {
+        for (name, units) in CODES {
+            let (unit, count) = (units[next(units.len())], code(name).chunk_count());
+            let chunk = unit * (1 + next(2));
+            let most = [2, chunk, 2 * chunk, code(name).data_chunks() * chunk + 1];
+            let most = most[next(most.len())];
+            let encoded = encoded(name, unit, chunk / unit, next(most));
+            let before = encoded.content();
+            damage(&encoded, count, &mut next);
+            let output = encoded.folder().join("out");
+            let verified = run(&["verify"], &encoded.directory);
+            let decoded = run(&["decode", "-o", output.to_str().unwrap()], &encoded.directory);
+            let rebuilt = run(&["rebuild"], &encoded.directory);
+            let all = format!("{name} {unit} {chunk}: {verified:?} {decoded:?} {rebuilt:?}");
+            let is_given = decoded.status == 0;
+            assert_eq!(
+                (verified.status == 3, rebuilt.status),
+                (!is_given, if is_given { 0 } else { 3 }),
+                "{all}"
+            );
+            if is_given {
+                assert!(fs::read(output).unwrap() == encoded.source, "{all}");
+                assert!(encoded.content() == before, "{all}");
+            }
+            (given, beyond) = (given + usize::from(is_given), beyond + usize::from(!is_given));
+        }
+    }
+    assert!(given > 20 && beyond > 10, "{given} {beyond}");
+}
+
 #[test]
 fn every_code_in_every_unit_comes_back_from_every_loss() {
     for (name, units) in CODES {

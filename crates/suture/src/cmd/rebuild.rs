@@ -200,7 +200,8 @@ impl RebuildReport {
         }
     }
 
-    /// Says where another method was used than the one asked for, each reason once.
+    /// Says where another method was used than the one asked for, each reason once, and where none
+    /// served.
     fn note_fallbacks(&self) {
         let mut reasons: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
         for stripe in &self.stripes {
@@ -212,6 +213,13 @@ impl RebuildReport {
             let count = counted(stripes.len() as u64, "stripe");
             errln!("suture: {count} repaired from whole chunks instead, since {why}");
         }
+        let again = self.stripes.iter().filter(|stripe| stripe.encoded_again).count();
+        if again > 0 {
+            let count = counted(again as u64, "stripe");
+            errln!(
+                "suture: {count} with too few good chunks encoded again from the bytes of the file, which are all left"
+            );
+        }
     }
 
     fn print(&self, manifest: &Manifest) {
@@ -221,7 +229,13 @@ impl RebuildReport {
             let lost = list(stripe.lost.iter().copied());
             let helpers = list(stripe.helpers.iter().map(|helper| helper.chunk));
             let chunks = if stripe.lost.len() == 1 { "chunk" } else { "chunks" };
-            line(format_args!("stripe {}: {chunks} {lost} from chunks {helpers}", stripe.stripe));
+            match helpers.is_empty() {
+                true => line(format_args!("stripe {}: {chunks} {lost}: all zeros", stripe.stripe)),
+                false => line(format_args!(
+                    "stripe {}: {chunks} {lost} from chunks {helpers}",
+                    stripe.stripe
+                )),
+            }
         }
         if self.stripes.len() > LINES_MAX {
             line(format_args!(
