@@ -6,8 +6,8 @@
 //! * [`answer_times`] knows which agents lag behind the others, and [`put_times`] how long a put waits
 //!   for one that does;
 //! * [`cut`] cuts a source of bytes into stripes, [`mod@write`] stores them, as a
-//!   [`put_stream`] tells the coordinator, [`lookup`] finds an
-//!   object, and [`read`] brings it back, around what is missing.
+//!   [`put_stream`] tells the coordinator ([`unanswered`] finds out what became of a commit), [`lookup`]
+//!   finds an object, and [`read`] brings it back, around what is missing.
 //!
 //! Invariant: memory depends on the code and on constants here, never on the length of an object;
 //! nor on that of its chunks, but for reads of codes with sub-chunks, which hold some chunks whole.
@@ -20,4 +20,5 @@ pub mod pool;
 pub mod put_stream;
 mod put_times;
 pub mod read;
+pub mod unanswered;
 pub mod write;

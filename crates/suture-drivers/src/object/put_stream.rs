@@ -5,13 +5,15 @@
 //! `commit`. It answers some steps and not others, and when it ends the put it says why; whoever
 //! speaks next hears that.
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use suture_code::Code;
+use suture_repair::id::StripeId;
 use suture_repair::wire::ClusterId;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Streaming;
 
+use super::unanswered::{Ending, NotKnown, UnansweredPut, is_lost};
 use crate::control::client::{Client, refusal};
 use crate::control::proto;
 use crate::control::proto::put_reply::Step as Reply;
@@ -124,15 +126,36 @@ impl PutStream {
         Ok(places)
     }
 
-    /// Makes the object visible.
+    /// Makes the object visible, of which this is the first stripe.
     ///
     /// # Errors
-    /// As [`PutStream::send`].
-    pub async fn commit(mut self, bytes: u64, checksum: u64) -> Result<()> {
-        self.send(Step::Commit(proto::PutCommit { bytes, checksum })).await?;
-        match self.receive().await? {
-            Reply::Committed(proto::Done {}) => Ok(()),
-            other => bail!(unexpected(&other, "Commit")),
+    /// As [`PutStream::send`]; [`NotKnown`] where the answer was lost and nobody could tell what
+    /// became of it.
+    pub async fn commit(
+        mut self,
+        options: &PutOptions,
+        commit: proto::PutCommit,
+        first: Option<StripeId>,
+    ) -> Result<()> {
+        self.send(Step::Commit(commit)).await?;
+        let lost = match self.replies.message().await {
+            Ok(Some(proto::PutReply { step: Some(Reply::Committed(proto::Done {})) })) => {
+                return Ok(());
+            }
+            Ok(Some(proto::PutReply { step: Some(other) })) => bail!(unexpected(&other, "Commit")),
+            Err(status) if !is_lost(&status) => return Err(refusal(status)),
+            Err(status) => refusal(status),
+            Ok(_) => anyhow!("the coordinator ended the put"),
+        };
+        let PutStream { mut client, number, requests, replies, .. } = self;
+        // The stream ends with its halves, and the put with the stream, where that is not gone.
+        drop((requests, replies));
+        let (name, bytes, checksum) = (&options.name, commit.bytes, commit.checksum);
+        let put = UnansweredPut { number, name, bytes, checksum, first };
+        match put.ending(&mut client).await {
+            Ending::Stored => Ok(()),
+            Ending::NotStored => Err(lost),
+            Ending::Unknown => Err(NotKnown::new(name, &lost).into()),
         }
     }
 

@@ -79,7 +79,9 @@ pub struct PutAgents {
 /// # Errors
 /// Bad input when the name is taken or nodes are too few; a failure when too few chunks become
 /// durable, the source cannot be read or changes, or the coordinator goes away. Nothing is visible
-/// then.
+/// then, but for a commit of which nobody knows what became ([`NotKnown`]).
+///
+/// [`NotKnown`]: super::unanswered::NotKnown
 pub async fn put(
     client: &mut Client,
     agents: &Arc<PutAgents>,
@@ -145,7 +147,7 @@ pub async fn put(
     }
     cutter.source.ensure_unchanged()?;
     let (bytes, checksum) = written.checksum.so_far();
-    session.commit(bytes, checksum).await?;
+    session.commit(options, proto::PutCommit { bytes, checksum }, first).await?;
     Ok(written.stored)
 }
 

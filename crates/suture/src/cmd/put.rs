@@ -9,13 +9,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Error, Result, anyhow};
 use items::{Item, Items, Sorted};
 use serde_json::{Value, json};
 use suture_code::{Code, layout};
 use suture_drivers::control::client::Client;
 use suture_drivers::object::cut::ObjectSource;
 use suture_drivers::object::put_stream::PutOptions;
+use suture_drivers::object::unanswered::NotKnown;
 use suture_drivers::object::write::{PutAgents, Stored, put};
 use suture_edge::error::{ErrorKind, bad_input, kind, quoted};
 use suture_edge::progress::Progress as Listener;
@@ -39,7 +40,8 @@ use crate::progress::Progress;
 /// not before: one chunk of each stripe more than hold its data, where nodes are silent, full or far
 /// slower than the others; repair brings the rest. Names are never overwritten: where one of several
 /// is taken, nothing is stored. A file of a folder that cannot be stored does not keep the others.
-/// Exit status 1: something failed, or was skipped; 2: a name cannot be or is taken.
+/// Exit status 1: something failed, was skipped, or is not known to be stored; 2: a name cannot be
+/// or is taken.
 #[derive(clap::Args)]
 pub struct Args {
     /// What to store; `-` is standard input
@@ -191,7 +193,11 @@ impl Put {
             let (index, item, result) =
                 done.unwrap_or_else(|why| std::panic::resume_unwind(why.into_panic()));
             bytes -= item.bytes;
-            match result.with_context(|| format!("cannot store {}", quoted(&item.name))) {
+            let named = |error: Error| match error.is::<NotKnown>() {
+                true => error,
+                false => error.context(format!("cannot store {}", quoted(&item.name))),
+            };
+            match result.map_err(named) {
                 Ok(done) => {
                     failed_in_a_row = 0;
                     if args.format == Format::Text && count > 1 {
