@@ -20,6 +20,7 @@ pub mod outbox;
 pub mod refused;
 pub mod report;
 pub mod throttle;
+pub mod unheard;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -49,6 +50,7 @@ use meter::Meter;
 use outbox::{Dispatch, Outbox, Outgoing, PeerAddress};
 use refused::{RefusedAgent, RefusedAgents};
 use throttle::Live;
+use unheard::Unheard;
 
 /// Requests that may wait; whoever comes after waits longer.
 const REQUESTS_MAX: usize = 1024;
@@ -72,7 +74,7 @@ enum Request {
     Configure(Box<Live>),
     Place(NewPlaces, oneshot::Sender<Placed>),
     Unplace(Vec<NodeId>, u64),
-    Stored(Vec<NodeId>, u64),
+    Stored(StoredChunks),
     Query(Query),
 }
 
@@ -107,6 +109,15 @@ pub struct NewPlaces {
     pub beside: Vec<NodeId>,
 }
 
+/// The chunks of a stripe that a put has stored.
+#[derive(Clone, Debug, Default)]
+pub struct StoredChunks {
+    /// The nodes that were to have one, each promised so many bytes.
+    pub placed: (Vec<NodeId>, u64),
+    /// The nodes that have one, and its bytes.
+    pub durable: (Vec<NodeId>, u64),
+}
+
 impl NewPlaces {
     fn as_wanted(&self) -> Wanted<'_> {
         let NewPlaces { stripes, width, chunk_bytes, avoid, beside } = self;
@@ -134,6 +145,7 @@ pub struct CoordinatorDriver {
     /// The task that was sent last: its other participants come next.
     dispatch: Option<Arc<Dispatch>>,
     placer: Placer,
+    unheard: Unheard,
     /// What repair may take by configuration, and what an operator wants instead.
     throttle: (ThrottleIntent, Option<ThrottleIntent>),
     /// Whether the window is closed.
@@ -193,6 +205,7 @@ impl CoordinatorDriver {
             sent_committed: 0,
             dispatch: None,
             placer: Placer::default(),
+            unheard: Unheard::default(),
             throttle: Default::default(),
             is_closed: false,
             meter: Meter::default(),
@@ -274,6 +287,11 @@ impl CoordinatorDriver {
     /// The core, to look at.
     pub fn core(&self) -> &Coordinator {
         &self.core
+    }
+
+    /// What nodes have stored and not told of.
+    pub fn unheard(&self) -> &Unheard {
+        &self.unheard
     }
 
     /// How fast repairs go.
@@ -372,6 +390,9 @@ impl CoordinatorDriver {
                 if let (Some(all), FromAgent::Inventory(copies)) = (&mut self.listings, &message) {
                     all.insert(node, copies.clone());
                 }
+                if let FromAgent::Heartbeat(beat) = &message {
+                    self.unheard.heard(node, beat.free_bytes);
+                }
                 self.handle(Input::Agent { node, message });
             }
             // Words of a session that another one has replaced.
@@ -387,7 +408,10 @@ impl CoordinatorDriver {
                 let _ = reply.send(placed);
             }
             Request::Unplace(nodes, chunk_bytes) => self.placer.unplace(&nodes, chunk_bytes),
-            Request::Stored(nodes, chunk_bytes) => self.placer.stored(&nodes, chunk_bytes),
+            Request::Stored(StoredChunks { placed, durable }) => {
+                self.placer.stored(&placed.0, placed.1);
+                self.unheard.stored(&durable.0, durable.1);
+            }
             Request::Query(query) => query(self),
         }
     }

@@ -27,7 +27,7 @@ use super::put_renewal::RenewablePut;
 use super::served::Served;
 use super::service::ControlService;
 use super::{STRIPES_PER_MESSAGE, convert, proto};
-use crate::coordinator::NewPlaces;
+use crate::coordinator::{NewPlaces, StoredChunks};
 use crate::metadata::{Intent, Object, ObjectStripe, PutId};
 use crate::put_key::PutKey;
 
@@ -136,8 +136,7 @@ async fn steps(
             (Step::Place(place), Some(put)) => Reply::Placed(put.place(service, place).await?),
             (Step::Replace(again), Some(put)) => Reply::Placed(put.replace(service, again).await?),
             (Step::Stripe(stripe), Some(put)) => {
-                let stored = put.add(stripe)?;
-                service.coordinator.stored(stored, put.object.chunk_bytes).await;
+                service.coordinator.stored(put.add(stripe)?).await;
                 continue;
             }
             (Step::Commit(commit), Some(put)) => {
@@ -278,8 +277,8 @@ impl PutSession {
         proto::PutPlaced { places: told.collect() }
     }
 
-    /// Notes a stripe that is stored; gives the nodes that were to have its chunks.
-    fn add(&mut self, stripe: proto::PutStripe) -> Result<Vec<NodeId>, Status> {
+    /// Notes a stripe that is stored; gives the nodes that were to have its chunks, and that have.
+    fn add(&mut self, stripe: proto::PutStripe) -> Result<StoredChunks, Status> {
         let (code, id) = (self.object.code, StripeId(stripe.stripe));
         let chunk_bytes = stripe.chunk_bytes;
         check_chunk_bytes(&code, chunk_bytes)?;
@@ -302,7 +301,10 @@ impl PutSession {
                     && chunk.crc.is_some()
                     && (chunk.node.is_none() || chunk.node == places.nodes[index])
             });
-        let stored = places.nodes.iter().flatten().copied().collect();
+        let stored = StoredChunks {
+            placed: (places.nodes.iter().flatten().copied().collect(), self.object.chunk_bytes),
+            durable: (chunks.iter().filter_map(|chunk| chunk.node).collect(), chunk_bytes),
+        };
         if !is_as_placed {
             return Err(Status::invalid_argument(format!("{id} was not stored as it was placed")));
         }

@@ -82,7 +82,7 @@ fn describe_node(
         name: node.name.clone(),
         address: address.unwrap_or_default(),
         health: status.health.to_string(),
-        free_bytes: status.free_bytes,
+        free_bytes: driver.unheard().free_beside(status.node, status.free_bytes),
         disk: match status.disk {
             DiskState::Good => String::new(),
             other => other.to_string(),

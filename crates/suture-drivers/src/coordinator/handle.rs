@@ -10,7 +10,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::refused::RefusedAgent;
 use super::throttle::Live;
-use super::{CoordinatorDriver, NewPlaces, NewSession, Placed, Request};
+use super::{CoordinatorDriver, NewPlaces, NewSession, Placed, Request, StoredChunks};
 use crate::metadata::NodeRecord;
 use crate::window::ThrottleIntent;
 
@@ -79,9 +79,9 @@ impl Handle {
         self.request(Request::Unplace(nodes, chunk_bytes)).await;
     }
 
-    /// Chunks of at most so many bytes are stored on these nodes, and not committed.
-    pub async fn stored(&self, nodes: Vec<NodeId>, chunk_bytes: u64) {
-        self.request(Request::Stored(nodes, chunk_bytes)).await;
+    /// The chunks of a stripe are stored, and not committed.
+    pub async fn stored(&self, chunks: StoredChunks) {
+        self.request(Request::Stored(chunks)).await;
     }
 
     /// What `query` makes of the driver; nothing while it shuts down.
