@@ -391,7 +391,7 @@ impl CoordinatorDriver {
                     all.insert(node, copies.clone());
                 }
                 if let FromAgent::Heartbeat(beat) = &message {
-                    self.unheard.heard(node, beat.free_bytes);
+                    self.unheard.told(node, beat.free_bytes);
                 }
                 self.handle(Input::Agent { node, message });
             }

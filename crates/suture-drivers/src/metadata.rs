@@ -46,7 +46,7 @@ pub use store::{
 };
 
 /// How often it is looked whether they can be changed.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+const CHECK_EVERY: Duration = Duration::from_secs(1);
 
 /// The way to the thread that owns the store.
 #[derive(Clone)]
@@ -183,7 +183,7 @@ impl Metadata {
 
 /// What the thread does until nobody has a handle: what it is asked, and between, keep the log short.
 fn perform(store: &mut MetadataStore, queue: &WorkQueue) {
-    let mut looked_at = Instant::now();
+    let mut checked_at = Instant::now();
     loop {
         let is_idle = match queue.next(wal::IDLE) {
             Next::Work(work) => {
@@ -196,9 +196,9 @@ fn perform(store: &mut MetadataStore, queue: &WorkQueue) {
         if let Err(error) = store.fold_log(is_idle) {
             warn!("metadata.db is behind its log: {error}");
         }
-        if looked_at.elapsed() >= LOOK_EVERY {
-            looked_at = Instant::now();
-            store.look_after();
+        if checked_at.elapsed() >= CHECK_EVERY {
+            checked_at = Instant::now();
+            store.check_writable();
         }
     }
 }

@@ -38,7 +38,7 @@ impl Unheard {
     }
 
     /// A heartbeat of the node says that so much is free.
-    pub fn heard(&mut self, node: NodeId, free: u64) {
+    pub fn told(&mut self, node: NodeId, free: u64) {
         let told = self.0.entry(node).or_default();
         let less = told.free.saturating_sub(free);
         let before = told.since.saturating_sub(less.saturating_sub(told.before));
@@ -61,14 +61,14 @@ mod tests {
     #[test]
     fn what_was_stored_is_taken_from_what_is_free_until_the_node_tells_of_it() {
         let mut unheard = Unheard::default();
-        unheard.heard(NODE, 1000);
+        unheard.told(NODE, 1000);
         assert_eq!(unheard.free_beside(NODE, 1000), 1000);
         unheard.stored(&[NODE, NodeId(4)], 100);
         assert_eq!(unheard.free_beside(NODE, 1000), 900);
         // This is what was free at the heartbeat before.
-        unheard.heard(NODE, 1000);
+        unheard.told(NODE, 1000);
         assert_eq!(unheard.free_beside(NODE, 1000), 900);
-        unheard.heard(NODE, 900);
+        unheard.told(NODE, 900);
         assert_eq!(unheard.free_beside(NODE, 900), 900);
         assert_eq!(unheard.free_beside(NodeId(4), 50), 0, "no less than nothing");
     }
@@ -76,14 +76,14 @@ mod tests {
     #[test]
     fn a_node_that_tells_at_once_is_believed_at_once() {
         let mut unheard = Unheard::default();
-        unheard.heard(NODE, 1000);
+        unheard.told(NODE, 1000);
         unheard.stored(&[NODE], 100);
         unheard.stored(&[NODE], 100);
         // One of the two is in it.
-        unheard.heard(NODE, 900);
+        unheard.told(NODE, 900);
         assert_eq!(unheard.free_beside(NODE, 900), 800);
         unheard.stored(&[NODE], 100);
-        unheard.heard(NODE, 700);
+        unheard.told(NODE, 700);
         assert_eq!(unheard.free_beside(NODE, 700), 700);
     }
 
@@ -91,8 +91,8 @@ mod tests {
     fn a_node_that_never_tells_of_it_is_believed_after_two_heartbeats() {
         let mut unheard = Unheard::default();
         unheard.stored(&[NODE], 100);
-        unheard.heard(NODE, 1000);
-        unheard.heard(NODE, 1000);
+        unheard.told(NODE, 1000);
+        unheard.told(NODE, 1000);
         assert_eq!(unheard.free_beside(NODE, 1000), 1000);
     }
 }

@@ -200,7 +200,7 @@ impl MetadataStore {
         wal::begin_use(&mut connection).with_context(cannot)?;
         // The log may be new, and SQLite goes on where its name cannot be made durable.
         data_dir::sync(dir).with_context(cannot)?;
-        sums::complete(&mut connection).with_context(cannot)?;
+        stripes::complete_sums(&mut connection).with_context(cannot)?;
         let place = DatabaseFiles::of(&dir.join(schema::DATABASE)).with_context(cannot)?;
         guard::refuse_where_moved(&mut connection, place.clone()).with_context(cannot)?;
         Ok(MetadataStore {

@@ -40,7 +40,7 @@ pub struct UnansweredPut<'a> {
     pub number: u64,
     /// What the object is called.
     pub name: &'a str,
-    /// Its length.
+    /// Its length, in bytes.
     pub bytes: u64,
     /// The checksum of its bytes.
     pub checksum: u64,
@@ -55,7 +55,7 @@ pub enum Ending {
     Stored,
     /// It is not, and cannot come any more.
     NotStored,
-    /// Nobody can tell.
+    /// Nobody can tell which of both.
     Unknown,
 }
 

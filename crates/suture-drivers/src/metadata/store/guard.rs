@@ -59,7 +59,7 @@ impl MetadataStore {
     }
 
     /// Looks whether they can be changed, while nobody wants that: what has failed is tried again.
-    pub(in super::super) fn look_after(&mut self) {
+    pub(in super::super) fn check_writable(&mut self) {
         let seen = self.place.fault();
         if seen.is_some() || self.fault.is_none() {
             return self.set_fault(seen);

@@ -11,7 +11,7 @@ use suture_edge::error::quoted;
 use suture_repair::event::Input;
 use suture_repair::id::{NodeId, StripeId};
 
-use super::stripes::NO_CHECKSUM;
+use super::stripes::{NO_CHECKSUM, record_object};
 use super::{MetadataError, MetadataStore, Object, ObjectStripe, PutId, sums};
 
 /// A put that has begun and not ended.
@@ -117,7 +117,7 @@ pub(super) fn insert_object(
         ],
     )?;
     let id = transaction.last_insert_rowid();
-    sums::record_object(transaction, id, object)?;
+    record_object(transaction, id, object)?;
     let mut insert_stripe = transaction.prepare_cached(
         "INSERT INTO stripe
              (id, object, ordinal, code, chunk_bytes, data_bytes, generation, unit_bytes, checksum,

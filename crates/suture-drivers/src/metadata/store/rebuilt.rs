@@ -6,11 +6,11 @@
 
 use std::collections::BTreeSet;
 
-use rusqlite::{Connection, OptionalExtension, ToSql, Transaction, params};
+use rusqlite::{OptionalExtension, Transaction, params};
 use suture_repair::id::{ChunkIndex, StripeId};
 use suture_repair::wire::ClusterId;
 
-use super::{MetadataError, MetadataStore, Object, ObjectStripe, put, sums};
+use super::{MetadataError, MetadataStore, Object, ObjectStripe, put, stripes};
 
 /// What to do with chunks that belong to no object in the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,7 +84,7 @@ impl MetadataStore {
                     let name = free_name(&transaction, &object.name, older)?;
                     let rename = "UPDATE object SET name = ?2 WHERE name = ?1";
                     transaction.execute(rename, (&object.name, &name))?;
-                    sums::complete_object(&transaction, &name)?;
+                    stripes::complete_object(&transaction, &name)?;
                     added.renamed.push((object.name.clone(), name));
                     object.name.clone()
                 }
@@ -108,32 +108,6 @@ impl MetadataStore {
         transaction.commit()?;
         Ok(added)
     }
-}
-
-/// Leaves the stripes of damaged objects to others, so that no copy of them is deleted as an orphan.
-///
-/// # Errors
-/// When the database fails.
-pub(super) fn leave_damaged(
-    database: &mut Connection,
-    damaged: &BTreeSet<i64>,
-) -> Result<(), MetadataError> {
-    let transaction = database.transaction()?;
-    let leave = |condition: &str, parameters: &[&dyn ToSql]| {
-        let ids = format!(
-            "INSERT INTO unknown (first, below) SELECT id, id + 1 FROM ({condition}) WHERE TRUE
-             ON CONFLICT (first) DO NOTHING"
-        );
-        transaction.execute(&ids, parameters)
-    };
-    for object in damaged {
-        leave("SELECT id FROM stripe WHERE object = ?1", params![object])?;
-    }
-    // What was a stripe's whose own row is not there any more.
-    let left =
-        "SELECT DISTINCT stripe AS id FROM chunk WHERE stripe NOT IN (SELECT id FROM stripe)";
-    leave(left, &[])?;
-    Ok(transaction.commit()?)
 }
 
 /// Removes damaged objects, which come again where their labels are found.

@@ -3,10 +3,10 @@
 //! Place: stripes affected <- `[stripes]`; [commit location] -> healthy. A row that does not have its
 //! sum is not believed: the disk has changed it since it was written.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{Connection, OptionalExtension, Row, ToSql, params};
 use suture_code::Code;
 use suture_edge::error::quoted;
 use suture_repair::event::Commit;
@@ -14,7 +14,7 @@ use suture_repair::id::{Generation, NodeId, Stamp, StripeId};
 use suture_repair::stripe::{ChunkRecord, Stripe};
 use tracing::warn;
 
-use super::{MetadataError, MetadataStore, Object, ObjectStripe, rebuilt, sums};
+use super::{MetadataError, MetadataStore, Object, ObjectStripe, sums};
 
 /// Stands in the column for a chunk of which nobody has recorded a checksum.
 pub(super) const NO_CHECKSUM: i64 = -1;
@@ -184,7 +184,7 @@ impl MetadataStore {
                 warn!("{why}: it is made again from what agents hold");
             }
             self.damaged = faults.into_keys().collect();
-            return rebuilt::leave_damaged(&mut self.database, &self.damaged);
+            return leave_damaged(&mut self.database, &self.damaged);
         }
         let others = match faults.len() {
             0 => return Ok(()),
@@ -243,7 +243,7 @@ pub(super) fn set_location(
     )?;
     let is_cleared = cleared == usize::from(commit.clears.is_some());
     if matched == 1 && moved == 1 && is_cleared && !doubled {
-        sums::record(&transaction, "s.id = ?1", params![stripe])?;
+        record_sums(&transaction, "s.id = ?1", params![stripe])?;
         transaction.commit()?;
         return Ok(true);
     }
@@ -319,4 +319,80 @@ fn check_complete(entry: &ObjectStripe, nodes: u32) -> Result<(), MetadataError>
         }
     }
     Ok(())
+}
+
+/// Leaves the stripes of damaged objects to others, so that no copy of them is deleted as an orphan.
+///
+/// # Errors
+/// When the database fails.
+fn leave_damaged(database: &mut Connection, damaged: &BTreeSet<i64>) -> Result<(), MetadataError> {
+    let transaction = database.transaction()?;
+    let leave = |condition: &str, parameters: &[&dyn ToSql]| {
+        let ids = format!(
+            "INSERT INTO unknown (first, below) SELECT id, id + 1 FROM ({condition}) WHERE TRUE
+             ON CONFLICT (first) DO NOTHING"
+        );
+        transaction.execute(&ids, parameters)
+    };
+    for object in damaged {
+        leave("SELECT id FROM stripe WHERE object = ?1", params![object])?;
+    }
+    // What was a stripe's whose own row is not there any more.
+    let left =
+        "SELECT DISTINCT stripe AS id FROM chunk WHERE stripe NOT IN (SELECT id FROM stripe)";
+    leave(left, &[])?;
+    Ok(transaction.commit()?)
+}
+
+/// Records the sum of an object.
+pub(super) fn record_object(
+    database: &Connection,
+    id: i64,
+    object: &Object,
+) -> Result<(), MetadataError> {
+    let mut record = database.prepare_cached("UPDATE object SET sum = ?2 WHERE id = ?1")?;
+    record.execute((id, sums::of_object(id, object)))?;
+    Ok(())
+}
+
+/// Records the sum of the object of this name, which has just got it.
+pub(super) fn complete_object(database: &Connection, name: &str) -> Result<(), MetadataError> {
+    database.execute("UPDATE object SET sum = NULL WHERE name = ?1", [name])?;
+    let query = format!("SELECT {OBJECT} FROM object WHERE name = ?1");
+    let (id, object) =
+        database.query_row(&query, [name], |row| Ok((row.get(6)?, object_of(row))))?;
+    record_object(database, id, &object?)
+}
+
+/// Records the sums of stripes as they are now.
+fn record_sums(
+    database: &Connection,
+    condition: &str,
+    parameters: &[&dyn ToSql],
+) -> Result<(), MetadataError> {
+    let mut record = database.prepare_cached("UPDATE stripe SET sum = ?2 WHERE id = ?1")?;
+    for (_, found) in read_stripes(database, condition, parameters)? {
+        let found = found?;
+        let sum = sums::of_stripe(found.object, found.ordinal, &found.entry);
+        record.execute((found.entry.stripe.id.0, sum))?;
+    }
+    Ok(())
+}
+
+/// Records the sums of what an older version wrote, all or none.
+///
+/// # Errors
+/// When the database fails or what it holds is damaged.
+pub(super) fn complete_sums(database: &mut Connection) -> Result<(), MetadataError> {
+    let transaction = database.transaction()?;
+    {
+        let mut query =
+            transaction.prepare(&format!("SELECT {OBJECT} FROM object WHERE sum IS NULL"))?;
+        let mut rows = query.query([])?;
+        while let Some(row) = rows.next()? {
+            record_object(&transaction, row.get(6)?, &object_of(row)?)?;
+        }
+    }
+    record_sums(&transaction, "s.sum IS NULL", &[])?;
+    Ok(transaction.commit()?)
 }

@@ -15,6 +15,8 @@ use tempfile::TempDir;
 use super::*;
 use crate::metadata::backup;
 
+mod damaged;
+
 const CHUNK_BYTES: u64 = 128;
 
 fn open(dir: &Path) -> Result<MetadataStore> {
@@ -423,12 +425,12 @@ fn a_database_that_cannot_be_written_says_so_until_it_can() {
     store.database.pragma_update(None, "query_only", true).unwrap();
     store.noted(|store| store.commit_location(&commit(id, 0, 3, 0))).unwrap_err();
     assert!(store.fault().unwrap().contains("readonly"), "{:?}", store.fault());
-    store.look_after();
+    store.check_writable();
     assert!(store.fault().is_some() && store.is_faulty().load(Ordering::Relaxed));
     store.noted(|store| store.intent()).unwrap();
     assert!(store.fault().is_some(), "nothing was written");
     store.database.pragma_update(None, "query_only", false).unwrap();
-    store.look_after();
+    store.check_writable();
     assert_eq!(store.fault(), None);
     store.noted(|store| store.commit_location(&commit(id, 0, 3, 0))).unwrap();
     assert!(!store.is_faulty().load(Ordering::Relaxed));
@@ -449,10 +451,10 @@ fn nothing_is_written_into_files_that_the_next_start_would_not_find() {
         assert_eq!(store.rescue().unwrap().contents.objects, 1);
         // Another file under its name is no better.
         fs::copy(&aside, &path).unwrap();
-        store.look_after();
+        store.check_writable();
         store.noted(|store| store.set_paused(true)).unwrap_err();
         fs::rename(&aside, &path).unwrap();
-        store.look_after();
+        store.check_writable();
         assert_eq!(store.fault(), None);
         store.noted(|store| store.set_paused(true)).unwrap();
     }
@@ -794,106 +796,4 @@ fn an_id_that_is_removed_is_no_longer_one_of_others() {
     }
     let left = [(StripeId(1), StripeId(3)), (StripeId(5), StripeId(9))];
     assert_eq!(store.unknown().unwrap(), left);
-}
-
-/// Changes what is recorded as a disk does that flips a bit: sums stay as they were.
-fn damage(store: &MetadataStore, change: &str) {
-    store.database.pragma_update(None, "foreign_keys", false).unwrap();
-    assert_eq!(store.database.execute(change, []).unwrap(), 1, "{change}");
-    store.database.pragma_update(None, "foreign_keys", true).unwrap();
-}
-
-const CHANGES: [&str; 17] = [
-    "UPDATE object SET name = 'y' WHERE name = 'x'",
-    "UPDATE object SET bytes = bytes + 1 WHERE name = 'x'",
-    "UPDATE object SET code = 'rs(2,2)' WHERE name = 'x'",
-    "UPDATE object SET code = 'rs(' WHERE name = 'x'",
-    "UPDATE object SET chunk_bytes = 256 WHERE name = 'x'",
-    "UPDATE object SET checksum = checksum + 4 WHERE name = 'x'",
-    "UPDATE object SET created = created + 1 WHERE name = 'x'",
-    "UPDATE stripe SET object = 77 WHERE ordinal = 1 AND object = 1",
-    "UPDATE stripe SET ordinal = 4 WHERE ordinal = 1 AND object = 1",
-    "UPDATE stripe SET generation = 1 WHERE ordinal = 1 AND object = 1",
-    "UPDATE stripe SET data_bytes = 255 WHERE ordinal = 1 AND object = 1",
-    "UPDATE stripe SET checksum = checksum + 1 WHERE ordinal = 1 AND object = 1",
-    "UPDATE stripe SET id = 1000 WHERE ordinal = 1 AND object = 1",
-    "UPDATE chunk SET node = 3 WHERE stripe = 1 AND idx = 2",
-    "UPDATE chunk SET stamp = stamp + 8 WHERE stripe = 1 AND idx = 0",
-    "UPDATE chunk SET crc = crc - 1 WHERE stripe = 1 AND idx = 1",
-    "DELETE FROM chunk WHERE stripe = 1 AND idx = 2",
-];
-
-#[test]
-fn a_flipped_bit_is_found_before_anybody_acts_on_it_and_made_again() {
-    for change in CHANGES {
-        let (dir, mut store) = store();
-        let ids = put(&mut store, "x", 3);
-        let other = put(&mut store, "other", 2);
-        damage(&store, change);
-        // Also while it runs: whoever reads all of the object meets it.
-        let is_object_whole = store.object("x").is_ok();
-        let is_whole = store.object_stripes("x", 0, 9).is_ok_and(|found| found.len() == 3);
-        assert!(!(is_object_whole && is_whole), "{change}");
-        let mut store = crash(store, dir.path());
-        let why = store.stripes().unwrap_err().to_string();
-        assert!(why.contains("suture metadata rebuild"), "{change}: {why}");
-
-        store.set_damaged_aside();
-        let good: Vec<StripeId> = store.stripes().unwrap().iter().map(|s| s.id).collect();
-        assert_eq!(good, other, "{change}");
-        let unknown = store.unknown().unwrap();
-        let is_kept = |id: &StripeId| unknown.iter().any(|(from, below)| from <= id && id < below);
-        assert!(ids.iter().all(is_kept), "{change}: {unknown:?}");
-        assert_eq!(store.stripe_ids().unwrap(), other.iter().copied().collect(), "{change}");
-        let entries = ids.iter().copied().map(stripe).collect();
-        let found = [(object("x", 3 * 2 * CHUNK_BYTES), entries)];
-        let added = store.add_found(&found, Leftovers::Keep).unwrap();
-        assert_eq!((added.objects, added.renamed.len()), (1, 0), "{change}");
-        let mut store = crash(store, dir.path());
-        assert_eq!(store.stripes().unwrap().len(), 5, "{change}");
-        assert_eq!(store.object("x").unwrap(), object("x", 3 * 2 * CHUNK_BYTES), "{change}");
-    }
-}
-
-#[test]
-fn stripes_of_a_damaged_object_that_is_not_found_again_are_nobodys_to_delete() {
-    let (dir, mut store) = store();
-    let ids = put(&mut store, "x", 3);
-    put(&mut store, "other", 1);
-    damage(&store, CHANGES[5]);
-    let mut store = crash(store, dir.path());
-    store.set_damaged_aside();
-    store.stripes().unwrap();
-    let is_kept = |store: &MetadataStore| {
-        let unknown = store.unknown().unwrap();
-        let is_in = |id: &StripeId| unknown.iter().any(|(from, below)| from <= id && id < below);
-        ids.iter().all(is_in)
-    };
-    assert!(is_kept(&store), "before any agent lists what it holds");
-    assert_eq!(store.add_found(&[], Leftovers::Keep).unwrap().damaged, 1);
-    assert!(is_kept(&store));
-}
-
-#[test]
-fn a_location_that_changes_gets_a_new_sum_and_a_damaged_stripe_none() {
-    let (dir, mut store) = store();
-    let id = put(&mut store, "x", 1)[0];
-    store.commit_location(&commit(id, 0, 3, 0)).unwrap();
-    let mut store = crash(store, dir.path());
-    assert_eq!(store.stripes().unwrap()[0].chunks[0].node, Some(NodeId(3)));
-    damage(&store, "UPDATE chunk SET crc = crc - 1 WHERE stripe = 0 AND idx = 1");
-    store.commit_location(&commit(id, 1, 0, 1)).unwrap_err();
-    crash(store, dir.path()).stripes().unwrap_err();
-}
-
-#[test]
-fn what_an_older_version_wrote_gets_its_sums_at_the_start() {
-    let (dir, mut store) = store();
-    put(&mut store, "x", 2);
-    let wiped = ["UPDATE object SET sum = NULL", "UPDATE stripe SET sum = NULL"];
-    wiped.iter().for_each(|wipe| assert!(store.database.execute(wipe, []).unwrap() > 0));
-    let mut store = crash(store, dir.path());
-    store.stripes().unwrap();
-    damage(&store, CHANGES[9]);
-    crash(store, dir.path()).stripes().unwrap_err();
 }
