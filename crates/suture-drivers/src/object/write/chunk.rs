@@ -5,19 +5,28 @@
 use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Result, anyhow, ensure};
 use bytes::Bytes;
 use suture_edge::checksum::Crc32c;
 use suture_repair::id::ChunkCopy;
 use suture_repair::label::Label;
+use suture_repair::wire::Denial;
 use tokio::sync::{mpsc, oneshot, watch};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, sleep, timeout_at};
 
 use super::Writer;
 use crate::address::AgentAddress;
-use crate::chunk_client::{ChunkError, ChunkWriter};
+use crate::chunk_client::{ChunkConnection, ChunkError, ChunkWriter};
 use crate::object::put_times::Spare;
+
+/// How long a put waits for a place at an agent: somewhat longer than agents bear with idle clients.
+const BUSY_FOR: Duration = Duration::from_secs(75);
+
+/// The wait before it asks again; it doubles up to the longest.
+const BUSY_RETRY: Duration = Duration::from_millis(100);
+const BUSY_RETRY_MAX: Duration = Duration::from_secs(2);
 
 /// The bytes of one chunk, and what it and its stripe tell each other while it is written.
 pub(super) struct Windows {
@@ -84,7 +93,8 @@ impl Writer {
         windows: &mut Windows,
         spare: &Spare,
     ) -> Result<()> {
-        let mut connection = self.pool().take(agent).await.inspect_err(|_| spare.fail())?;
+        let connected = self.connect(agent, spare).await;
+        let mut connection = connected.inspect_err(|_| spare.fail())?;
         let send = async {
             let mut writer = connection.write(copy, bytes).await?;
             while let Some(window) = windows.next().await {
@@ -114,6 +124,25 @@ impl Writer {
         }
         ensure!(matches!(result?, Sent::Durable), "the stripe was given up");
         Ok(())
+    }
+
+    /// A connection to the agent. One that has no place for more clients of this kind is asked again
+    /// until it hangs up on those that are idle, unless the chunk may as well go elsewhere.
+    async fn connect(
+        &self,
+        agent: &AgentAddress,
+        spare: &Spare,
+    ) -> Result<ChunkConnection, ChunkError> {
+        let (since, mut wait) = (Instant::now(), BUSY_RETRY);
+        loop {
+            let connected = self.pool().take(agent).await;
+            let is_busy = matches!(&connected, Err(ChunkError::Refused { why: Denial::Busy, .. }));
+            if !is_busy || since.elapsed() >= BUSY_FOR || spare.take() {
+                return connected;
+            }
+            sleep(wait).await;
+            wait = (2 * wait).min(BUSY_RETRY_MAX);
+        }
     }
 
     /// Sends a window; says whether the agent takes it in time, or is waited for.
