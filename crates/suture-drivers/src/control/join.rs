@@ -3,9 +3,10 @@
 //! Place: [failure noticed] -> ... -> `[dispatch]` -> ... : an agent without a session is idle.
 //! A coordinator that restarts or is out of reach is waited for, for ever: chunks are safe
 //! meanwhile, and whoever started the agent wants it there when the coordinator returns. So is the
-//! right one where that of another cluster listens: its disk may not be mounted yet. An agent that
-//! was never welcomed ends when it is refused for good (another protocol, a name that is taken): it
-//! serves nobody, and whoever started it should know. One that was serves reads, so it waits
+//! right one where a new one of another cluster listens: the disk with the metadata may not be
+//! mounted yet. An agent that was never welcomed ends when it is refused for good (a cluster that
+//! others have joined, another protocol, a name that is taken): it serves nobody, and whoever started
+//! it should know. One that was serves reads, so it waits
 //! whatever a coordinator says.
 //! Invariants: one membership has one number: where the cluster has another, it ends, and the process
 //! begins anew under that; and it follows no coordinator of an older epoch than another that it has

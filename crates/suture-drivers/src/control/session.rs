@@ -15,7 +15,7 @@ use suture_repair::wire::ClusterId;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_stream::{Stream, StreamExt};
-use tonic::{Status, Streaming};
+use tonic::{Code, Status, Streaming};
 use tracing::{debug, warn};
 
 use super::listing::Listing;
@@ -136,7 +136,12 @@ async fn admit(service: &ControlService, join: proto::Join) -> Result<(NodeRecor
     let takes_name = is_new && join.takes_name;
     let (followed, committed) = (join.epoch, join.committed);
     let cluster = service.cluster_for(join.cluster.map(ClusterId)).await?;
-    let mut node = check(cluster, join)?;
+    let mut node = match check(cluster, join) {
+        Err(why) if why.code() == Code::Unavailable && is_established(service).await? => {
+            return Err(Status::failed_precondition(why.message()));
+        }
+        checked => checked?,
+    };
     if service.is_hdfs {
         // Where a DataNode is the NameNode says, not its agent.
         let name = node.name.clone();
@@ -168,6 +173,13 @@ async fn admit(service: &ControlService, join: proto::Join) -> Result<(NodeRecor
     };
     let (id, epoch) = service.metadata.ask(join).await?;
     Ok((NodeRecord { id, node }, epoch))
+}
+
+/// Whether agents have ever joined this coordinator's cluster: one that is new may be there because
+/// the disk with the metadata of another one is not mounted.
+async fn is_established(service: &ControlService) -> Result<bool, Status> {
+    let nodes = service.metadata.ask(|store| store.nodes()).await?;
+    Ok(!service.is_rebuilding && !nodes.is_empty())
 }
 
 /// The node that an agent says it is, if there can be one of `cluster`.
