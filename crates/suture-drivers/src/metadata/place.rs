@@ -17,20 +17,23 @@ const FULL_BELOW: u64 = 1 << 20;
 /// The database and its log, as the next start will look for them.
 #[derive(Clone, Debug)]
 pub(super) struct DatabaseFiles {
-    files: [(PathBuf, FileId); 2],
+    /// The database first.
+    files: Vec<(PathBuf, FileId)>,
 }
 
 /// Which file it is, whatever its name: device and inode.
 type FileId = (u64, u64);
 
 impl DatabaseFiles {
-    /// Of a database whose log is there.
+    /// Of an open database. Where the disk did not let SQLite make a log, it goes on without one.
     ///
     /// # Errors
-    /// When one of the two cannot be found.
+    /// When the database cannot be found.
     pub fn of(database: &Path) -> io::Result<DatabaseFiles> {
-        let find = |path: PathBuf| id_of(&path).map(|id| (path, id));
-        Ok(DatabaseFiles { files: [find(database.to_path_buf())?, find(wal::log_of(database))?] })
+        let log = wal::log_of(database);
+        let log = id_of(&log).ok().map(|id| (log, id));
+        let database = (database.to_path_buf(), id_of(database)?);
+        Ok(DatabaseFiles { files: [database].into_iter().chain(log).collect() })
     }
 
     /// Whether both files are still what their names say.
