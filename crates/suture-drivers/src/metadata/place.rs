@@ -17,7 +17,7 @@ const FULL_BELOW: u64 = 1 << 20;
 /// The database and its log, as the next start will look for them.
 #[derive(Clone, Debug)]
 pub(super) struct DatabaseFiles {
-    /// The database first.
+    /// The database first, then its log where there is one.
     files: Vec<(PathBuf, FileId)>,
 }
 
