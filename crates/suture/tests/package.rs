@@ -38,7 +38,9 @@ fn build(folder: &Path) -> PathBuf {
         ok(build.env("SOURCE_DATE_EPOCH", "1700000000"));
     }
     let [first, second] = debs;
-    assert!(fs::read(&first).unwrap() == fs::read(&second).unwrap(), "the packages differ");
+    let told = |deb| ok(Command::new("dpkg-deb").arg("--info").arg(deb));
+    let same = fs::read(&first).unwrap() == fs::read(&second).unwrap();
+    assert!(same, "the packages differ: {} and {}", told(&first), told(&second));
     first
 }
 
