@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use daemons::{Cluster, TIMEOUT, suture};
+use daemons::{Cluster, TIMEOUT, interruptible, suture};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -94,10 +94,8 @@ fn an_interrupted_get_leaves_nothing_however_it_ends() {
     let folder = cluster.path("to");
     fs::create_dir(&folder).unwrap();
     for signal in [Signal::INT, Signal::TERM, Signal::HUP, Signal::KILL] {
-        // These tests may run under nohup themselves, which only `env` undoes.
-        let mut get = Command::new("env");
-        get.args(["--default-signal=HUP", env!("CARGO_BIN_EXE_suture"), "get", "it"]);
-        get.args(["-o", "to/it"]).current_dir(cluster.folder.path());
+        let mut get = interruptible();
+        get.args(["get", "it", "-o", "to/it"]).current_dir(cluster.folder.path());
         let mut get = start(&cluster, get);
         wait_until_it_writes(&get, &folder);
         kill_process(Pid::from_child(&get), signal).unwrap();
@@ -115,7 +113,7 @@ fn where_files_need_a_name_signals_remove_it_and_the_next_process_what_a_crash_l
     fs::create_dir(&folder).unwrap();
     let without_proc = || {
         let mut command = Command::new("unshare");
-        let script = "mount -t tmpfs none /proc && exec \"$@\"";
+        let script = "mount -t tmpfs none /proc && exec env --default-signal=INT \"$@\"";
         command.args(["-rm", "sh", "-c", script, "sh", env!("CARGO_BIN_EXE_suture")]);
         command.args(["get", "it", "-o", "to/it"]).current_dir(cluster.folder.path());
         command
@@ -150,7 +148,7 @@ fn an_interrupted_decode_leaves_nothing() {
     assert!(encode.current_dir(folder.path()).output().unwrap().status.success());
     fs::create_dir(at("to")).unwrap();
     for signal in [Signal::INT, Signal::KILL] {
-        let mut decode = suture();
+        let mut decode = interruptible();
         decode.args(["decode", "e", "-o", "to/it"]).current_dir(folder.path());
         let mut decode = decode.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         wait_until_it_writes(&decode, &at("to"));

@@ -187,6 +187,14 @@ pub fn suture() -> Command {
     Command::new(env!("CARGO_BIN_EXE_suture"))
 }
 
+/// The same as a terminal would start it: where these tests run in the background or under nohup,
+/// signals are ignored, which only `env` undoes.
+pub fn interruptible() -> Command {
+    let mut command = Command::new("env");
+    command.args(["--default-signal=HUP,INT", env!("CARGO_BIN_EXE_suture")]);
+    command
+}
+
 pub fn finish(command: &mut Command) -> Finished {
     let output = command.output().unwrap();
     Finished {

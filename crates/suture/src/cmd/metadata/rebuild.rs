@@ -214,8 +214,10 @@ async fn check_one_cluster(
     if of_cluster.len() == 1 {
         return Ok(());
     }
-    let of_each =
-        of_cluster.iter().map(|(cluster, names)| format!("{cluster} ({})", names.join(", ")));
+    let of_each = of_cluster.into_iter().map(|(cluster, mut names)| {
+        names.sort();
+        format!("{cluster} ({})", names.join(", "))
+    });
     bail!(
         "agents of more than one cluster have come: {}: say by --cluster which one's metadata to make again; nothing was changed",
         of_each.collect::<Vec<_>>().join("; ")
