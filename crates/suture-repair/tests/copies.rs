@@ -6,7 +6,9 @@ mod story;
 use story::{Story, bad, copy, sent, stripe};
 use suture_repair::coordinator::Config;
 use suture_repair::event::{Command, Input, Liveness, Output, Report};
-use suture_repair::id::{ChunkCopy, ChunkIndex, Generation, NodeId, RepairId, Stamp, StripeId};
+use suture_repair::id::{
+    ChunkCopy, ChunkIndex, Digest, Generation, ListedCopy, NodeId, RepairId, Stamp, StripeId,
+};
 use suture_repair::message::{Check, CopyFault, FromAgent, Heartbeat, Hello, ToAgent};
 use suture_repair::planner::Abilities;
 
@@ -36,6 +38,49 @@ fn replace_corrupt(story: &mut Story) -> NodeId {
     story.accept(commit);
     assert_ne!(commit.node, NodeId(0));
     commit.node
+}
+
+/// Two corrupt copies of a stripe are replaced, one commit after the other: the first cannot be judged
+/// while the second commit is under way, and both are listed with bytes that nobody recorded.
+#[test]
+fn corrupt_copies_that_were_replaced_together_all_go() {
+    let mut story = Story::new(6, [stripe(0, [0, 1, 2, 3])]);
+    let replaced = [copy(0, 0, 0), copy(0, 1, 0)];
+    (0..6).for_each(|node| story.greet_with(node, Abilities::ALL));
+    story.give(Input::Operator(Command::Pause));
+    for (node, old) in (0..).zip(replaced) {
+        let full = Heartbeat { incarnation: 1, free_bytes: 0, ..Heartbeat::default() };
+        story.hear(node, FromAgent::Heartbeat(full));
+        story.hear(node, bad(old, CopyFault::Corrupt));
+    }
+    story.give(Input::Operator(Command::Resume));
+    let task = story.dispatched().pop().expect("a task for both");
+    for chunk in [ChunkIndex(0), ChunkIndex(1)] {
+        story.store_chunk(&task, chunk);
+    }
+    let mut said = Vec::new();
+    for _ in 0..6 {
+        for (node, old) in (0..).zip(replaced) {
+            let digest = Digest { bytes: Some(0), crc: None };
+            story.hear(node, FromAgent::Inventory(vec![ListedCopy { copy: old, digest }]));
+        }
+        let outputs = story.take();
+        for output in &outputs {
+            match output {
+                Output::Send { to, message: ToAgent::Check(check) } => {
+                    story.hear(to.0, FromAgent::Verified(*check));
+                }
+                Output::Commit(commit) => story.accept(commit.clone()),
+                _ => {}
+            }
+        }
+        said.extend(outputs);
+    }
+    for (node, old) in (0..).zip(replaced) {
+        assert!(is_deleted(&said, node, old), "the one on node {node}: {said:?}");
+    }
+    let is_left = |output: &Output| matches!(output, Output::Report(Report::OtherBytes { .. }));
+    assert!(!said.iter().any(is_left), "{said:?}");
 }
 
 /// Node 4 holds these copies in excess of what nodes 0 hold; each replacement was read.

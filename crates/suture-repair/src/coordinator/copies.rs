@@ -183,15 +183,17 @@ impl Coordinator {
             }
         }
         for (&copy, &found) in listed.iter().filter(|(copy, _)| !expected.contains(copy)) {
-            match self.is_what_it_is_called(copy, found) {
-                true => {
-                    if self.stripes.get(copy.stripe).is_some() {
-                        self.found.entry(copy.stripe).or_default().insert((node, copy));
-                    }
-                    self.reconcile(node, copy);
+            if self.is_what_it_is_called(copy, found) {
+                if self.stripes.get(copy.stripe).is_some() {
+                    self.found.entry(copy.stripe).or_default().insert((node, copy));
                 }
+                self.reconcile(node, copy);
+            } else if self.faults.is_bad((node, copy)) {
+                // It was the location, was found corrupt there, and is replaced by now.
+                self.reconcile(node, copy);
+            } else {
                 // Bytes of something else under this name: perhaps the last that there are of it.
-                false => self.report(Report::OtherBytes { node, copy }),
+                self.report(Report::OtherBytes { node, copy });
             }
         }
     }
