@@ -11,7 +11,7 @@
 
 use std::collections::VecDeque;
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
@@ -37,7 +37,7 @@ const WAITING_BYTES_MAX: usize = 64 << 20;
 /// Where to record, and how much.
 #[derive(Clone, Debug)]
 pub struct RecordTo {
-    /// The file. One of that name becomes `FILE.old`.
+    /// The file. A recording of that name becomes `FILE.old`; anything else stays, and is refused.
     pub path: PathBuf,
     /// The recording ends before it is larger.
     pub limit_bytes: u64,
@@ -69,15 +69,23 @@ struct Waiting {
 }
 
 impl RecordTo {
+    /// Whether one can begin here, by what is there.
+    ///
+    /// # Errors
+    /// When the file, or the one that it would become, is something else than a recording.
+    pub fn check(&self) -> io::Result<()> {
+        check_replaceable(&self.path)?;
+        check_replaceable(&self.old())
+    }
+
     /// Begins a recording with the header of its transcript.
     ///
     /// # Errors
-    /// When the file cannot be made.
+    /// When the file cannot be made, or something else is there.
     pub fn begin(&self, header: &str) -> io::Result<Recording> {
+        self.check()?;
         if self.path.exists() {
-            let mut old = self.path.clone().into_os_string();
-            old.push(".old");
-            fs::rename(&self.path, old)?;
+            fs::rename(&self.path, self.old())?;
         }
         // It says what lies where, as the data_dir does.
         let mut file = data_dir::new_file().create_new(true).open(&self.path)?;
@@ -90,6 +98,33 @@ impl RecordTo {
         let thread = thread.spawn(move || write.keep_writing(file, &path))?;
         let left_bytes = Some(self.limit_bytes.saturating_sub(header.len() as u64));
         Ok(Recording { shared, thread: Some(thread), entry: String::new(), left_bytes })
+    }
+
+    fn old(&self) -> PathBuf {
+        let mut old = self.path.clone().into_os_string();
+        old.push(".old");
+        old.into()
+    }
+}
+
+/// Refuses what is not a recording: a device, a folder, somebody's file.
+fn check_replaceable(path: &Path) -> io::Result<()> {
+    let found = match fs::symlink_metadata(path) {
+        Err(why) if why.kind() == io::ErrorKind::NotFound => return Ok(()),
+        found => found?,
+    };
+    let named = |what: &str| {
+        let said = format!("'{}' {what}: name another file", path.display());
+        Err(io::Error::new(io::ErrorKind::AlreadyExists, said))
+    };
+    if !found.is_file() {
+        return named("is not a regular file");
+    }
+    let mut first = Vec::new();
+    File::open(path)?.take(transcript::NAME.len() as u64).read_to_end(&mut first)?;
+    match first.is_empty() || first == transcript::NAME.as_bytes() {
+        true => Ok(()),
+        false => named("is there and is no recording"),
     }
 }
 
@@ -270,6 +305,29 @@ mod tests {
         assert_eq!(transcript::replay(&first).unwrap().inputs(), 11);
         record(&to, 5);
         assert_eq!(fs::read_to_string(folder.path().join("agent.txt.old")).unwrap(), first);
+    }
+
+    #[test]
+    fn nothing_but_a_recording_makes_room_for_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let to = RecordTo { path: folder.path().join("agent.txt"), limit_bytes: 1 << 20 };
+        let old = folder.path().join("agent.txt.old");
+        for path in [&to.path, &old] {
+            fs::write(path, "somebody's").unwrap();
+            assert!(to.begin("").unwrap_err().to_string().contains("is no recording"));
+            assert_eq!(fs::read(path).unwrap(), b"somebody's");
+            fs::remove_file(path).unwrap();
+            fs::create_dir(path).unwrap();
+            let said = to.begin("").unwrap_err().to_string();
+            assert!(said.contains("not a regular file"), "{said}");
+            fs::remove_dir(path).unwrap();
+            std::os::unix::fs::symlink("/dev/full", path).unwrap();
+            assert!(to.begin("").is_err());
+            assert!(fs::symlink_metadata(path).unwrap().is_symlink());
+            fs::remove_file(path).unwrap();
+        }
+        fs::write(&to.path, "").unwrap();
+        record(&to, 1);
     }
 
     #[test]

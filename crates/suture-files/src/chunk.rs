@@ -15,6 +15,7 @@ use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::FileExt;
 
+use rustix::io::Errno;
 use suture_code::ChunkIndex;
 use suture_code::layout::{Layout, Piece};
 use suture_edge::checksum::BLOCK_BYTES;
@@ -47,8 +48,10 @@ pub enum ChunkFault {
     Inconsistent,
     /// Checksums are gone, and parity cannot tell whether the chunk is good.
     Unproven,
-    /// The disk or the system does not give it out.
+    /// The disk does not give it out.
     Unreadable(String),
+    /// This process may not open it, or cannot now: that says nothing of the chunk.
+    Denied(String),
     /// The user asked to treat it as lost.
     Named,
 }
@@ -288,13 +291,24 @@ fn read_checksums(
 }
 
 fn unreadable(error: io::Error) -> ChunkFault {
+    let is_of_process = error.raw_os_error().and_then(|code| {
+        let of_process = [Errno::MFILE, Errno::NFILE, Errno::NOMEM];
+        of_process.into_iter().find(|errno| errno.raw_os_error() == code)
+    });
     match error.kind() {
         io::ErrorKind::NotFound => ChunkFault::Missing,
+        io::ErrorKind::PermissionDenied => ChunkFault::Denied(error.to_string()),
+        _ if is_of_process.is_some() => ChunkFault::Denied(error.to_string()),
         _ => ChunkFault::Unreadable(error.to_string()),
     }
 }
 
 impl ChunkFault {
+    /// Whether it is this process that cannot open the chunk.
+    pub fn is_of_process(&self) -> bool {
+        matches!(self, ChunkFault::Denied(_))
+    }
+
     /// One word, for scripts.
     pub fn word(&self) -> &'static str {
         match self {
@@ -304,6 +318,7 @@ impl ChunkFault {
             ChunkFault::Inconsistent => "inconsistent",
             ChunkFault::Unproven => "unproven",
             ChunkFault::Unreadable(_) => "unreadable",
+            ChunkFault::Denied(_) => "denied",
             ChunkFault::Named => "named",
         }
     }
@@ -335,6 +350,7 @@ impl fmt::Display for ChunkFault {
                 write!(f, "has no checksum left, and parity cannot tell whether it is good")
             }
             ChunkFault::Unreadable(why) => write!(f, "cannot be read: {why}"),
+            ChunkFault::Denied(why) => write!(f, "cannot be opened by this process: {why}"),
             ChunkFault::Named => write!(f, "was named as lost"),
         }
     }

@@ -83,7 +83,8 @@ impl Encode<'_> {
         let chunk_checksums =
             pool::map(spread.stripe_threads, stripe_count, |stripe| encoder.encode_stripe(stripe))?;
         source.ensure_unchanged()?;
-        let manifest = Manifest { geometry, chunk_checksums: Some(chunk_checksums) };
+        let manifest =
+            Manifest { geometry, chunk_checksums: Some(chunk_checksums), is_proven: true };
         let shown = directory.display();
         lock.sync_file_system().with_context(|| format!("cannot make {shown} durable"))?;
         workshop.publish(directory).with_context(|| format!("cannot move chunks into {shown}"))?;

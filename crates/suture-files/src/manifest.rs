@@ -36,6 +36,8 @@ pub struct Manifest {
     pub geometry: Geometry,
     /// One CRC32C per chunk, stripe by stripe; `None` when they are gone.
     pub chunk_checksums: Option<Vec<Vec<u32>>>,
+    /// Whether its own checksum says that it is what was written.
+    pub is_proven: bool,
 }
 
 #[derive(Deserialize)]
@@ -103,7 +105,8 @@ impl Manifest {
         let geometry = geometry.check()?;
         let chunk_checksums =
             raw.chunk_crc32c.map(|rows| check_rows(rows, &geometry)).transpose()?;
-        let manifest = Manifest { geometry, chunk_checksums };
+        let is_proven = raw.manifest_crc32c.is_some();
+        let manifest = Manifest { geometry, chunk_checksums, is_proven };
         match raw.manifest_crc32c {
             Some(HexChecksum(own)) if own != crc32c(manifest.body().as_bytes()) => Err(format!(
                 "it was altered or damaged: its content does not match its own checksum {own:08x}; restore it from a copy"
@@ -186,6 +189,7 @@ mod tests {
         Manifest {
             geometry,
             chunk_checksums: Some((0..geometry.stripe_count()).map(row).collect()),
+            is_proven: true,
         }
     }
 

@@ -23,7 +23,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use serde::Serialize;
 use suture_code::layout::{Layout, Window};
 use suture_code::{ChunkIndex, CodeError, Dag};
@@ -167,6 +167,10 @@ impl Rebuild<'_> {
         self.find_lost(stripe);
         let mut report = None;
         loop {
+            // What may be good is not replaced.
+            if let Some((chunk, fault)) = stripe.faults().find(|(_, fault)| fault.is_of_process()) {
+                bail!("chunk {chunk} {fault}");
+            }
             let lost = stripe.lost();
             if lost.is_empty() {
                 break;

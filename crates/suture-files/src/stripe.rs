@@ -105,6 +105,11 @@ impl<'a> Stripe<'a> {
 
     /// Opens chunks; those that cannot be used are lost from then on. Says whether all are ready.
     pub fn open(&mut self, chunks: &[ChunkIndex]) -> bool {
+        let is_unopened = |chunk: &ChunkIndex| matches!(self.state(*chunk), ChunkState::Unopened);
+        // Where only parity can tell which chunks are of this stripe, all of them have to be heard.
+        if self.manifest.chunk_checksums.is_none() && chunks.iter().any(is_unopened) {
+            self.scan(|_| ());
+        }
         for &chunk in chunks {
             if !matches!(self.state(chunk), ChunkState::Unopened) {
                 continue;
@@ -113,8 +118,7 @@ impl<'a> Stripe<'a> {
                 Ok(Scanned::Good(reader)) => {
                     self.chunks[usize::from(chunk.0)] = ChunkState::Ready(reader)
                 }
-                // One chunk without a checksum is judged by all the others.
-                Ok(Scanned::Unproven(_)) => self.scan(|_| ()),
+                Ok(Scanned::Unproven(_)) => self.lose(chunk, ChunkFault::Unproven),
                 Err(fault) => self.lose(chunk, fault),
             }
         }

@@ -27,11 +27,19 @@ impl Unrepairable {
         let lost = stripe.faults().map(|(chunk, fault)| (chunk, fault.clone())).collect();
         Unrepairable { stripe: stripe.index, lost, reason: reason.to_string() }
     }
+
+    /// Whether chunks may be good that this process cannot open: then nothing is known.
+    pub fn is_unknown(&self) -> bool {
+        self.lost.iter().any(|(_, fault)| fault.is_of_process())
+    }
 }
 
 impl fmt::Display for Unrepairable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "stripe {} cannot be repaired: {}", self.stripe, self.reason)?;
+        match self.is_unknown() {
+            true => write!(f, "stripe {}: it is not known what is left", self.stripe)?,
+            false => write!(f, "stripe {} cannot be repaired: {}", self.stripe, self.reason)?,
+        }
         for (index, (chunk, fault)) in self.lost.iter().enumerate() {
             write!(f, "{}chunk {chunk} {fault}", if index == 0 { " (" } else { ", " })?;
         }

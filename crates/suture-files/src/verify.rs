@@ -32,6 +32,14 @@ pub struct StripeVerdict {
     pub repairable: bool,
 }
 
+impl StripeVerdict {
+    /// Whether chunks may be good that this process cannot open: then nothing is known of the
+    /// others' use.
+    pub fn is_unknown(&self) -> bool {
+        self.faults.iter().any(|(_, fault)| fault.is_of_process())
+    }
+}
+
 /// Reads every chunk of every stripe against its checksums, and parity where there are none.
 pub fn verify(root: &Path, manifest: &Manifest, progress: &Progress<'_>) -> Vec<StripeVerdict> {
     let spread = Spread::over(&manifest.geometry);

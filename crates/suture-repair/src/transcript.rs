@@ -34,6 +34,9 @@ use line::{LineReader, LineWriter, TextError, Textual};
 /// What a first line begins with: the version of the format.
 pub const FORMAT: &str = "suture-transcript-2";
 
+/// What transcripts of every version begin with.
+pub const NAME: &str = "suture-transcript-";
+
 /// What outputs are indented by.
 const INDENT: &str = "  ";
 

@@ -81,9 +81,17 @@ pub struct RecordArgs {
 
 impl RecordArgs {
     /// Where to, if anything is to be recorded.
-    pub fn target(self) -> Option<RecordTo> {
+    ///
+    /// # Errors
+    /// Bad input when something else than a recording is there.
+    pub fn target(self) -> Result<Option<RecordTo>> {
         let limit_bytes = self.record_limit;
-        self.record.map(|path| RecordTo { path, limit_bytes })
+        let target = self.record.map(|path| RecordTo { path, limit_bytes });
+        let check = |target: &RecordTo| {
+            target.check().map_err(|why| bad_input(format!("cannot record: {why}")))
+        };
+        target.as_ref().map(check).transpose()?;
+        Ok(target)
     }
 }
 

@@ -69,6 +69,7 @@ pub fn run(args: Args) -> Result<Outcome> {
 }
 
 async fn serve(config: AgentConfig, path: Option<&Path>, args: Args) -> Result<Outcome> {
+    let record = args.record.target()?;
     let mut stop = Stop::new(args.until_stdin_closes)?;
     let reloads = Reloads::new()?;
     let mut config = config;
@@ -102,7 +103,7 @@ async fn serve(config: AgentConfig, path: Option<&Path>, args: Args) -> Result<O
     me.credentials = credentials.clone();
     me.membership = Membership::read(&config.data_dir)
         .with_context(|| format!("cannot use '{}'", config.data_dir.display()))?;
-    let (record, chunks) = (args.record.target(), Chunks::Unclaimed(data_dir));
+    let chunks = Chunks::Unclaimed(data_dir);
     let (told, caps) = watch::channel(config.rates().repair);
     let followed = follow(reloads, path, config.clone(), told);
     let mut agent = AgentProcess {

@@ -84,6 +84,7 @@ pub fn run(args: Args) -> Result<Outcome> {
 }
 
 async fn serve(config: CoordinatorConfig, path: Option<&Path>, args: Args) -> Result<Outcome> {
+    let record = args.record.target()?;
     let mut stop = Stop::new(args.until_stdin_closes)?;
     let reloads = Reloads::new()?;
     // Before the metadata is opened: a coordinator that cannot listen must not begin an epoch.
@@ -98,7 +99,7 @@ async fn serve(config: CoordinatorConfig, path: Option<&Path>, args: Args) -> Re
     let mut store = MetadataStore::open(&config.data_dir, incomplete)?;
     let (cluster, epoch) = (store.cluster(), store.epoch());
     let throttle = store.intent()?.throttle;
-    let (core, nodes) = load(&config, &mut store, args.record.target())?;
+    let (core, nodes) = load(&config, &mut store, record)?;
     info!(%cluster, epoch, nodes = nodes.len(), stripes = core.stripes().len(), "metadata loaded");
     let (changes, received) = mpsc::channel(CHANGES_MAX);
     let metadata = Metadata::start(store, changes.clone());

@@ -12,6 +12,7 @@ use suture_edge::units::{format_rate, format_seconds, format_size};
 use suture_files::decode::{Decoded, decode, decode_into};
 use suture_files::manifest::{MANIFEST_NAME, Manifest};
 use suture_files::output::{Place, place};
+use suture_files::unrepairable::Unrepairable;
 
 use crate::outcome::Outcome;
 use crate::output::{Format, LINES_MAX, counted, is_stdout, line};
@@ -61,7 +62,8 @@ pub fn run(args: Args) -> Result<Outcome> {
             "suture: {bad} of {} cannot be decoded, so {shown} was not written",
             counted(all, "stripe")
         );
-        return Ok(Outcome::Unrepairable);
+        let is_unknown = decoded.unrepairable.iter().any(Unrepairable::is_unknown);
+        return Ok(if is_unknown { Outcome::Missed } else { Outcome::Unrepairable });
     }
     for (stripe, chunk, fault) in decoded.faults.iter().take(LINES_MAX) {
         errln!("suture: stripe {stripe} chunk {chunk} {fault}; computed from others");

@@ -85,6 +85,14 @@ pub fn run(args: Args) -> Result<Outcome> {
         Format::Json => print_json(&report)?,
         Format::Text => report.print(&manifest, &args),
     }
+    let unknown = verdicts.iter().filter(|verdict| verdict.is_unknown()).count() as u64;
+    if unknown > 0 {
+        errln!(
+            "suture: of {} it is not known what is left: this process cannot open all chunks; let it, and verify again",
+            counted(unknown, "stripe")
+        );
+        return Ok(Outcome::Missed);
+    }
     Ok(match (report.bad.is_empty(), report.unrepairable.is_empty()) {
         (true, _) => Outcome::Done,
         (false, true) => Outcome::Damaged,
@@ -124,7 +132,7 @@ impl VerifyReport {
             bad: bad.collect(),
             unrepairable: verdicts
                 .iter()
-                .filter(|verdict| !verdict.repairable)
+                .filter(|verdict| !verdict.repairable && !verdict.is_unknown())
                 .map(|verdict| verdict.stripe)
                 .collect(),
             bad_checksum_files: bad_checksum_files.collect(),
@@ -160,6 +168,9 @@ impl VerifyReport {
         let directory = args.directory.display();
         let what = match (self.bad.len(), self.unrepairable.len()) {
             (0, _) => format!("all {} are good", counted(chunks, "chunk")),
+            (bad, _) if self.bad.iter().any(|bad| bad.state == "denied") => {
+                format!("{bad} of {} not known to be good", counted(chunks, "chunk"))
+            }
             (bad, 0) => format!(
                 "{bad} of {} bad; to repair them: suture rebuild {directory}",
                 counted(chunks, "chunk")
