@@ -64,6 +64,24 @@ pub fn create_folder(path: &Path) -> io::Result<()> {
     created.or_else(|error| if path.is_dir() { Ok(()) } else { Err(error) })
 }
 
+/// The same, but what is there and is no folder stays, with a warning: what else the data_dir holds is
+/// of use without it.
+///
+/// # Errors
+/// As [`create_folder`].
+pub fn create_folder_unless_taken(path: &Path) -> io::Result<()> {
+    match create_folder(path) {
+        Err(why) if why.kind() == io::ErrorKind::AlreadyExists => {
+            let path = path.display();
+            warn!(
+                "'{path}' is not a folder, and what belongs there cannot be kept: move it away, and start again"
+            );
+            Ok(())
+        }
+        created => created,
+    }
+}
+
 /// Makes the names in a folder durable.
 ///
 /// # Errors

@@ -204,7 +204,7 @@ impl DataDir {
         };
         for fan in 0..FAN_OUT {
             let path = chunks.join(format!("{fan:02x}"));
-            data_dir::create_folder(&path).map_err(at(&path))?;
+            data_dir::create_folder_unless_taken(&path).map_err(at(&path))?;
         }
         sync_dir(&chunks).and_then(|()| sync_dir(dir)).map_err(at(dir))?;
         if tmp.exists() {

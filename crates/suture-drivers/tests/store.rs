@@ -525,3 +525,17 @@ fn a_folder_of_somebody_else_keeps_its_temporaries() {
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "thesis");
     assert!(!dir.path().join("store").exists());
 }
+
+#[test]
+fn a_file_in_the_place_of_a_folder_of_chunks_keeps_nobody_from_the_others() {
+    let Fixture { dir, store, data } = Fixture::new();
+    drop(store);
+    let stray = dir.path().join("chunks/ff");
+    std::fs::remove_dir(&stray).unwrap();
+    std::fs::write(&stray, "thesis").unwrap();
+    let store = Store::open(dir.path(), &identity()).unwrap();
+    assert_eq!(listed(&store), [copy(1)]);
+    assert!(matches!(put(&store, copy(255), &data), Err(Failure::Disk(_))));
+    put(&store, copy(2), &data).unwrap();
+    assert_eq!(std::fs::read_to_string(&stray).unwrap(), "thesis");
+}

@@ -70,7 +70,7 @@ fn corrupt_copies_that_were_replaced_together_all_go() {
                 Output::Send { to, message: ToAgent::Check(check) } => {
                     story.hear(to.0, FromAgent::Verified(*check));
                 }
-                Output::Commit(commit) => story.accept(commit.clone()),
+                Output::Commit(commit) => story.accept(*commit),
                 _ => {}
             }
         }

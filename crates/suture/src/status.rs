@@ -94,8 +94,8 @@ fn describe_state(status: &proto::StatusReply) -> String {
                            others of their stripe"
             .into(),
         "unwritable" => {
-            "unwritable: every chunk is where it should be, and nothing can be stored, \
-                         removed or repaired"
+            "unwritable: every chunk is where it should be, and storing, removing and repairing \
+                         fail, or soon will"
                 .into()
         }
         "foreign" => format!(

@@ -92,7 +92,7 @@ fn leave_to_others(copy: &Connection, open: StripeId) -> rusqlite::Result<()> {
         if from < end {
             copy.execute(
                 "INSERT INTO unknown (first, below) VALUES (?1, ?2)
-                 ON CONFLICT (first) DO UPDATE SET below = max(below, excluded.below)",
+                 ON CONFLICT (first) DO UPDATE SET below = max(below, excluded.below), sum = NULL",
                 (from, end),
             )?;
         }

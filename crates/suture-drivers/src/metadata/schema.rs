@@ -28,9 +28,9 @@ pub const SCHEMA_VERSION: u32 = STEPS.len() as u32;
 /// What makes version n of the schema out of version n - 1, the first out of an empty file. A new
 /// file takes all steps, an older one those that it lacks, so both end up the same. A step that was
 /// released never changes.
-const STEPS: [&str; 14] = [
+const STEPS: [&str; 15] = [
     FIRST, RACKS, LENGTHS, IN_USE, REMOVED, UNKNOWN, STORES, SCRUB, CHECKSUMS, COMMITTED, INTENTS,
-    THROTTLE, UNFIT, SUMS,
+    THROTTLE, UNFIT, SUMS, SEALED,
 ];
 
 /// The name of the file.
@@ -180,6 +180,12 @@ const UNFIT: &str = "ALTER TABLE stripe ADD COLUMN inconsistent INTEGER NOT NULL
 const SUMS: &str = "
 ALTER TABLE object ADD COLUMN sum INTEGER;
 ALTER TABLE stripe ADD COLUMN sum INTEGER;
+";
+
+/// CRC32C over what decides which copies are nobody's (`store/sealed.rs`); null until it is known.
+const SEALED: &str = "
+ALTER TABLE cluster ADD COLUMN sum INTEGER;
+ALTER TABLE unknown ADD COLUMN sum INTEGER;
 ";
 
 /// Opens or creates the database in `dir`.

@@ -195,6 +195,7 @@ impl MetadataStore {
     pub fn open(dir: &Path, incomplete: Incomplete) -> Result<MetadataStore> {
         let cannot = || format!("cannot begin a new epoch in '{}'", dir.display());
         let schema::Database { mut connection, lock } = schema::open(dir, incomplete)?;
+        sealed::check(&mut connection).with_context(cannot)?;
         let (cluster, epoch) = restored::begin_epoch(&mut connection).with_context(cannot)?;
         let committed = restored::committed(&connection).with_context(cannot)?;
         wal::begin_use(&mut connection).with_context(cannot)?;
@@ -461,6 +462,7 @@ mod put;
 mod rebuilt;
 mod restored;
 mod scrub;
+mod sealed;
 mod stripes;
 mod sums;
 mod throttle;

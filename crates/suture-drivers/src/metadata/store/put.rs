@@ -12,7 +12,7 @@ use suture_repair::event::Input;
 use suture_repair::id::{NodeId, StripeId};
 
 use super::stripes::{NO_CHECKSUM, record_object};
-use super::{MetadataError, MetadataStore, Object, ObjectStripe, PutId, sums};
+use super::{MetadataError, MetadataStore, Object, ObjectStripe, PutId, sealed, sums};
 
 /// A put that has begun and not ended.
 #[derive(Debug)]
@@ -56,6 +56,7 @@ impl MetadataStore {
             [count],
             |row| row.get(0),
         )?;
+        sealed::seal_cluster(&transaction)?;
         transaction.commit()?;
         let ids: Vec<StripeId> = (below - u64::from(count)..below).map(StripeId).collect();
         entry.stripes.extend(&ids);
@@ -79,6 +80,7 @@ impl MetadataStore {
         insert_object(&transaction, object, &stripes)?;
         let committed = "UPDATE cluster SET committed = committed + 1 RETURNING committed";
         let committed: u64 = transaction.query_row(committed, [], |row| row.get(0))?;
+        sealed::seal_cluster(&transaction)?;
         transaction.commit()?;
         self.committed.store(committed, Ordering::Relaxed);
         let added = stripes.into_iter().map(|entry| Input::StripeAdded(entry.stripe));

@@ -10,7 +10,7 @@ use rusqlite::{OptionalExtension, Transaction, params};
 use suture_repair::id::{ChunkIndex, StripeId};
 use suture_repair::wire::ClusterId;
 
-use super::{MetadataError, MetadataStore, Object, ObjectStripe, put, stripes};
+use super::{MetadataError, MetadataStore, Object, ObjectStripe, put, sealed, stripes};
 
 /// What to do with chunks that belong to no object in the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +43,10 @@ impl MetadataStore {
     /// # Errors
     /// When the database fails.
     pub fn take_cluster(&mut self, cluster: ClusterId) -> Result<(), MetadataError> {
-        self.database.execute("UPDATE cluster SET id = ?1", [cluster.0.cast_signed()])?;
+        let transaction = self.database.transaction()?;
+        transaction.execute("UPDATE cluster SET id = ?1", [cluster.0.cast_signed()])?;
+        sealed::seal_cluster(&transaction)?;
+        transaction.commit()?;
         self.cluster = cluster;
         Ok(())
     }
@@ -102,6 +105,7 @@ impl MetadataStore {
                  max(next_stripe, (SELECT coalesce(max(id) + 1, 0) FROM stripe))",
             [],
         )?;
+        sealed::seal_cluster(&transaction)?;
         if leftovers == Leftovers::Forget {
             transaction.execute("DELETE FROM unknown", [])?;
         }

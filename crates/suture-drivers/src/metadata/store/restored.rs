@@ -18,7 +18,7 @@ use suture_repair::keeper::admission::outranking;
 use suture_repair::wire::ClusterId;
 use tracing::warn;
 
-use super::{MetadataError, MetadataStore};
+use super::{MetadataError, MetadataStore, sealed};
 
 impl MetadataStore {
     /// Makes the epoch one that nobody has heard of, if the agent of node `name` has `followed` one
@@ -35,7 +35,10 @@ impl MetadataStore {
     ) -> Result<(), MetadataError> {
         self.catch_up(name, committed)?;
         if let Some(epoch) = outranking(self.epoch, followed, self.joined.contains(name)) {
-            self.database.execute("UPDATE cluster SET epoch = ?1", [epoch])?;
+            let transaction = self.database.transaction()?;
+            transaction.execute("UPDATE cluster SET epoch = ?1", [epoch])?;
+            sealed::seal_cluster(&transaction)?;
+            transaction.commit()?;
             warn!(
                 "agent '{name}' has followed epoch {followed} already, these metadata began epoch {}: \
                  they are older than what the agents hold (restored from a backup?); going on as \
@@ -58,10 +61,8 @@ impl MetadataStore {
         }
         let transaction = self.database.transaction()?;
         transaction.execute("UPDATE cluster SET committed = ?1", [committed])?;
-        transaction.execute("DELETE FROM unknown", [])?;
-        let all = "INSERT INTO unknown (first, below) SELECT 0, next_stripe FROM cluster
-                   WHERE next_stripe > 0";
-        transaction.execute(all, [])?;
+        sealed::seal_cluster(&transaction)?;
+        sealed::leave_all(&transaction)?;
         transaction.commit()?;
         self.committed.store(committed, Ordering::Relaxed);
         warn!(
@@ -163,6 +164,7 @@ pub(super) fn begin_epoch(database: &mut Connection) -> rusqlite::Result<(Cluste
         [],
         |row| Ok((ClusterId(row.get::<_, i64>(0)?.cast_unsigned()), row.get(1)?, row.get(2)?)),
     )?;
+    sealed::seal_cluster(&transaction)?;
     if epoch > 1 {
         let random = "SELECT random() & ?1";
         let skipped: u64 = transaction.query_row(random, [SKIPPED_MAX - 1], |row| row.get(0))?;
@@ -175,12 +177,13 @@ pub(super) fn begin_epoch(database: &mut Connection) -> rusqlite::Result<(Cluste
 /// The next id that is given out is `below`, which is not less than `from`, the next one so far.
 fn leave_to_others(transaction: &Transaction<'_>, from: u64, below: u64) -> rusqlite::Result<()> {
     // What follows on the last range belongs to it.
-    let longer = "UPDATE unknown SET below = ?2 WHERE below = ?1";
+    let longer = "UPDATE unknown SET below = ?2, sum = NULL WHERE below = ?1";
     if transaction.execute(longer, (from, below))? == 0 && from < below {
         transaction.execute("INSERT INTO unknown (first, below) VALUES (?1, ?2)", (from, below))?;
     }
     transaction.execute("UPDATE cluster SET next_stripe = ?1", [below])?;
-    Ok(())
+    sealed::seal_cluster(transaction)?;
+    sealed::seal_unknown(transaction)
 }
 
 /// Takes an id out of those that others have given out.
@@ -193,10 +196,10 @@ pub(super) fn disown(transaction: &Transaction<'_>, id: StripeId) -> rusqlite::R
         for rest in [(first, id.0), (id.0 + 1, below)].into_iter().filter(|(a, b)| a < b) {
             transaction.execute(
                 "INSERT INTO unknown (first, below) VALUES (?1, ?2)
-                 ON CONFLICT (first) DO UPDATE SET below = max(below, excluded.below)",
+                 ON CONFLICT (first) DO UPDATE SET below = max(below, excluded.below), sum = NULL",
                 rest,
             )?;
         }
     }
-    Ok(())
+    sealed::seal_unknown(transaction)
 }

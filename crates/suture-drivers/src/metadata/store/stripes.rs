@@ -14,7 +14,7 @@ use suture_repair::id::{Generation, NodeId, Stamp, StripeId};
 use suture_repair::stripe::{ChunkRecord, Stripe};
 use tracing::warn;
 
-use super::{MetadataError, MetadataStore, Object, ObjectStripe, sums};
+use super::{MetadataError, MetadataStore, Object, ObjectStripe, sealed, sums};
 
 /// Stands in the column for a chunk of which nobody has recorded a checksum.
 pub(super) const NO_CHECKSUM: i64 = -1;
@@ -341,6 +341,7 @@ fn leave_damaged(database: &mut Connection, damaged: &BTreeSet<i64>) -> Result<(
     let left =
         "SELECT DISTINCT stripe AS id FROM chunk WHERE stripe NOT IN (SELECT id FROM stripe)";
     leave(left, &[])?;
+    sealed::seal_unknown(&transaction)?;
     Ok(transaction.commit()?)
 }
 

@@ -617,7 +617,7 @@ fn nothing_is_handed_out_by_a_commit_that_failed() {
 fn ids_of_stripes_that_are_there_are_not_handed_out_whatever_the_counter_says() {
     let (dir, mut store) = store();
     let ids = put(&mut store, "a", 3);
-    store.database.execute("UPDATE cluster SET next_stripe = 1", []).unwrap();
+    store.database.execute("UPDATE cluster SET next_stripe = 1, sum = NULL", []).unwrap();
     let mut store = crash(store, dir.path());
     let put = store.begin_put("b").unwrap();
     let next = store.reserve_stripes(put, 1).unwrap();

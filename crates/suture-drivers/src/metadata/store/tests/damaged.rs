@@ -9,6 +9,12 @@ fn damage(store: &MetadataStore, change: &str) {
     store.database.pragma_update(None, "foreign_keys", true).unwrap();
 }
 
+/// Whether nobody deletes copies of these stripes as orphans.
+fn are_kept(store: &MetadataStore, ids: &[StripeId]) -> bool {
+    let unknown = store.unknown().unwrap();
+    ids.iter().all(|id| unknown.iter().any(|(from, below)| from <= id && id < below))
+}
+
 const CHANGES: [&str; 17] = [
     "UPDATE object SET name = 'y' WHERE name = 'x'",
     "UPDATE object SET bytes = bytes + 1 WHERE name = 'x'",
@@ -47,9 +53,7 @@ fn a_flipped_bit_is_found_before_anybody_acts_on_it_and_made_again() {
         store.set_damaged_aside();
         let good: Vec<StripeId> = store.stripes().unwrap().iter().map(|s| s.id).collect();
         assert_eq!(good, other, "{change}");
-        let unknown = store.unknown().unwrap();
-        let is_kept = |id: &StripeId| unknown.iter().any(|(from, below)| from <= id && id < below);
-        assert!(ids.iter().all(is_kept), "{change}: {unknown:?}");
+        assert!(are_kept(&store, &ids), "{change}: {:?}", store.unknown());
         assert_eq!(store.stripe_ids().unwrap(), other.iter().copied().collect(), "{change}");
         let entries = ids.iter().copied().map(stripe).collect();
         let found = [(object("x", 3 * 2 * CHUNK_BYTES), entries)];
@@ -70,14 +74,9 @@ fn stripes_of_a_damaged_object_that_is_not_found_again_are_nobodys_to_delete() {
     let mut store = crash(store, dir.path());
     store.set_damaged_aside();
     store.stripes().unwrap();
-    let is_kept = |store: &MetadataStore| {
-        let unknown = store.unknown().unwrap();
-        let is_in = |id: &StripeId| unknown.iter().any(|(from, below)| from <= id && id < below);
-        ids.iter().all(is_in)
-    };
-    assert!(is_kept(&store), "before any agent lists what it holds");
+    assert!(are_kept(&store, &ids), "before any agent lists what it holds");
     assert_eq!(store.add_found(&[], Leftovers::Keep).unwrap().damaged, 1);
-    assert!(is_kept(&store));
+    assert!(are_kept(&store, &ids));
 }
 
 #[test]
@@ -96,10 +95,64 @@ fn a_location_that_changes_gets_a_new_sum_and_a_damaged_stripe_none() {
 fn what_an_older_version_wrote_gets_its_sums_at_the_start() {
     let (dir, mut store) = store();
     put(&mut store, "x", 2);
-    let wiped = ["UPDATE object SET sum = NULL", "UPDATE stripe SET sum = NULL"];
-    wiped.iter().for_each(|wipe| assert!(store.database.execute(wipe, []).unwrap() > 0));
+    store.protect(StripeId(9)).unwrap();
+    let wipe = |table: &str| format!("UPDATE {table} SET sum = NULL");
+    let wiped = ["object", "stripe", "cluster", "unknown"].map(wipe);
+    wiped.iter().for_each(|wipe| assert!(store.database.execute(wipe, []).unwrap() > 0, "{wipe}"));
     let mut store = crash(store, dir.path());
     store.stripes().unwrap();
+    damage(&store, "UPDATE unknown SET below = below - 1");
+    let mut store = crash(store, dir.path());
+    assert!(are_kept(&store, &[StripeId(8)]));
     damage(&store, CHANGES[9]);
-    crash(store, dir.path()).stripes().unwrap_err();
+    store = crash(store, dir.path());
+    store.stripes().unwrap_err();
+    damage(&store, "UPDATE cluster SET committed = committed + 2");
+    drop(store);
+    open(dir.path()).unwrap_err();
+}
+
+#[test]
+fn where_a_range_of_others_is_damaged_every_stripe_without_a_record_is_kept() {
+    let changes = [
+        "UPDATE unknown SET first = first + 64",
+        "UPDATE unknown SET below = below - 8",
+        "UPDATE unknown SET sum = sum + 1",
+    ];
+    for change in changes {
+        let (dir, mut store) = store();
+        put(&mut store, "x", 2);
+        let others: Vec<StripeId> = (2..40).map(StripeId).collect();
+        store.protect(StripeId(40)).unwrap();
+        assert!(are_kept(&store, &others) && !are_kept(&store, &[StripeId(0)]));
+        // Over a start, ranges that are as they were written are believed.
+        let store = crash(store, dir.path());
+        assert!(are_kept(&store, &others) && !are_kept(&store, &[StripeId(0)]));
+        damage(&store, change);
+        let store = crash(store, dir.path());
+        assert!(are_kept(&store, &others), "{change}: {:?}", store.unknown());
+        let mut store = crash(store, dir.path());
+        assert!(are_kept(&store, &others), "{change}: {:?}", store.unknown());
+        assert_eq!(store.stripes().unwrap().len(), 2, "{change}");
+    }
+}
+
+#[test]
+fn a_damaged_record_of_the_cluster_is_refused_and_another_way_is_named() {
+    let changes = [
+        "UPDATE cluster SET id = id + 1",
+        "UPDATE cluster SET epoch = epoch - 128",
+        "UPDATE cluster SET next_stripe = next_stripe + 1024",
+        "UPDATE cluster SET committed = committed + 2",
+    ];
+    for change in changes {
+        let (dir, mut store) = store();
+        put(&mut store, "x", 2);
+        store.outrank("n0", 7, 0).unwrap();
+        let store = crash(store, dir.path());
+        damage(&store, change);
+        drop(store);
+        let why = format!("{:#}", open(dir.path()).unwrap_err());
+        assert!(why.contains("damaged") && why.contains("suture metadata rebuild"), "{why}");
+    }
 }

@@ -1,0 +1,93 @@
+//! Sums over what decides which copies are nobody's: the cluster's own row, and the ids that others
+//! have given out.
+//!
+//! Place: around every change of these, and a coordinator's start, before its epoch begins.
+//! A flipped bit there would have copies deleted that others have stored. Of the cluster's row the
+//! id, the epoch, the next stripe and the count of puts are summed; nobody could tell what they
+//! were, so a start is refused. Ranges of ids are there to keep copies: where one is damaged, every
+//! id without a stripe is left to others, which keeps more than need be.
+//!
+//! Invariant: whoever changes one of these seals it in the same transaction.
+
+use anyhow::{Result, bail};
+use rusqlite::{Connection, OptionalExtension, Row};
+use tracing::warn;
+
+use super::sums;
+
+/// The columns that the sum of the cluster's row is over, and the sum.
+const CLUSTER: &str = "SELECT id, epoch, next_stripe, committed, sum FROM cluster";
+
+/// Records the sum of the cluster's row.
+pub(super) fn seal_cluster(database: &Connection) -> rusqlite::Result<()> {
+    let (sum, _) = database.prepare_cached(CLUSTER)?.query_row([], cluster_sums)?;
+    database.prepare_cached("UPDATE cluster SET sum = ?1")?.execute([sum])?;
+    Ok(())
+}
+
+/// Records the sums of the ranges of others' ids that have none.
+pub(super) fn seal_unknown(database: &Connection) -> rusqlite::Result<()> {
+    let mut query = database.prepare("SELECT first, below FROM unknown WHERE sum IS NULL")?;
+    let ranges = query.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let ranges: Vec<(i64, i64)> = ranges.collect::<Result<_, _>>()?;
+    let mut record = database.prepare_cached("UPDATE unknown SET sum = ?2 WHERE first = ?1")?;
+    for (first, below) in ranges {
+        record.execute((first, sums::of_numbers(&[first, below])))?;
+    }
+    Ok(())
+}
+
+/// Leaves every stripe of which nothing is known to others.
+pub(super) fn leave_all(database: &Connection) -> rusqlite::Result<()> {
+    database.execute("DELETE FROM unknown", [])?;
+    let all = "INSERT INTO unknown (first, below) SELECT 0, next_stripe FROM cluster
+               WHERE next_stripe > 0";
+    database.execute(all, [])?;
+    seal_unknown(database)
+}
+
+/// Looks at all of it before it is believed, and gives sums to what an older version wrote.
+///
+/// # Errors
+/// When the cluster's row is damaged, or the database fails.
+pub(super) fn check(database: &mut Connection) -> Result<()> {
+    let transaction = database.transaction()?;
+    let Some((sum, recorded)) = transaction.query_row(CLUSTER, [], cluster_sums).optional()? else {
+        return Ok(());
+    };
+    if recorded.is_some_and(|recorded| recorded != sum) {
+        bail!(
+            "the database is damaged: the record of its cluster does not have its checksum; use a backup (suture metadata restore), or move it away and have `suture metadata rebuild` make it again"
+        );
+    }
+    seal_cluster(&transaction)?;
+    if is_unknown_damaged(&transaction)? {
+        warn!(
+            "the database is damaged: a range of stripes that others have stored does not have its \
+             checksum. Chunks of which these metadata know nothing stay as they are; copy what is \
+             in this disk's data_dir to another disk"
+        );
+        leave_all(&transaction)?;
+    }
+    seal_unknown(&transaction)?;
+    Ok(transaction.commit()?)
+}
+
+fn is_unknown_damaged(database: &Connection) -> rusqlite::Result<bool> {
+    let mut query = database.prepare("SELECT first, below, sum FROM unknown")?;
+    let mut rows = query.query([])?;
+    while let Some(row) = rows.next()? {
+        let recorded: Option<i64> = row.get(2)?;
+        let sum = sums::of_numbers(&[row.get(0)?, row.get(1)?]);
+        if recorded.is_some_and(|recorded| recorded != sum) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// What the sum of the cluster's row is, and what is recorded, if anything is.
+fn cluster_sums(row: &Row<'_>) -> rusqlite::Result<(i64, Option<i64>)> {
+    let numbers = [row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?];
+    Ok((sums::of_numbers(&numbers), row.get(4)?))
+}
