@@ -35,7 +35,7 @@ const CHUNK_BYTES: u64 = 64 << 20;
 /// How far above the optimum plans may be.
 const NEAR: f64 = 1.05;
 
-const CASES: [LocalCase; 6] = [
+const CASES: [LocalCase; 8] = [
     LocalCase {
         code: "lrc(6,3,2)",
         nodes: "3:1000/1000 4:222/293 1:185/568 1:1000/1000 2:1000/1000 0:754/442 4:1000/1000 \
@@ -95,6 +95,26 @@ const CASES: [LocalCase; 6] = [
         stripes: "11 10 9 5 3 8 0 12 1, 12 1 3 4 6 9 10 7 2",
         optimum: 0.9652,
     },
+    LocalCase {
+        code: "lrc(4,2,3)",
+        nodes: "3:1000/1000 3:375/299 4:1000/1000 4:980/952 2:1000/1000 4:1000/1000 0:218/112 \
+            2:567/896 0:119/187 2:1000/1000 1:616/924 0:1000/1000 0:901/627 3:1000/1000 \
+            1:870/999 1:493/468",
+        core: (200.0, 400.0),
+        failed: &[5, 11, 6],
+        stripes: "8 13 15 5 10 9 6 11 1",
+        optimum: 2.9868,
+    },
+    LocalCase {
+        code: "lrc(4,2,2)",
+        nodes: "4:493/479 4:1000/1000 1:346/902 0:362/815 1:1000/1000 3:684/777 2:1000/1000 \
+            3:806/800 0:1000/1000 2:203/208 3:368/774 1:1000/1000 0:649/343 4:772/604 \
+            2:1000/1000",
+        core: (800.0, 800.0),
+        failed: &[3, 6],
+        stripes: "12 14 9 11 3 0 7 6",
+        optimum: 0.6711,
+    },
 ];
 
 fn megabits(text: &str) -> Rate {
@@ -144,7 +164,8 @@ fn several_losses_of_local_codes_are_near_their_optimum() {
     for case in CASES {
         let (world, optimum) = (case.world(), case.optimum);
         let bound = bound_seconds(&world.jobs, &world.view());
-        assert!(bound <= optimum * 1.001, "{}: {optimum}, bound {bound}", case.stripes);
+        let is_near = (0.9 * optimum..=1.001 * optimum).contains(&bound);
+        assert!(is_near, "{}: {optimum}, bound {bound}", case.stripes);
         for policy in ["flow", "suture"] {
             let seconds = peak_seconds(&world, policy);
             let what = format!("{policy}, {}: {seconds}, optimum {optimum}", case.stripes);

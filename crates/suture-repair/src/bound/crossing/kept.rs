@@ -104,8 +104,7 @@ impl CrossingSearch<'_> {
             .map(|(stripe, alone)| stripe.within(|target, node| alone[target][node] < level));
         let stripes: Vec<RackedStripe> = stripes.collect();
         let keepers = kept.iter().map(|kept| {
-            let open = (0..kept.len()).filter(|at| kept[*at] < level).collect();
-            KeeperChoice { chosen: Vec::new(), open }
+            KeeperChoice::any_of((0..kept.len()).filter(|at| kept[*at] < level).collect())
         });
         let keepers: Vec<KeeperChoice> = keepers.collect();
         let mut laned = self.lanes.iter().zip(&keepers);

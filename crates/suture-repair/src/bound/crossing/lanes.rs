@@ -175,7 +175,7 @@ impl LaneStripe {
             *left = left.saturating_sub(1);
             has_place
         };
-        let KeeperChoice { chosen, open } = destinations;
+        let KeeperChoice { chosen, open, .. } = destinations;
         chosen.iter().all(&mut take)
             && chosen.len() + open.iter().filter(|at| take(at)).count() >= self.lost
     }
@@ -197,7 +197,7 @@ impl LaneStripe {
 
     /// Any of the nodes that may keep a chunk.
     pub fn any_keepers(&self) -> KeeperChoice {
-        KeeperChoice { chosen: Vec::new(), open: (0..self.keepers.len()).collect() }
+        KeeperChoice::any_of((0..self.keepers.len()).collect())
     }
 
     /// Puts the cheapest lanes into such destinations on `loads`, and returns what they cost and
@@ -214,7 +214,7 @@ impl LaneStripe {
         let gather = |group| PricedGather::new(group, &self.decoders, costs);
         let gathers: Vec<PricedGather<'_>> = self.gathers.iter().map(gather).collect();
         let priced = PricedStripe { stripe: self, costs, gathers, trees };
-        let (lanes, kept) = priced.cheapest(&candidates, destinations.chosen.len());
+        let (lanes, kept) = priced.cheapest(&candidates, destinations);
         for &(chunks, ends) in &lanes.lanes[..lanes.count] {
             let into = (0..kept.len()).filter(|at| ends >> at & 1 == 1).map(|at| kept[at]);
             let into: Vec<usize> = into.collect();
@@ -367,6 +367,16 @@ pub(super) struct KeeperChoice {
     pub chosen: Vec<usize>,
     /// These may keep the others.
     pub open: Vec<usize>,
+    /// By lost chunk, where all are chosen: the place of its keeper among these. Empty where each
+    /// may go to any.
+    pub order: Vec<usize>,
+}
+
+impl KeeperChoice {
+    /// Keepers that are all open.
+    pub fn any_of(open: Vec<usize>) -> KeeperChoice {
+        KeeperChoice { chosen: Vec::new(), open, order: Vec::new() }
+    }
 }
 
 /// A stripe at some prices.
@@ -387,9 +397,14 @@ struct CheapestLanes {
 }
 
 impl PricedStripe<'_> {
-    /// The cheapest lanes, and the keepers that their chunks go to: so many of the candidates are
-    /// among them in any case.
-    fn cheapest(&self, candidates: &[usize], chosen: usize) -> (CheapestLanes, Vec<usize>) {
+    /// The cheapest lanes, and the keepers that their chunks go to: those that are chosen, which are
+    /// the first of the candidates, are among them.
+    fn cheapest(
+        &self,
+        candidates: &[usize],
+        destinations: &KeeperChoice,
+    ) -> (CheapestLanes, Vec<usize>) {
+        let chosen = destinations.chosen.len();
         let none = CheapestLanes { cost: f64::INFINITY, lanes: [(0, 0); LOST_MAX], count: 0 };
         let mut best = (none, Vec::new());
         let all = (1u8 << self.stripe.lost) - 1;
@@ -399,7 +414,7 @@ impl PricedStripe<'_> {
             kept.truncate(chosen);
             kept.extend(others.iter().map(|at| candidates[chosen + at]));
             if self.has_places(&kept) {
-                let lanes = self.lanes(all, all, &kept);
+                let lanes = self.lanes((all, all), &kept, &destinations.order);
                 if lanes.cost < best.0.cost {
                     best = (lanes, kept.clone());
                 }
@@ -416,21 +431,28 @@ impl PricedStripe<'_> {
         kept.iter().all(|at| in_rack(rack(at)) <= self.stripe.places[rack(at) as usize])
     }
 
-    /// The cheapest lanes of some of the chunks into as many of the nodes.
-    fn lanes(&self, chunks: u8, ends: u8, kept: &[usize]) -> CheapestLanes {
+    /// The cheapest lanes of some of the chunks into as many of the nodes, in this order if there is
+    /// one.
+    fn lanes(&self, (chunks, ends): (u8, u8), kept: &[usize], order: &[usize]) -> CheapestLanes {
         if chunks == 0 {
             return CheapestLanes { cost: 0.0, lanes: [(0, 0); LOST_MAX], count: 0 };
         }
         let mut best = CheapestLanes { cost: f64::INFINITY, lanes: [(0, 0); LOST_MAX], count: 0 };
         let first = chunks & chunks.wrapping_neg();
         for group in parts_of(chunks).filter(|group| group & first != 0) {
-            let into = parts_of(ends).filter(|into| into.count_ones() == group.count_ones());
+            let ordered = |(chunk, _): &(usize, &usize)| group >> chunk & 1 == 1;
+            let ordered = order.iter().enumerate().filter(ordered);
+            let ordered = ordered.fold(0, |ends, (_, place)| ends | 1 << place);
+            let into = parts_of(ends).filter(|into| match order {
+                [] => into.count_ones() == group.count_ones(),
+                _ => *into == ordered,
+            });
             for into in into {
                 let cost = self.lane_cost(group, into, kept);
                 if cost >= best.cost {
                     continue;
                 }
-                let others = self.lanes(chunks & !group, ends & !into, kept);
+                let others = self.lanes((chunks & !group, ends & !into), kept, order);
                 if cost + others.cost < best.cost {
                     best = CheapestLanes { cost: cost + others.cost, ..others };
                     best.lanes[best.count] = (group, into);

@@ -3,9 +3,10 @@
 //! Place: beside `[plan]`, a part of the bound by the lanes of a stripe (`../lanes.rs`).
 //! A search over sets of destinations (branch and bound): some nodes keep a chunk in any case,
 //! others may, and prices give a bound for all sets that agree with that. The least bound is
-//! divided next, by whether the node to which most chunks go at its prices keeps one. Nodes of one
-//! rack with equal links and disks are the same to a stripe alone, so if one of them keeps none, nor
-//! do the others that are left.
+//! divided next, by whether the node to which most chunks go at its prices keeps one; where all
+//! nodes are chosen, by which of them keeps which chunk. Nodes of one rack with equal links and
+//! disks are the same to a stripe alone, so if one of them keeps none, nor do the others that are
+//! left.
 //!
 //! The bound of the stripe is the least of those that are not divided, so it may end at any time.
 
@@ -61,7 +62,7 @@ pub(in crate::bound::crossing) fn of_keepers(
         seconds.push(match alike {
             Some(other) => seconds[other],
             None => {
-                let [with_it, _] = alone.divided(&stripe.any_keepers(), at);
+                let [with_it, _] = alone.divided_by(&stripe.any_keepers(), at);
                 alone.bounded(with_it, known, f64::INFINITY).seconds
             }
         });
@@ -73,8 +74,17 @@ pub(in crate::bound::crossing) fn of_keepers(
 struct OpenSets {
     seconds: f64,
     destinations: KeeperChoice,
-    /// The open keeper to which most chunks go, where there is a choice.
-    next: Option<usize>,
+    /// How to divide them.
+    next: Division,
+}
+
+/// What is not decided of sets of destinations.
+enum Division {
+    /// Whether this open keeper, to which most chunks go, keeps one.
+    Keeper(usize),
+    /// Which chunk each of those that are chosen keeps.
+    Order,
+    Nothing,
 }
 
 /// The search for one stripe.
@@ -99,11 +109,11 @@ impl AloneSearch<'_> {
             if sets.seconds >= least {
                 break;
             }
-            let Some(next) = sets.next else {
+            let divided = self.divided(&sets);
+            if divided.is_empty() {
                 least = sets.seconds;
-                continue;
-            };
-            for destinations in self.divided(&sets.destinations, next) {
+            }
+            for destinations in divided {
                 let sets = self.bounded(destinations, sets.seconds, least);
                 if sets.seconds < least {
                     open.push(sets);
@@ -117,7 +127,7 @@ impl AloneSearch<'_> {
     fn bounded(&mut self, destinations: KeeperChoice, least: f64, enough: f64) -> OpenSets {
         let stripe = self.stripe;
         if !stripe.is_possible(&destinations, self.ports) {
-            return OpenSets { seconds: f64::INFINITY, destinations, next: None };
+            return OpenSets { seconds: f64::INFINITY, destinations, next: Division::Nothing };
         }
         let mut workspace = Workspace::default();
         let mut kept = vec![0; stripe.keepers.len()];
@@ -134,21 +144,40 @@ impl AloneSearch<'_> {
         });
         let seconds = search.seconds_from_nothing().max(least);
         self.prices = self.prices.saturating_sub(tried);
-        let is_decided = destinations.chosen.len() == stripe.lost;
         let open = destinations.open.iter().copied();
-        let next = open.filter(|_| !is_decided).max_by_key(|at| kept[*at]);
+        let next = if destinations.chosen.len() < stripe.lost {
+            open.max_by_key(|at| kept[*at]).map_or(Division::Nothing, Division::Keeper)
+        } else if stripe.lost > 1 && destinations.order.is_empty() {
+            Division::Order
+        } else {
+            Division::Nothing
+        };
         OpenSets { seconds, destinations, next }
     }
 
+    /// Sets that agree in more, which are all of these together; none where nothing is left to
+    /// decide.
+    fn divided(&self, sets: &OpenSets) -> Vec<KeeperChoice> {
+        let destinations = &sets.destinations;
+        match sets.next {
+            Division::Keeper(next) => self.divided_by(destinations, next).into(),
+            Division::Order => orders(self.stripe.lost)
+                .into_iter()
+                .map(|order| KeeperChoice { order, ..destinations.clone() })
+                .collect(),
+            Division::Nothing => Vec::new(),
+        }
+    }
+
     /// The sets of which a node keeps a chunk, and those of which none of its like does.
-    fn divided(&self, sets: &KeeperChoice, next: usize) -> [KeeperChoice; 2] {
+    fn divided_by(&self, sets: &KeeperChoice, next: usize) -> [KeeperChoice; 2] {
         let with_next = sets.chosen.iter().copied().chain([next]).collect::<Vec<usize>>();
         let is_decided = with_next.len() == self.stripe.lost;
         let others = sets.open.iter().copied().filter(|at| !is_decided && *at != next).collect();
         let unlike = sets.open.iter().copied().filter(|at| !self.are_alike(*at, next)).collect();
         [
-            KeeperChoice { chosen: with_next, open: others },
-            KeeperChoice { chosen: sets.chosen.clone(), open: unlike },
+            KeeperChoice { chosen: with_next, open: others, order: Vec::new() },
+            KeeperChoice { chosen: sets.chosen.clone(), open: unlike, order: Vec::new() },
         ]
     }
 
@@ -160,4 +189,20 @@ impl AloneSearch<'_> {
         let [a, b] = [a, b].map(|at| self.stripe.keepers[at]);
         ports.rack(a) == ports.rack(b) && rates(a) == rates(b)
     }
+}
+
+/// All orders of so many.
+fn orders(count: usize) -> Vec<Vec<usize>> {
+    let mut orders = vec![Vec::new()];
+    for next in 0..count {
+        let longer = orders.iter().flat_map(|order: &Vec<usize>| {
+            (0..=order.len()).map(|at| {
+                let mut longer = order.clone();
+                longer.insert(at, next);
+                longer
+            })
+        });
+        orders = longer.collect();
+    }
+    orders
 }

@@ -308,7 +308,7 @@ fn check_prices(world: &TestWorld<'_>, prices: &Amounts) -> bool {
     let put = loads.cost(prices);
     assert!(put > cost - 1e-9, "{put} {cost} {:?}", demand.job);
     // Those that keep the chunks may also be named.
-    let chosen = KeeperChoice { chosen: kept.clone(), open: Vec::new() };
+    let chosen = KeeperChoice { chosen: kept.clone(), open: Vec::new(), order: Vec::new() };
     let mut again = Amounts::none(batch.ports);
     let named = stripe.take_cheapest(&chosen, (&mut costs, &mut workspace), &mut again);
     assert!((named.0 - cost).abs() < 1e-9 && named.1 == kept, "{named:?} {cost} {kept:?}");
@@ -316,9 +316,8 @@ fn check_prices(world: &TestWorld<'_>, prices: &Amounts) -> bool {
 }
 
 /// The bound of the stripe by itself where just these keep its chunks.
-fn seconds_of_set(world: &TestWorld<'_>, chosen: Vec<usize>) -> f64 {
+fn seconds_of_set(world: &TestWorld<'_>, keepers: KeeperChoice) -> f64 {
     let TestWorld { batch, stripe, relays, .. } = *world;
-    let keepers = KeeperChoice { chosen, open: Vec::new() };
     let mut workspace = Workspace::default();
     let limits = SearchLimits { known: 0.0, enough: f64::INFINITY, steps: 60 };
     let search = Search::new(batch.ports, limits, |prices, loads| {
@@ -347,11 +346,15 @@ fn a_stripe_alone_takes_what_it_takes_with_the_best_set_of_keepers() {
             let world = TestWorld { demand, batch, stripe: &stripe, relays: &relays, sets };
             let count = stripe.keepers.len();
             let pairs = (0..count).flat_map(|a| (0..a).map(move |b| vec![b, a]));
-            let possible = pairs.filter(|pair| {
-                let keepers = KeeperChoice { chosen: pair.clone(), open: Vec::new() };
-                stripe.is_possible(&keepers, batch.ports)
+            let ordered = pairs.flat_map(|pair| {
+                [[0, 1], [1, 0]].map(|order| KeeperChoice {
+                    chosen: pair.clone(),
+                    open: Vec::new(),
+                    order: order.into(),
+                })
             });
-            let seconds = possible.map(|pair| seconds_of_set(&world, pair));
+            let possible = ordered.filter(|keepers| stripe.is_possible(keepers, batch.ports));
+            let seconds = possible.map(|keepers| seconds_of_set(&world, keepers));
             let least = seconds.fold(f64::INFINITY, f64::min);
             let alone = alone::seconds(std::slice::from_ref(&stripe), (batch.ports, &relays), 0.0);
             assert!(alone < least * 1.002 && alone > least * 0.98, "{alone} {least} {job:?}");

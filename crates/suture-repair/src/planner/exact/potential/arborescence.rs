@@ -24,24 +24,22 @@ const CHANGES_MAX: usize = 64;
 /// A change gains less: nothing.
 const GAIN_MIN: f64 = 1e-6;
 
-/// Nodes without a chunk of the stripe that could add up what others send: the cheapest in each
-/// rack where one is held or kept, and the cheapest elsewhere.
+/// Of these nodes those that receive and send so much most cheaply: the best in each rack where a
+/// chunk of the stripe is held or kept, and the best elsewhere.
 pub(super) fn relays(
     item: &PricedPart<'_>,
-    root: u32,
-    view: &View<'_>,
+    kept: &[u32],
+    nodes: impl Iterator<Item = NodeId>,
+    (received, sent): (f64, f64),
     ports: &PricedPorts<'_>,
 ) -> Vec<u32> {
-    let racks: Vec<u32> =
-        item.holders.iter().chain([&root]).map(|node| ports.rack(*node)).collect();
+    let racks: Vec<u32> = item.holders.iter().chain(kept).map(|node| ports.rack(*node)).collect();
     let mut cheapest: BTreeMap<Option<u32>, (f64, u32)> = BTreeMap::new();
-    for node in view.cluster.ids() {
+    for node in nodes {
         let rack = Some(ports.rack(node.0)).filter(|rack| racks.contains(rack));
         let (up, down) = (ports.up(node.0), ports.down(node.0));
-        // Who adds up receives two at least.
-        let cost = ports.cost(up, item.length) + 2.0 * ports.cost(down, item.length);
-        let is_cheaper = cheapest.get(&rack).is_none_or(|(known, _)| cost < *known);
-        if is_cheaper && node.0 != root && item.request.job.may_be_kept_by(node, view) {
+        let cost = ports.cost(up, sent) + ports.cost(down, received);
+        if cheapest.get(&rack).is_none_or(|(known, _)| cost < *known) {
             cheapest.insert(rack, (cost, node.0));
         }
     }

@@ -2,8 +2,10 @@
 //!
 //! Place: `[plan]`, a choice of the potential planner for several losses and for codes with
 //! sub-chunks. Any destination may decode, and any helper, which then sends finished chunks in
-//! place of its own.
+//! place of its own; in mixtures of small batches any other node, too.
 
+use crate::planner::View;
+use crate::planner::exact::potential::arborescence::relays;
 use crate::planner::exact::potential::option::{Decoder, PricedPart, RepairOption, free_helpers};
 use crate::planner::exact::potential::ports::{PortIndex, PricedPorts};
 
@@ -16,10 +18,7 @@ pub(super) fn each_charge(
     ports: &PricedPorts<'_>,
     mut charge: impl FnMut(PortIndex, f64),
 ) {
-    let at = match decoder {
-        Decoder::Destination(place) => kept[usize::from(place)],
-        Decoder::Helper(place) => item.holders[usize::from(place)],
-    };
+    let at = decoder.node(&item.holders, kept);
     let mut received = 0.0;
     for &place in helpers {
         let (sent, read) = item.share(usize::from(place));
@@ -110,10 +109,7 @@ fn cheapest_within(
     let decoders = decoders.chain(able.map(|place| Decoder::Helper(*place as u8)));
     let mut best = (f64::INFINITY, Decoder::Destination(0));
     for decoder in decoders {
-        let node = match decoder {
-            Decoder::Destination(place) => kept[usize::from(place)],
-            Decoder::Helper(place) => item.holders[usize::from(place)],
-        };
+        let node = decoder.node(&item.holders, kept);
         if rack.is_some_and(|rack| ports.rack(node) != rack) {
             continue;
         }
@@ -166,36 +162,71 @@ fn cheapest_set(
     priced.min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, set)| set)
 }
 
+/// What else a decoder does for the stripe.
+#[derive(Clone, Copy, PartialEq)]
+enum DecoderKind {
+    Destination,
+    /// The helper of this place.
+    Helper(usize),
+    Relay,
+}
+
 /// A decoder with the helpers that send to it most cheaply, at prices that do not grow.
 pub(super) struct Decoding {
     pub at: u32,
-    /// Its place, if it is a helper.
-    own: Option<usize>,
+    kind: DecoderKind,
     helpers: Vec<u8>,
     /// What it costs until chunks are decoded.
     cost: f64,
 }
 
 impl Decoding {
-    /// Of every helper, if helpers may decode, and of these destinations.
+    /// Of these destinations, and, if others may decode, of every helper and of relays, which are
+    /// only as good as those in their racks.
     pub fn all(
         item: &PricedPart<'_>,
         destinations: &[u32],
-        may_forward: bool,
+        view: &View<'_>,
         ports: &PricedPorts<'_>,
     ) -> Vec<Decoding> {
-        let own = (0..item.holders.len()).filter(|_| may_forward);
-        let own = own.map(|place| (item.holders[place], Some(place)));
-        let decoders = destinations.iter().map(|node| (*node, None)).chain(own);
-        decoders.filter_map(|(at, own)| Decoding::new(item, at, own, ports)).collect()
+        let may_forward = view.abilities.finished;
+        let helpers = (0..item.holders.len()).filter(|_| may_forward);
+        let helpers = helpers.map(|place| (item.holders[place], DecoderKind::Helper(place)));
+        let decoders = destinations.iter().map(|node| (*node, DecoderKind::Destination));
+        let relays = match may_forward {
+            true => Decoding::relays(item, destinations, view, ports),
+            false => Vec::new(),
+        };
+        let relays = relays.into_iter().map(|node| (node, DecoderKind::Relay));
+        let decoders = decoders.chain(helpers).chain(relays);
+        decoders.filter_map(|(at, kind)| Decoding::new(item, at, kind, ports)).collect()
+    }
+
+    /// Nodes without a chunk of the stripe that may decode.
+    fn relays(
+        item: &PricedPart<'_>,
+        destinations: &[u32],
+        view: &View<'_>,
+        ports: &PricedPorts<'_>,
+    ) -> Vec<u32> {
+        let job = &item.request.job;
+        let nodes = view.cluster.ids().filter(|node| job.may_be_kept_by(*node, view));
+        let helpers = 0..item.wanted().min(item.holders.len());
+        let received = helpers.map(|place| item.share(place).0).sum();
+        let sent = item.part.lost.len() as f64 * item.length;
+        relays(item, destinations, nodes, (received, sent), ports)
     }
 
     fn new(
         item: &PricedPart<'_>,
         at: u32,
-        own: Option<usize>,
+        kind: DecoderKind,
         ports: &PricedPorts<'_>,
     ) -> Option<Decoding> {
+        let own = match kind {
+            DecoderKind::Helper(place) => Some(place),
+            DecoderKind::Destination | DecoderKind::Relay => None,
+        };
         let cost = |place: usize| {
             let (node, (sent, read)) = (item.holders[place], item.share(place));
             let reading = ports.cost(ports.read(node), read);
@@ -220,7 +251,7 @@ impl Decoding {
         let helps = own.is_none_or(|own| helpers.contains(&own));
         helps.then(|| Decoding {
             at,
-            own,
+            kind,
             cost: helpers.iter().map(|place| cost(*place)).sum(),
             helpers: helpers.into_iter().map(|place| place as u8).collect(),
         })
@@ -239,7 +270,7 @@ impl Decoding {
 
     /// Whether a destination decodes.
     pub fn is_destination(&self) -> bool {
-        self.own.is_none()
+        self.kind == DecoderKind::Destination
     }
 
     /// What all costs for these destinations.
@@ -249,9 +280,12 @@ impl Decoding {
 
     /// The gather for these destinations; `None` where one of them decodes that is none of these.
     pub fn gather(self, kept: &[u32]) -> Option<RepairOption> {
-        let decoder = match self.own {
-            Some(place) => Decoder::Helper(place as u8),
-            None => Decoder::Destination(kept.iter().position(|node| *node == self.at)? as u8),
+        let decoder = match self.kind {
+            DecoderKind::Helper(place) => Decoder::Helper(place as u8),
+            DecoderKind::Relay => Decoder::Relay(self.at),
+            DecoderKind::Destination => {
+                Decoder::Destination(kept.iter().position(|node| *node == self.at)? as u8)
+            }
         };
         Some(RepairOption::Gather { helpers: self.helpers, decoder })
     }
@@ -312,6 +346,10 @@ impl<'a> Gather<'a> {
                 // Finished chunks are sent in place of its own.
                 let sending = self.cost(ports.up(node), chunks) - ports.cost(ports.up(node), own);
                 (node, receiving + ports.cost(ports.down(node), sent - own) + sending)
+            }
+            Decoder::Relay(node) => {
+                let decoding = ports.cost(ports.down(node), sent);
+                (node, receiving + decoding + self.cost(ports.up(node), chunks))
             }
         };
         cost + self.crossing(node)

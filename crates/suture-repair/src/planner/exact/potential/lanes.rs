@@ -171,10 +171,7 @@ impl Build<'_> {
         decoder: Decoder,
         carries: Carries,
     ) -> (NodeId, Vec<Edge>) {
-        let parent = NodeId(match decoder {
-            Decoder::Destination(place) => self.kept[usize::from(place)],
-            Decoder::Helper(place) => self.item.holders[usize::from(place)],
-        });
+        let parent = NodeId(decoder.node(&self.item.holders, self.kept));
         let senders = sent.map(|(place, bytes)| (NodeId(self.item.holders[place]), bytes));
         let into = senders.filter(|(child, _)| *child != parent);
         let into = into.map(|(child, bytes)| Edge { child, parent, bytes, carries });

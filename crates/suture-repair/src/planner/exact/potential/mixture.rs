@@ -9,7 +9,7 @@
 //!
 //! Which way is cheapest is exact at such prices for trees and traces without racks, and for gathers
 //! into destinations that are decided. Of trees in racks it is the best of those that are tried, so
-//! the mixture may miss some; no node decodes that neither helps nor keeps a chunk.
+//! the mixture may miss some.
 
 mod allowed;
 mod columns;
@@ -33,7 +33,7 @@ const ROUNDS_MAX: usize = 60;
 const GAP_MAX: f64 = 5e-4;
 
 /// Programs that are solved for one batch in search of better destinations.
-const PROGRAMS_MAX: usize = 24;
+const PROGRAMS_MAX: usize = 48;
 
 /// Ways that are looked at in search of one mixture.
 const WORK_MAX: usize = 2_000_000;

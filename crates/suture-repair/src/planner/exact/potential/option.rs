@@ -69,6 +69,19 @@ pub(super) enum Decoder {
     Destination(u8),
     /// A helper, by its place.
     Helper(u8),
+    /// A node that has no chunk of the stripe.
+    Relay(u32),
+}
+
+impl Decoder {
+    /// The node, where these nodes have the helpers' chunks, and these keep what is rebuilt.
+    pub fn node(self, holders: &[u32], kept: &[u32]) -> u32 {
+        match self {
+            Decoder::Destination(place) => kept[usize::from(place)],
+            Decoder::Helper(place) => holders[usize::from(place)],
+            Decoder::Relay(node) => node,
+        }
+    }
 }
 
 /// The schemes that rebuild one chunk from some of the survivors.

@@ -43,6 +43,11 @@ pub(super) fn each_charge(
                 charge(ports.down(node), part * (candidate.total - u32::from(own)) as f64 * eighth);
                 node
             }
+            Decoder::Relay(node) => {
+                charge(ports.up(node), part * 8.0 * eighth);
+                charge(ports.down(node), part * f64::from(candidate.total) * eighth);
+                node
+            }
         };
         if ports.have_racks() {
             each_crossing(item, candidate, at, root, part * eighth, ports, &mut charge);

@@ -5,6 +5,7 @@
 //! with the helpers that are cheapest for it, and the destinations that are cheapest then. Of trees
 //! in racks, some are tried.
 
+use crate::id::NodeId;
 use crate::master::Seconds;
 use crate::planner::exact::potential::arborescence::{relayed, relays};
 use crate::planner::exact::potential::charge::{each_charge, one_and_others};
@@ -242,8 +243,7 @@ impl Descent<'_> {
     }
 
     fn decodings(&self, part: &PricedPart<'_>, destinations: &[u32]) -> Vec<Decoding> {
-        let may_forward = self.instance.view.abilities.finished;
-        Decoding::all(part, destinations, may_forward, &self.ports)
+        Decoding::all(part, destinations, self.instance.view, &self.ports)
     }
 
     /// Trees of an item in any shape, where racks have links, for those who keep it now; of several
@@ -279,7 +279,12 @@ impl Descent<'_> {
     fn each_tree(&self, part: &PricedPart<'_>, root: u32, take: impl FnMut(RepairOption)) {
         let mut prices = Prices::default();
         prices.compute(part, &self.ports);
-        let relays = relays(part, root, self.instance.view, &self.ports);
+        let (view, length) = (self.instance.view, part.length);
+        let may_relay =
+            |node: &NodeId| node.0 != root && part.request.job.may_be_kept_by(*node, view);
+        let nodes = view.cluster.ids().filter(may_relay);
+        // Who adds up receives two at least.
+        let relays = relays(part, &[root], nodes, (2.0 * length, length), &self.ports);
         rack::each(part, root, &relays, &self.ports, &prices, take);
     }
 
