@@ -214,10 +214,8 @@ async fn check_one_cluster(
     if of_cluster.len() == 1 {
         return Ok(());
     }
-    let of_each = of_cluster.into_iter().map(|(cluster, mut names)| {
-        names.sort();
-        format!("{cluster} ({})", names.join(", "))
-    });
+    let of_each =
+        of_cluster.iter().map(|(cluster, names)| format!("{cluster} ({})", names.join(", ")));
     bail!(
         "agents of more than one cluster have come: {}: say by --cluster which one's metadata to make again; nothing was changed",
         of_each.collect::<Vec<_>>().join("; ")
@@ -282,7 +280,8 @@ async fn listed(args: &RebuildArgs, coordinator: &Handle) -> Result<Listed> {
         Some((*node, AgentAddress { name: name.as_str().into(), addr }))
     };
     let addresses = peers.iter().filter_map(address).collect();
-    let names = peers.into_iter().map(|(_, name, _)| name).collect();
+    let mut names: Vec<String> = peers.into_iter().map(|(_, name, _)| name).collect();
+    names.sort();
     Ok(Listed { listings, addresses, names, refused })
 }
 
