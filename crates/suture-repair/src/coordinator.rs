@@ -23,6 +23,7 @@ mod commit;
 mod copies;
 mod dispatch;
 mod faults;
+mod heard;
 mod invariants;
 mod ledger;
 mod moves;
@@ -368,19 +369,7 @@ impl Coordinator {
             FromAgent::Hello(hello) => self.join(now, node, *hello),
             _ => false,
         };
-        if let FromAgent::Heartbeat(beat) = &message {
-            self.health.disk_is(node, beat);
-        }
-        let left = self.health.reported(now, node);
-        if left.is_some() {
-            self.health_changed(now, node);
-        }
-        if left == Some(Health::Failed) {
-            // Its copies count again once it has listed them.
-            self.send(node, ToAgent::List);
-        } else if left == Some(Health::Suspect) && self.lacks_chunks_of(node) {
-            self.send(node, ToAgent::List);
-        }
+        self.heard(now, node, &message);
         match message {
             // A word that came twice, or late, begins no session.
             FromAgent::Hello(_) if !is_new_session => {}
@@ -526,30 +515,6 @@ impl Coordinator {
                 }
             }
         }
-    }
-
-    fn health_changed(&mut self, now: Time, node: NodeId) {
-        let health = self.health(node);
-        let mut chunks = 0;
-        if health == Health::Failed && !self.ledger.mistake.is(Mutant::TrustFailedNode) {
-            let stripes: Vec<StripeId> = self.stripes.on_node(node).map(|s| s.id).collect();
-            chunks = stripes.len() as u64;
-            for stripe in stripes {
-                let chunk = self.stripes.get(stripe).and_then(|s| s.chunk_on(node));
-                self.lose(stripe, chunk.expect("it is on the node"));
-            }
-            self.end_repairs_with(now, node);
-            self.work_lists.forget(node);
-        }
-        self.settle_chunks_on(node);
-        match health {
-            Health::Up => self.scrub.node_changed(),
-            _ => self.scrub_without(node),
-        }
-        self.report(Report::Node { node, health, chunks });
-        // Plans were made for another world, and what was blocked may now be possible.
-        self.unplan_all();
-        self.queue.wake_all();
     }
 
     /// The steps after every event: each cheap when there is nothing to do.

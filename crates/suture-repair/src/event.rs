@@ -344,6 +344,13 @@ pub enum Report {
         /// What the copy is called.
         copy: ChunkCopy,
     },
+    /// A node speaks and nobody else can reach it, or somebody can again.
+    CutOff {
+        /// The node that speaks.
+        node: NodeId,
+        /// Whether nobody can reach it.
+        is_cut_off: bool,
+    },
     /// A copy that no stripe needs was ordered away.
     Excess {
         /// The node that held it.

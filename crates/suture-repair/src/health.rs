@@ -15,6 +15,7 @@ use crate::id::NodeId;
 use crate::message::{DiskState, Heartbeat, Hello};
 use crate::mutant::{Mistake, Mutant};
 use crate::planner::Abilities;
+use crate::reach::Reach;
 use crate::time::{Span, Time};
 
 /// What the coordinator knows of one node.
@@ -28,6 +29,8 @@ pub struct NodeHealth {
     pub free_bytes: u64,
     /// How its disk is, as last heard.
     pub disk: DiskState,
+    /// Whether nobody else can reach it, though it speaks.
+    pub is_cut_off: bool,
     /// What the operator wants of it.
     pub intent: NodeIntent,
     /// As the keeper says, where it decides.
@@ -41,13 +44,15 @@ pub struct HealthTable {
     timers: Timers,
     liveness: Liveness,
     nodes: Vec<NodeHealth>,
+    reach: Reach,
     pub(crate) mistake: Mistake,
 }
 
 impl HealthTable {
     /// A table without nodes, with the timers by which silence counts, where it does.
     pub fn new(timers: Timers, liveness: Liveness) -> HealthTable {
-        HealthTable { timers, liveness, nodes: Vec::new(), mistake: Mistake::default() }
+        let (nodes, reach) = (Vec::new(), Reach::default());
+        HealthTable { timers, liveness, nodes, reach, mistake: Mistake::default() }
     }
 
     /// Adds the next node: unknown, or failed if the operator said so before.
@@ -58,6 +63,7 @@ impl HealthTable {
             hello: None,
             free_bytes: 0,
             disk: DiskState::Good,
+            is_cut_off: false,
             intent: if declared_failed { NodeIntent::Failed } else { NodeIntent::Serving },
             state: NodeState::Up,
             reported_at: now,
@@ -147,12 +153,12 @@ impl HealthTable {
         self.nodes.iter().enumerate().map(|(i, node)| (NodeId(i as u32), node))
     }
 
-    /// The node spoke. Returns the state that it left, if it changed. One whose disk hangs is as
-    /// silent as one that says nothing.
+    /// The node spoke. Returns the state that it left, if it changed. One whose disk hangs, or that
+    /// nobody else can reach, is as silent as one that says nothing.
     pub fn reported(&mut self, now: Time, node: NodeId) -> Option<Health> {
         let mistake = self.mistake;
         let entry = &mut self.nodes[node.index()];
-        if entry.disk == DiskState::Hanging {
+        if entry.disk == DiskState::Hanging || entry.is_cut_off {
             return None;
         }
         entry.reported_at = now;
@@ -180,6 +186,7 @@ impl HealthTable {
         let is_other = before.is_some_and(|before| before.incarnation != hello.incarnation);
         if is_other {
             entry.disk = DiskState::Good;
+            self.reach.forget(node);
         }
         is_other
     }
@@ -192,6 +199,28 @@ impl HealthTable {
         }
     }
 
+    /// Another agent has reached the node.
+    pub fn reached(&mut self, node: NodeId) {
+        self.reach.reached(node);
+    }
+
+    /// Another agent could not reach the node, which tells something while the node speaks.
+    pub fn unreached(&mut self, now: Time, node: NodeId, by: NodeId) {
+        let known = self.get(node);
+        if known.health == Health::Up || known.is_cut_off {
+            self.reach.unreached(now, node, by);
+        }
+    }
+
+    /// The node speaks: can others reach it? `None` where that is as it was.
+    pub fn look_for(&mut self, now: Time, node: NodeId) -> Option<bool> {
+        let others = self.nodes.iter().filter(|known| known.intent != NodeIntent::Failed).count();
+        let is_cut_off = self.reach.is_cut_off(now, node, others.saturating_sub(1));
+        let before = &mut self.nodes[node.index()].is_cut_off;
+        let is_news = std::mem::replace(before, is_cut_off) != is_cut_off;
+        is_news.then_some(is_cut_off)
+    }
+
     /// Room on the node's disk, as just heard.
     pub fn free_bytes(&mut self, node: NodeId, bytes: u64) {
         self.nodes[node.index()].free_bytes = bytes;
@@ -199,6 +228,7 @@ impl HealthTable {
 
     /// The session broke: suspect at once, dead when the timer says so.
     pub fn session_lost(&mut self, node: NodeId) -> bool {
+        self.reach.forget(node);
         let entry = &mut self.nodes[node.index()];
         let was_up = entry.health == Health::Up;
         if was_up {

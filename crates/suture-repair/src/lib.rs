@@ -16,6 +16,7 @@
 
 // A node fails.
 pub mod health;
+mod reach;
 // Its stripes are looked up.
 pub mod stripe;
 // They are queued by risk.

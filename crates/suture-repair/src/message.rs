@@ -153,6 +153,10 @@ pub struct LinkReport {
     pub latency: Option<Span>,
     /// At how many bytes per second peers have sent when they were asked to send all they can.
     pub probed: Vec<(NodeId, u64)>,
+    /// Peers that it has asked for a byte, and that answered.
+    pub reached: Vec<NodeId>,
+    /// Peers that it could not reach when it tried.
+    pub unreached: Vec<NodeId>,
     /// Its uplink has a rate that an operator declared; otherwise it was taken for one.
     pub has_uplink: bool,
     /// The same of its downlink.
@@ -175,6 +179,13 @@ impl LinkReport {
         // A coordinator that has been away for long is told of the latest.
         let extra = self.probed.len().saturating_sub(PROBED_MAX);
         self.probed.drain(..extra);
+        for (tried, before) in
+            [(&mut self.reached, before.reached), (&mut self.unreached, before.unreached)]
+        {
+            tried.splice(0..0, before);
+            let extra = tried.len().saturating_sub(PROBED_MAX);
+            tried.drain(..extra);
+        }
     }
 
     /// So many bytes in the report's span, in bytes per second.

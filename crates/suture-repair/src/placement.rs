@@ -195,6 +195,7 @@ mod tests {
         let node = |id| NodeStatus {
             node: NodeId(id),
             disk: DiskState::Good,
+            is_cut_off: false,
             health: Health::Up,
             intent: NodeIntent::Serving,
             free_bytes: 1_000_000,

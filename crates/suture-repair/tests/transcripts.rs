@@ -363,6 +363,8 @@ fn link_report(random: &mut Random) -> LinkReport {
         received: moved(random),
         latency: maybe(random, |r| Span { ns: number(r) }),
         probed: some(random, |r| (node(r), number(r))),
+        reached: some(random, node),
+        unreached: some(random, node),
         has_uplink: random.per_mille(500),
         has_downlink: random.per_mille(500),
         limit: repair_limit(random),

@@ -476,6 +476,7 @@ impl World {
                 intent: NodeIntent::Serving,
                 free_bytes,
                 disk: DiskState::Good,
+                is_cut_off: false,
                 chunks,
                 limits: Default::default(),
                 links: Default::default(),

@@ -171,6 +171,7 @@ fn silent(nodes: &[proto::NodeStatus]) -> Vec<String> {
         "paused" => {
             format!("{} (paused for {})", node.name, format_seconds(node.paused_seconds))
         }
+        _ if node.cut_off => format!("{} (other agents cannot reach it)", node.name),
         _ if node.disk == "hanging" => format!("{} (its disk hangs)", node.name),
         _ => node.name.clone(),
     };
@@ -234,6 +235,7 @@ pub fn print_nodes(nodes: &[proto::NodeStatus]) {
 /// How a node is with its disk, and what the operator wants of it.
 fn describe_health(node: &proto::NodeStatus) -> String {
     let health = match node.disk.as_str() {
+        _ if node.cut_off => format!("{}, out of reach of others", node.health),
         "" => node.health.clone(),
         disk => format!("{}, disk {disk}", node.health),
     };
@@ -503,6 +505,7 @@ pub fn describe_nodes(nodes: &[proto::NodeStatus]) -> Vec<Value> {
             "address": node.address,
             "health": node.health,
             "disk": if node.disk.is_empty() { "good" } else { &node.disk },
+            "cut_off": node.cut_off,
             "free_bytes": node.free_bytes,
             "chunks": node.chunks,
             "used_bytes": node.used_bytes,

@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use suture_repair::id::NodeId;
-use suture_repair::message::{self, LinkReport, RepairLimit};
+use suture_repair::message::{self, LinkReport, PROBED_MAX, RepairLimit};
 use suture_repair::time::Span;
 use suture_repair::wire::{Frame, Who};
 use tokio::sync::watch;
@@ -105,11 +105,24 @@ pub struct Probes {
 struct Found {
     latencies: VecDeque<Duration>,
     rates: Vec<(NodeId, u64)>,
+    reached: Vec<NodeId>,
+    unreached: Vec<NodeId>,
 }
 
 impl Probes {
     fn found(&self) -> MutexGuard<'_, Found> {
         self.found.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A peer answered, or could not be reached.
+    fn tried(&self, node: NodeId, answers: bool) {
+        let mut found = self.found();
+        let found = &mut *found;
+        let tried = if answers { &mut found.reached } else { &mut found.unreached };
+        // Nobody takes reports for a while: what is known is enough.
+        if tried.len() < PROBED_MAX && !tried.contains(&node) {
+            tried.push(node);
+        }
     }
 
     fn waited(&self, latency: Duration) {
@@ -184,6 +197,8 @@ impl LinkMeter {
             received,
             latency: latency.map(|latency| Span { ns: latency.as_nanos() as u64 }),
             probed: std::mem::take(&mut found.rates),
+            reached: std::mem::take(&mut found.reached),
+            unreached: std::mem::take(&mut found.unreached),
             has_uplink: self.settings.has_uplink,
             has_downlink: self.settings.has_downlink,
             limit: Default::default(),
@@ -312,6 +327,7 @@ impl Prober {
             match self.probe_one((node, &agent), of_turn).await {
                 Ok(has_rate) => rates += usize::from(has_rate),
                 Err(error) => {
+                    self.probes.tried(node, is_answer(&error));
                     debug!("cannot probe {agent}: {error}");
                     tokio::time::sleep(RETRY).await;
                 }
@@ -331,6 +347,7 @@ impl Prober {
         let one = Traffic { port: &unlimited, purpose: Purpose::Client };
         let bulk = Traffic { port: &self.downlink, purpose: Purpose::Probe };
         ask(&mut connection, 1, 0, one).await?;
+        self.probes.tried(node, true);
         let rate = match wants_rate && self.probes.rests.load(Relaxed) {
             true => ask(&mut connection, BULK_BYTES, BULK_SKIPPED, bulk).await?,
             false => None,
@@ -344,6 +361,11 @@ impl Prober {
         }
         Ok(rate.is_some())
     }
+}
+
+/// Whether the peer is there, and only does not do what was asked.
+fn is_answer(error: &NetError) -> bool {
+    !matches!(error, NetError::Io(_) | NetError::Closed | NetError::Stalled { .. })
 }
 
 /// Has a peer send so many bytes; gives how many came per second after those that are skipped, where

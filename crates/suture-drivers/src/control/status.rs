@@ -87,6 +87,7 @@ fn describe_node(
             DiskState::Good => String::new(),
             other => other.to_string(),
         },
+        cut_off: status.is_cut_off,
         chunks: status.chunks,
         used_bytes: core.stripes().bytes_on(status.node),
         failed_by_operator: status.intent == NodeIntent::Failed,

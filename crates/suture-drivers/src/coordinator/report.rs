@@ -56,6 +56,14 @@ pub fn log(report: &Report, cluster: &Cluster) {
         Report::OtherBytes { node, copy } => {
             warn!(node = name(node), %copy, "a copy has other bytes than recorded; it is left alone");
         }
+        Report::CutOff { node, is_cut_off: true } => warn!(
+            node = name(node),
+            "no other agent can reach it, though it speaks: it counts as silent; is the port that it \
+             listens on open?"
+        ),
+        Report::CutOff { node, is_cut_off: false } => {
+            info!(node = name(node), "other agents can reach it again");
+        }
         Report::Excess { node, copy } => {
             debug!(node = name(node), %copy, "excess copy is deleted");
         }

@@ -424,6 +424,7 @@ mod tests {
             intent: NodeIntent::Serving,
             free_bytes: 5,
             disk: DiskState::Hanging,
+            is_cut_off: false,
             chunks: 2,
             limits: Default::default(),
             links: Default::default(),

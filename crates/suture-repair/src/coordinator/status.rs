@@ -151,6 +151,7 @@ impl Coordinator {
             intent: known.intent,
             free_bytes: known.free_bytes,
             disk: known.disk,
+            is_cut_off: known.is_cut_off,
             chunks: self.stripes.count_on(node) as u64,
             limits: self.throttle.limits(node),
             links: self.rates.status(node),

@@ -23,6 +23,7 @@ const SAME_PART: f64 = 1.0 / 16.0;
 impl Coordinator {
     /// An agent has told what its links carry.
     pub(super) fn links(&mut self, now: Time, node: NodeId, report: &LinkReport) {
+        self.tried(now, node, report);
         self.throttle.report(node, report);
         for changed in self.rates.report(node, report) {
             self.count_links(now, changed);

@@ -41,6 +41,8 @@ pub struct NodeStatus {
     pub free_bytes: u64,
     /// How its disk is, as last heard.
     pub disk: DiskState,
+    /// Whether no other agent can reach it, though it speaks.
+    pub is_cut_off: bool,
     /// How many chunks it should hold.
     pub chunks: u64,
     /// What repair may move there, and why no more.

@@ -436,6 +436,9 @@ fn report(line: &mut LineWriter, report: &Report) {
         Report::OtherBytes { node, copy } => {
             line.field("other bytes in chunk", copy).field("on", node);
         }
+        Report::CutOff { node, is_cut_off } => {
+            line.field(if *is_cut_off { "cut off" } else { "reached again" }, node);
+        }
         Report::Excess { node, copy } => {
             line.field("excess chunk", copy).field("on", node);
         }

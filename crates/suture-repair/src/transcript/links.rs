@@ -51,6 +51,11 @@ impl Textual for LinkReport {
             let probed = self.probed.iter().map(|&(peer, rate)| Probed(peer, rate));
             line.word("probed").list(&probed.collect::<Vec<_>>());
         }
+        for (word, tried) in [("reached", &self.reached), ("unreached", &self.unreached)] {
+            if !tried.is_empty() {
+                line.word(word).list(tried);
+            }
+        }
         line.flag("has-uplink", self.has_uplink).flag("has-downlink", self.has_downlink);
         let limit = Some(&self.limit).filter(|limit| **limit != RepairLimit::default());
         line.option("limit", limit);
@@ -60,6 +65,8 @@ impl Textual for LinkReport {
         let (span, sent) = (line.field("span")?, line.field("sent")?);
         let (received, latency) = (line.field("received")?, line.option("latency")?);
         let probed: Vec<Probed> = if line.take("probed") { line.list()? } else { Vec::new() };
+        let mut tried = |word| if line.take(word) { line.list() } else { Ok(Vec::new()) };
+        let (reached, unreached) = (tried("reached")?, tried("unreached")?);
         let (has_uplink, has_downlink) = (line.take("has-uplink"), line.take("has-downlink"));
         Ok(LinkReport {
             span,
@@ -67,6 +74,8 @@ impl Textual for LinkReport {
             received,
             latency,
             probed: probed.into_iter().map(|Probed(peer, rate)| (peer, rate)).collect(),
+            reached,
+            unreached,
             has_uplink,
             has_downlink,
             limit: line.option("limit")?.unwrap_or_default(),

@@ -34,12 +34,17 @@ pub(super) fn encode_report(report: LinkReport) -> proto::LinkReport {
         has_uplink: report.has_uplink,
         has_downlink: report.has_downlink,
         limit: Some(encode_limit(report.limit)),
+        reached: report.reached.into_iter().map(|node| node.0).collect(),
+        unreached: report.unreached.into_iter().map(|node| node.0).collect(),
     }
 }
 
 pub(super) fn decode_report(report: proto::LinkReport) -> Result<LinkReport, Malformed> {
     if report.probed.len() > PROBED_MAX {
         return Err(malformed("LinkReport.probed", format!("more than {PROBED_MAX}")));
+    }
+    if report.reached.len().max(report.unreached.len()) > PROBED_MAX {
+        return Err(malformed("LinkReport.reached", format!("more than {PROBED_MAX}")));
     }
     let probed = report.probed.into_iter();
     Ok(LinkReport {
@@ -48,6 +53,8 @@ pub(super) fn decode_report(report: proto::LinkReport) -> Result<LinkReport, Mal
         received: Moved { repair: report.received_repair, others: report.received_others },
         latency: report.latency_ns.map(|ns| Span { ns }),
         probed: probed.map(|probed| (NodeId(probed.node), probed.rate)).collect(),
+        reached: report.reached.into_iter().map(NodeId).collect(),
+        unreached: report.unreached.into_iter().map(NodeId).collect(),
         has_uplink: report.has_uplink,
         has_downlink: report.has_downlink,
         limit: decode_limit(report.limit.unwrap_or_default())?,

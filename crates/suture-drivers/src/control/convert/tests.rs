@@ -112,6 +112,8 @@ fn whatever_an_agent_says_arrives_as_it_was_said() {
                 received: Moved { repair: 0, others: 3 },
                 latency: Some(Span::from_millis(2)),
                 probed: vec![(NodeId(3), 9), (NodeId(u32::MAX), 0)],
+                reached: vec![NodeId(3), NodeId(4)],
+                unreached: vec![NodeId(u32::MAX)],
                 has_uplink: true,
                 has_downlink: false,
                 limit: RepairLimit { up: Some(1), down: None },

@@ -1,0 +1,68 @@
+//! A node speaks, and what follows from how it is now.
+//!
+//! Place: [failure noticed -> stripes affected] -> queue -> plan -> ...
+//! Whatever it says, a node that speaks is there, unless its disk hangs or nobody else can reach it:
+//! such a node can do nothing for anyone, and counts as silent (`health.rs`).
+
+use super::Coordinator;
+use crate::event::{Health, Report};
+use crate::id::{NodeId, StripeId};
+use crate::message::{FromAgent, LinkReport, ToAgent};
+use crate::mutant::Mutant;
+use crate::time::Time;
+
+impl Coordinator {
+    /// An agent has said something.
+    pub(super) fn heard(&mut self, now: Time, node: NodeId, message: &FromAgent) {
+        if let FromAgent::Heartbeat(beat) = message {
+            self.health.disk_is(node, beat);
+        }
+        if let Some(is_cut_off) = self.health.look_for(now, node) {
+            self.report(Report::CutOff { node, is_cut_off });
+        }
+        let left = self.health.reported(now, node);
+        if left.is_some() {
+            self.health_changed(now, node);
+        }
+        if left == Some(Health::Failed) {
+            // Its copies count again once it has listed them.
+            self.send(node, ToAgent::List);
+        } else if left == Some(Health::Suspect) && self.lacks_chunks_of(node) {
+            self.send(node, ToAgent::List);
+        }
+    }
+
+    /// An agent has tried to reach others.
+    pub(super) fn tried(&mut self, now: Time, by: NodeId, report: &LinkReport) {
+        let is_known = |node: &&NodeId| node.index() < self.ledger.cluster().nodes.len();
+        let known = |nodes: &[NodeId]| nodes.iter().filter(is_known).copied().collect::<Vec<_>>();
+        let (reached, unreached) = (known(&report.reached), known(&report.unreached));
+        unreached.into_iter().for_each(|node| self.health.unreached(now, node, by));
+        reached.into_iter().for_each(|node| self.health.reached(node));
+    }
+
+    /// A node can be used again, or no more, or its chunks are lost.
+    pub(super) fn health_changed(&mut self, now: Time, node: NodeId) {
+        let health = self.health(node);
+        let mut chunks = 0;
+        if health == Health::Failed && !self.ledger.mistake.is(Mutant::TrustFailedNode) {
+            let stripes: Vec<StripeId> = self.stripes.on_node(node).map(|s| s.id).collect();
+            chunks = stripes.len() as u64;
+            for stripe in stripes {
+                let chunk = self.stripes.get(stripe).and_then(|s| s.chunk_on(node));
+                self.lose(stripe, chunk.expect("it is on the node"));
+            }
+            self.end_repairs_with(now, node);
+            self.work_lists.forget(node);
+        }
+        self.settle_chunks_on(node);
+        match health {
+            Health::Up => self.scrub.node_changed(),
+            _ => self.scrub_without(node),
+        }
+        self.report(Report::Node { node, health, chunks });
+        // Plans were made for another world, and what was blocked may now be possible.
+        self.unplan_all();
+        self.queue.wake_all();
+    }
+}

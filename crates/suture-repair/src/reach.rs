@@ -1,0 +1,105 @@
+//! Which nodes speak to the coordinator and cannot be reached by anyone else.
+//!
+//! Place: [failure noticed] -> stripes affected -> queue -> plan -> ...
+//! Agents ask each other for a byte now and then, and tell whom they could not reach. Where a node's
+//! chunks are served may be cut off while its beats still arrive: then nothing on it can be read or
+//! written, whoever speaks for it. One that cannot reach others may be cut off itself, and a busy
+//! link may be late: so it takes several who say so, for a while, and nobody who has reached the
+//! node meanwhile.
+//!
+//! Invariant: whoever was reached by anyone has no one left who says otherwise.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::id::NodeId;
+use crate::time::{Span, Time};
+
+/// How long nobody may have reached a node before it counts.
+const CUT_OFF_AFTER: Span = Span::from_secs(60);
+
+/// So many have to say so; fewer where there are fewer others, and never one alone.
+const TELLERS: usize = 3;
+const TELLERS_LEAST: usize = 2;
+
+/// Who could not reach whom, since somebody last could.
+#[derive(Clone, Debug, Default)]
+pub struct Reach {
+    unreached: BTreeMap<NodeId, Unreached>,
+}
+
+/// A node that somebody could not reach.
+#[derive(Clone, Debug)]
+struct Unreached {
+    since: Time,
+    by: BTreeSet<NodeId>,
+}
+
+impl Reach {
+    /// Somebody has reached the node.
+    pub fn reached(&mut self, node: NodeId) {
+        self.unreached.remove(&node);
+    }
+
+    /// Somebody could not reach the node.
+    pub fn unreached(&mut self, now: Time, node: NodeId, by: NodeId) {
+        let none = || Unreached { since: now, by: BTreeSet::new() };
+        self.unreached.entry(node).or_insert_with(none).by.insert(by);
+    }
+
+    /// What a node has told counts no more, nor what was told of it: it is gone, or has begun anew.
+    pub fn forget(&mut self, node: NodeId) {
+        self.reached(node);
+        self.unreached.retain(|_, unreached| {
+            unreached.by.remove(&node);
+            !unreached.by.is_empty()
+        });
+    }
+
+    /// Whether nobody can reach the node, where there are so many others.
+    pub fn is_cut_off(&self, now: Time, node: NodeId, others: usize) -> bool {
+        let wanted = TELLERS.min(others).max(TELLERS_LEAST);
+        self.unreached.get(&node).is_some_and(|unreached| {
+            unreached.by.len() >= wanted && now.since(unreached.since) >= CUT_OFF_AFTER
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: u64) -> Time {
+        Time::ZERO + Span::from_secs(seconds)
+    }
+
+    const HERE: NodeId = NodeId(0);
+
+    #[test]
+    fn several_have_to_say_so_for_a_while_and_one_that_reaches_it_says_otherwise() {
+        let mut reach = Reach::default();
+        reach.unreached(at(0), HERE, NodeId(1));
+        reach.unreached(at(90), HERE, NodeId(2));
+        assert!(!reach.is_cut_off(at(99), HERE, 5), "three are wanted");
+        assert!(reach.is_cut_off(at(99), HERE, 2), "there are no more");
+        reach.unreached(at(99), HERE, NodeId(3));
+        assert!(reach.is_cut_off(at(99), HERE, 5));
+        assert!(!reach.is_cut_off(at(59), HERE, 5), "not for long enough");
+        assert!(!reach.is_cut_off(at(99), NodeId(1), 5));
+        reach.reached(HERE);
+        assert!(!reach.is_cut_off(at(999), HERE, 5));
+    }
+
+    #[test]
+    fn one_alone_says_nothing_and_whoever_is_gone_neither() {
+        let mut reach = Reach::default();
+        (0..9).for_each(|beat| reach.unreached(at(beat * 30), HERE, NodeId(1)));
+        assert!(!reach.is_cut_off(at(900), HERE, 1));
+        reach.unreached(at(900), HERE, NodeId(2));
+        assert!(reach.is_cut_off(at(900), HERE, 2));
+        reach.forget(NodeId(1));
+        assert!(!reach.is_cut_off(at(900), HERE, 2));
+        reach.unreached(at(900), HERE, NodeId(1));
+        reach.forget(HERE);
+        assert!(!reach.is_cut_off(at(900), HERE, 2), "a new start of it");
+    }
+}
