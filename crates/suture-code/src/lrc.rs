@@ -124,6 +124,14 @@ impl Lrc {
             && self.group_size() <= SUBSPACE_ELEMENTS
     }
 
+    /// The others of a chunk's group, if all of them are available: no elimination finds better.
+    fn rest_of_group(&self, lost: ChunkIndex, available: &[ChunkIndex]) -> Option<Vec<ChunkIndex>> {
+        let group = Some(self.group(lost)?);
+        let is_of_it = |chunk: &&ChunkIndex| **chunk != lost && self.group(**chunk) == group;
+        let rest: Vec<ChunkIndex> = available.iter().filter(is_of_it).copied().collect();
+        (rest.len() == self.group_size()).then_some(rest)
+    }
+
     /// The rows that express `lost` by `helpers`, preferring those that come first.
     fn decoding_rows(
         &self,
@@ -175,6 +183,11 @@ impl Describe for Lrc {
         lost: &[ChunkIndex],
         available: &[ChunkIndex],
     ) -> Result<Vec<ChunkIndex>, CodeError> {
+        if let [lost] = lost
+            && let Some(rest) = self.rest_of_group(*lost, available)
+        {
+            return Ok(rest);
+        }
         let candidates = self.in_preference(lost, available);
         let rows = self.decoding_rows(lost, &candidates)?;
         let is_used = |column: usize| rows.rows().any(|row| row[column] != 0);

@@ -12,7 +12,7 @@ pub mod shown;
 mod spelling;
 pub mod throttle;
 
-use std::fs;
+use std::fs::File;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -20,7 +20,8 @@ use std::time::Duration;
 use anyhow::{Result, anyhow};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use suture_edge::error::{bad_input, is_hidden, quoted};
+use suture_edge::bounded::read_text;
+use suture_edge::error::{bad_input, brief, is_hidden, quoted};
 use suture_edge::units::{format_rate, format_size};
 use suture_repair::coordinator::ScrubConfig;
 use suture_repair::event::Timers;
@@ -45,6 +46,12 @@ pub const COORDINATOR_ADDRESS: &str = "127.0.0.1:7400";
 /// What a link is taken for when nobody says, in bytes per second: 1 Gbit/s.
 const LINK_ASSUMED: f64 = 125e6;
 
+/// No configuration is longer, whatever is in its comments.
+const FILE_BYTES_MAX: u64 = 64 << 20;
+
+/// Longer lines are not shown.
+const LINE_CHARS_MAX: usize = 500;
+
 /// Names are for tables and plans: long enough for a host name.
 const NAME_BYTES_MAX: usize = 128;
 
@@ -53,6 +60,9 @@ const TIMER_MIN: Duration = Duration::from_millis(100);
 
 /// Longer ones are meant for ever, and nobody would see that they are not.
 const TIMER_MAX: Duration = Duration::from_secs(365 * 24 * 3600);
+
+/// What is done every so often is not done all the time.
+const EVERY_MIN: Duration = Duration::from_secs(1);
 
 /// A disk may take that long for one write.
 const STALL_MIN: Duration = Duration::from_secs(1);
@@ -265,6 +275,8 @@ impl CoordinatorConfig {
         check_timer("stall", timers.stall, (STALL_MIN, TIMER_MAX))?;
         check_timer("retry_first", timers.retry_first, (TIMER_MIN, TIMER_MAX))?;
         check_timer("retry_max", timers.retry_max, (TIMER_MIN, TIMER_MAX))?;
+        check_every("scrub: period", self.scrub.period)?;
+        check_every("backup: every", self.backup.every)?;
         self.hdfs.check()?;
         self.throttle.intent()?;
         if timers.suspect >= timers.dead {
@@ -500,6 +512,9 @@ pub fn check_name(of: &str, name: &str) -> Result<(), String> {
 /// No shell reads a configuration: what it would replace would become a folder of that name.
 fn check_path(key: &str, path: &Path) -> Result<(), String> {
     let text = path.to_string_lossy();
+    if text.contains('\0') {
+        return Err(format!("{key}: {} cannot be a path: it has a zero byte", quoted(&text)));
+    }
     match text.is_empty() || text.starts_with('~') || text.contains('$') {
         true => Err(format!(
             "{key}: {} is taken as it stands: write the whole path, like /var/lib/suture",
@@ -513,6 +528,13 @@ fn check_timer(key: &str, value: Duration, (min, max): (Duration, Duration)) -> 
     match (min..=max).contains(&value) {
         true => Ok(()),
         false => Err(format!("timers: {key} must be {min:?} to {max:?}, not {value:?}")),
+    }
+}
+
+fn check_every(key: &str, value: Option<Duration>) -> Result<(), String> {
+    match value.filter(|value| *value < EVERY_MIN) {
+        None => Ok(()),
+        Some(value) => Err(format!("{key} must be {EVERY_MIN:?} or more, not {value:?}")),
     }
 }
 
@@ -538,21 +560,32 @@ pub fn span(duration: Duration) -> Span {
 }
 
 fn read<T: DeserializeOwned>(path: &Path) -> Result<T> {
-    let text = fs::read_to_string(path).map_err(|error| {
-        bad_input(format!("cannot read the configuration '{}': {error}", path.display()))
-    })?;
-    // The parser's message shows the line and points at the key.
+    let text =
+        File::open(path).and_then(|file| read_text(file, FILE_BYTES_MAX)).map_err(|error| {
+            bad_input(format!("cannot read the configuration '{}': {error}", path.display()))
+        })?;
     toml::from_str(&text).map_err(|error| {
-        bad_input(anyhow!(
-            "in the configuration '{}': {}",
-            path.display(),
-            error.to_string().trim_end()
-        ))
+        let why = fault(&error, &text);
+        bad_input(anyhow!("in the configuration '{}': {why}", path.display()))
     })
+}
+
+/// The parser's message, which shows the line and points at the key; without them where the line
+/// is too long to be shown.
+fn fault(error: &toml::de::Error, text: &str) -> String {
+    let whole = error.to_string();
+    if whole.lines().all(|line| line.len() <= LINE_CHARS_MAX) {
+        return whole.trim_end().to_string();
+    }
+    let at = error.span().map_or(0, |span| span.start.min(text.len()));
+    let line = text.as_bytes()[..at].iter().filter(|byte| **byte == b'\n').count() + 1;
+    format!("line {line}: {}", brief(error.message(), LINE_CHARS_MAX))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::spelling::parse_duration;
     use super::*;
 

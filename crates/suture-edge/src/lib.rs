@@ -5,11 +5,13 @@
 //! * [`checksum`] is CRC32C, the one checksum of chunks, blocks and slices;
 //! * [`units`] reads and writes sizes, rates and times;
 //! * [`error`] tells errors that blame the input from failures of the system;
+//! * [`bounded`] reads what may have no end;
 //! * [`progress`] is what a long job reports while it runs.
 //!
 //! Deliberately absent: codes, nodes, files and sockets. Nothing here prints.
 #![forbid(unsafe_code)]
 
+pub mod bounded;
 pub mod checksum;
 pub mod error;
 pub mod progress;

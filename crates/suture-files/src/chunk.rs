@@ -234,10 +234,12 @@ enum Claim {
 
 fn claimed_checksums(files: &StripeFiles, expected: Expected) -> Claim {
     let path = files.checksums(expected.chunk);
+    let is_it =
+        |found: &fs::Metadata| found.is_file() && found.len() == file_bytes(expected.chunk_bytes);
     match fs::metadata(&path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Claim::None,
-        // The length is checked before anything is read: the file may be anything.
-        Ok(metadata) if metadata.len() == file_bytes(expected.chunk_bytes) => (),
+        // Looked at before anything is read: the file may be anything, of any length.
+        Ok(found) if is_it(&found) => (),
         _ => return Claim::Disowned,
     }
     let content = fs::read(&path).ok();

@@ -51,6 +51,10 @@ pub fn read_manifest(directory: &Path) -> Result<Manifest> {
         }
         Err(error) => return Err(error).with_context(|| format!("cannot read {shown}")),
     };
+    // Before opening: to open a pipe is to wait for its other end.
+    if !metadata.is_file() {
+        return Err(bad_input(format!("{shown} is refused: it is not a regular file")));
+    }
     if metadata.len() > MANIFEST_BYTES_MAX {
         return Err(bad_input(format!(
             "{shown} has {} bytes; no manifest has more than {MANIFEST_BYTES_MAX}",

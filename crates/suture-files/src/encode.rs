@@ -1,16 +1,18 @@
 //! Encoding a file into a directory of chunks.
 //!
 //! Place: the file -> [stripes -> chunks, checksums] -> manifest.
-//! * Everything is written into `DIR/.encode.tmp`, so an interrupted encode leaves nothing under a
-//!   chunk's name; the next one clears it away.
+//! * Everything is written into `DIR/.encode.tmp`, and that folder stays until all is done: beside
+//!   it, and without a manifest, are the chunks of an encode that was interrupted, and the next one
+//!   clears them away.
 //! * Threads take stripes, then windows: read k pieces of the file, compute m of parity, write all
 //!   n with their checksums. The file streams through once; memory does not depend on its length.
 //! * One `syncfs` makes all of it durable. An fsync for each of thousands of files would take one
 //!   journal commit each.
-//! * Files move to their names, the folder goes, and the manifest is published last: a directory
-//!   with a manifest is complete.
+//! * Files move to their names, the manifest is published, and the folder goes. A directory with a
+//!   manifest is complete, whatever else is in it.
 //!
-//! Invariant: only an empty directory is ever encoded into; nothing of the user's is overwritten.
+//! Invariants: only an empty directory is ever encoded into, and nothing of the user's is
+//! overwritten; chunks are cleared away only beside that folder, and never beside a manifest.
 
 use std::fs::{self, File};
 use std::io;
@@ -30,6 +32,7 @@ use super::directory::{
 };
 use super::geometry::Geometry;
 use super::manifest::{MANIFEST_NAME, Manifest};
+use super::output::{dangling, remove_left_behind};
 use super::pool::{self, Spread};
 use super::window::{all_pieces, placed};
 
@@ -57,6 +60,9 @@ impl Encode<'_> {
     pub fn run(&self) -> Result<()> {
         let shown = self.directory.display();
         let created = !self.directory.exists();
+        if created && self.directory.is_symlink() {
+            return Err(dangling(self.directory));
+        }
         if !created && !self.directory.is_dir() {
             return Err(bad_input(format!("{shown} is a file; name a directory")));
         }
@@ -64,7 +70,11 @@ impl Encode<'_> {
         let lock = DirectoryLock::take(self.directory)?;
         let workshop = Workshop::open(self.directory)?;
         let result = self.fill_and_publish(&workshop, &lock);
-        drop(workshop);
+        // What will not go is cleared by the next encode, or harms nobody beside a manifest.
+        let _ = match &result {
+            Ok(()) => remove_workshop(self.directory),
+            Err(_) => workshop.clear(),
+        };
         if result.is_err() && created {
             // Not ours to remove if anything is in it.
             let _ = fs::remove_dir(self.directory);
@@ -72,7 +82,7 @@ impl Encode<'_> {
         result
     }
 
-    fn fill_and_publish(&self, workshop: &Workshop, lock: &DirectoryLock) -> Result<()> {
+    fn fill_and_publish(&self, workshop: &Workshop<'_>, lock: &DirectoryLock) -> Result<()> {
         let Encode { source, geometry, directory, progress } = *self;
         let spread = Spread::over(&geometry);
         let (data, _) = geometry.data_and_parity();
@@ -87,7 +97,7 @@ impl Encode<'_> {
             Manifest { geometry, chunk_checksums: Some(chunk_checksums), is_proven: true };
         let shown = directory.display();
         lock.sync_file_system().with_context(|| format!("cannot make {shown} durable"))?;
-        workshop.publish(directory).with_context(|| format!("cannot move chunks into {shown}"))?;
+        workshop.publish().with_context(|| format!("cannot move chunks into {shown}"))?;
         sync_directory(directory)?;
         publish_bytes(&directory.join(MANIFEST_NAME), manifest.to_json().as_bytes())?;
         sync_directory(directory)
@@ -165,60 +175,78 @@ impl Source {
     }
 }
 
-/// The folder of an encode that is not finished; goes with everything in it.
-struct Workshop {
+/// Removes from a complete directory what an encode leaves that died when all but this was done.
+///
+/// # Errors
+/// When there is no such folder, or it cannot be removed.
+pub fn remove_workshop(directory: &Path) -> io::Result<()> {
+    fs::remove_dir_all(directory.join(WORKSHOP_NAME))
+}
+
+/// The folder of an encode that is not finished.
+struct Workshop<'a> {
+    directory: &'a Path,
     path: PathBuf,
 }
 
-impl Workshop {
+impl Workshop<'_> {
     /// Takes possession of an empty directory, or of what an interrupted encode left.
-    fn open(directory: &Path) -> Result<Workshop> {
+    fn open(directory: &Path) -> Result<Workshop<'_>> {
         let shown = directory.display();
         let context = || format!("cannot prepare {shown}");
-        let names: Vec<String> = fs::read_dir(directory)
-            .and_then(|entries| {
-                entries.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())).collect()
-            })
-            .with_context(context)?;
+        let workshop = Workshop { directory, path: directory.join(WORKSHOP_NAME) };
+        let is_interrupted = workshop.path.symlink_metadata().is_ok_and(|found| found.is_dir());
+        if is_interrupted {
+            remove_left_behind(directory).with_context(context)?;
+        }
+        let names = workshop.names().with_context(context)?;
         if names.iter().any(|name| name == MANIFEST_NAME) {
             let why = "delete it first if it is not needed, or choose another directory";
             return Err(bad_input(format!("{shown} already holds an encoded file; {why}")));
         }
-        let path = directory.join(WORKSHOP_NAME);
-        let interrupted = names.iter().any(|name| name == WORKSHOP_NAME);
-        for name in names.iter().filter(|name| *name != WORKSHOP_NAME) {
-            // The folder goes before the manifest comes: beside it, chunks are those of an encode
-            // that died while moving them into place, in a directory that was empty.
-            if !interrupted || !(name.starts_with("chunk.") || name.starts_with("stripe.")) {
-                return Err(bad_input(format!(
-                    "{shown} is not empty (it holds {name}); choose an empty or new directory"
-                )));
-            }
+        let is_left = |name: &str| is_interrupted && (name == WORKSHOP_NAME || is_of_chunks(name));
+        if let Some(name) = names.iter().find(|name| !is_left(name)) {
+            return Err(bad_input(format!(
+                "{shown} is not empty (it holds {name}); choose an empty or new directory"
+            )));
         }
-        for name in &names {
-            let entry = directory.join(name);
-            if entry.is_dir() { fs::remove_dir_all(&entry) } else { fs::remove_file(&entry) }
-                .with_context(context)?;
+        if is_interrupted {
+            workshop.clear().with_context(context)?;
         }
-        fs::create_dir(&path).with_context(context)?;
-        Ok(Workshop { path })
+        fs::create_dir(&workshop.path).with_context(context)?;
+        Ok(workshop)
     }
 
-    /// Moves everything to its place and removes the folder.
-    fn publish(&self, directory: &Path) -> io::Result<()> {
+    /// Moves everything to its place.
+    fn publish(&self) -> io::Result<()> {
         for entry in fs::read_dir(&self.path)? {
             let entry = entry?;
-            fs::rename(entry.path(), directory.join(entry.file_name()))?;
+            fs::rename(entry.path(), self.directory.join(entry.file_name()))?;
         }
-        fs::remove_dir(&self.path)
+        Ok(())
+    }
+
+    /// Removes the chunks that no manifest stands for, and then the folder that says so.
+    fn clear(&self) -> io::Result<()> {
+        if self.directory.join(MANIFEST_NAME).try_exists()? {
+            return Ok(());
+        }
+        for name in self.names()?.iter().filter(|name| is_of_chunks(name)) {
+            let entry = self.directory.join(name);
+            if entry.is_dir() { fs::remove_dir_all(&entry) } else { fs::remove_file(&entry) }?;
+        }
+        fs::remove_dir_all(&self.path)
+    }
+
+    fn names(&self) -> io::Result<Vec<String>> {
+        let entries = fs::read_dir(self.directory)?;
+        entries.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())).collect()
     }
 }
 
-impl Drop for Workshop {
-    fn drop(&mut self) {
-        // Already gone when published; what will not go is cleared by the next encode.
-        let _ = fs::remove_dir_all(&self.path);
-    }
+/// Whether an encode gives such names.
+fn is_of_chunks(name: &str) -> bool {
+    name.starts_with("chunk.") || name.starts_with("stripe.")
 }
 
 /// Encodes one stripe after the other into a folder.

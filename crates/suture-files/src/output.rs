@@ -16,6 +16,7 @@ use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions, Permissions, TryLockError};
 use std::io;
 use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -55,18 +56,27 @@ pub fn place(output: &Path) -> Result<Place> {
         }
         Ok(found) if !found.is_file() => Ok(Place::Stream(output.to_path_buf())),
         Ok(_) => fs::canonicalize(output).map(Place::File).map_err(|why| cannot(&why)),
-        Err(_) if output.symlink_metadata().is_ok() => Err(bad_input(format!(
-            "{shown} is a link to a file that is not there: remove it (rm {shown}), or create the file"
-        ))),
+        Err(_) if output.is_symlink() => Err(dangling(output)),
         Err(why) if why.kind() != io::ErrorKind::NotFound => Err(cannot(&why)),
         Err(_) => {
             let name =
                 output.file_name().ok_or_else(|| bad_input(format!("{shown} names no file")))?;
             let folder = folder_of(output);
+            if output.as_os_str().as_bytes().ends_with(b"/") {
+                return Err(bad_input(format!("{shown} is not there: make the folder first")));
+            }
             let missing = |_| cannot(&format_args!("there is no directory {}", folder.display()));
             Ok(Place::File(fs::canonicalize(folder).map_err(missing)?.join(name)))
         }
     }
+}
+
+/// A link to nothing is no output.
+pub(super) fn dangling(output: &Path) -> anyhow::Error {
+    let shown = output.display();
+    bad_input(format!(
+        "{shown} is a link to a file that is not there: remove it (rm {shown}), or create the file"
+    ))
 }
 
 /// The folder that a file lies in, to be opened.
@@ -310,7 +320,7 @@ mod tests {
         for stream in [Path::new("/dev/null"), &at("socket"), &at("null")] {
             assert_eq!(place(stream).unwrap(), Place::Stream(stream.to_path_buf()));
         }
-        for refused in ["dangling", "folder", "nowhere/file", ".."] {
+        for refused in ["dangling", "folder", "nowhere/file", "nowhere/", ".."] {
             let refused = at(refused);
             assert!(place(&refused).is_err(), "{}", refused.display());
         }

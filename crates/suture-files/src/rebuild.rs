@@ -35,6 +35,7 @@ use super::chunk::{ChecksumFile, ChunkFault, vouched_by_file};
 use super::combination::{self, Buffers, Combination};
 use super::content::{self, DataPiece};
 use super::directory::{TEMPORARY_SUFFIX, Temporary, publish_bytes, sync_directory};
+use super::encode::remove_workshop;
 use super::manifest::Manifest;
 use super::method::{Method, MethodOptions, Repair};
 use super::output::{NewFile, remove_left_behind};
@@ -151,6 +152,8 @@ impl Rebuild<'_> {
     /// Repairs every stripe that can be repaired. No stripe stops another.
     pub fn run(&self) -> Vec<StripeResult> {
         let spread = Spread::over(&self.manifest.geometry);
+        // An encode leaves it that died when it was done. It harms nobody.
+        let _ = remove_workshop(self.directory);
         let rebuild = |index| {
             let mut stripe = Stripe::new(self.directory, self.manifest, index, spread);
             let result = self.rebuild_stripe(&mut stripe);

@@ -51,6 +51,8 @@ pub(crate) struct Part {
     pub any: bool,
     /// If not, sets of `count` that will do.
     pub sets: Vec<Vec<ChunkIndex>>,
+    /// Whether there are no others.
+    pub all_sets: bool,
     /// Whether the chunk is one sum over whole chunks, which may be added up on the way.
     pub is_sum: bool,
 }
@@ -200,6 +202,7 @@ fn part(code: Shortened, lost: &[ChunkIndex], available: &[ChunkIndex]) -> Optio
         free_read: rest.first().map_or(0, |share| share.read),
         any: true,
         sets: Vec::new(),
+        all_sets: true,
         is_sum: lost.len() == 1 && code.sub_chunk_count() == 1,
         forced,
     };
@@ -235,6 +238,14 @@ fn sent(code: Shortened, lost: &[ChunkIndex], helpers: &[ChunkIndex]) -> u64 {
 /// The most helper sets that are tried: enough for any locally repairable code in use.
 const SETS_MAX: usize = 4096;
 
+/// Of codes with more data chunks fewer are tried, as each takes longer: by the square of it.
+const DATA_CHUNKS_FULL: usize = 32;
+
+fn sets_max(data_chunks: usize) -> usize {
+    let times = data_chunks.div_ceil(DATA_CHUNKS_FULL);
+    SETS_MAX / (times * times)
+}
+
 /// Finds out whether any `count` of the free helpers complete the forced ones, and if not, the
 /// smallest sets that do. `known` is one that does, with `count` of them. A smaller set can be
 /// completed to one of `count` that determine each other, from which the code then takes just it.
@@ -242,6 +253,7 @@ fn search_sets(code: Shortened, part: &mut Part, known: Vec<ChunkIndex>) {
     let forced: Vec<ChunkIndex> = part.forced.iter().map(|sender| sender.chunk).collect();
     let mut chosen: Vec<usize> = (0..part.count).collect();
     let mut found = BTreeSet::from([known]);
+    let sets_max = sets_max(code.data_chunks());
     for tried in 1.. {
         let free = chosen.iter().map(|&at| part.free[at]);
         let available: Vec<ChunkIndex> = forced.iter().copied().chain(free).collect();
@@ -254,8 +266,8 @@ fn search_sets(code: Shortened, part: &mut Part, known: Vec<ChunkIndex>) {
         if !next_combination(&mut chosen, part.free.len()) {
             break;
         }
-        if tried == SETS_MAX {
-            part.any = false;
+        if tried == sets_max {
+            (part.any, part.all_sets) = (false, false);
             break;
         }
     }

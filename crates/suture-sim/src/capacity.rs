@@ -28,7 +28,7 @@ pub struct Straggler {
     pub factor: f64,
     /// From when, in seconds.
     pub from: f64,
-    /// Until when, in seconds.
+    /// Until when, in seconds; may be infinite.
     pub to: f64,
 }
 
@@ -79,9 +79,22 @@ impl Capacities {
     /// When something changes next.
     pub fn next_change(&self, now: f64) -> Option<f64> {
         let second = self.is_traced().then(|| now.floor() + 1.0);
+        self.moments().filter(|&at| at > now).chain(second).min_by(f64::total_cmp)
+    }
+
+    /// Whether a node is slow for a while.
+    pub fn has_stragglers(&self) -> bool {
+        !self.stragglers.is_empty()
+    }
+
+    /// When a straggler begins or ends for the last time; 0 without any.
+    pub fn last_moment(&self) -> f64 {
+        self.moments().fold(0.0, f64::max)
+    }
+
+    fn moments(&self) -> impl Iterator<Item = f64> {
         let moments = self.stragglers.iter().flat_map(|straggler| [straggler.from, straggler.to]);
-        let moment = moments.filter(|&at| at > now);
-        moment.chain(second).min_by(f64::total_cmp)
+        moments.filter(|at| at.is_finite())
     }
 
     /// Gives the network what ports carry at `now`.

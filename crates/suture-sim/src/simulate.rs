@@ -6,6 +6,8 @@
 //! everyone. It contains no policy: what is planned, and what runs when, the coordinator decides.
 //! Deterministic: time of planning is measured by a clock that the caller hands in.
 
+use std::fmt;
+
 use suture_repair::cluster::Rate;
 use suture_repair::event::Blocked;
 use suture_repair::id::{NodeId, StripeId};
@@ -26,6 +28,16 @@ const BEAT_SECONDS: f64 = 1.0;
 /// Heartbeats that a coordinator hears in a second: in a large cluster agents speak less often.
 const BEATS_A_SECOND: f64 = 250.0;
 
+/// After so many heartbeats there is one whenever their number of parts of the time has passed: a
+/// repair of weeks is not heeded every second.
+const BEATS_DENSE: f64 = 1e4;
+
+/// By then a coordinator that heeds progress has gone on without a straggler.
+const NOTICED_SECONDS: f64 = 3600.0;
+
+/// A longer repair is given up.
+const SECONDS_MAX: f64 = 30.0 * 86_400.0;
+
 /// What goes first has so many times the share of what does not: next to all of a port.
 const FIRST: f64 = 1e4;
 
@@ -43,8 +55,8 @@ pub struct Outcome {
     pub load: Load,
     /// Stripes that still miss something, and why if the coordinator knows.
     pub unrepaired: Vec<(StripeId, Option<Blocked>)>,
-    /// Repairs stood still for good: what they wait for has no bandwidth.
-    pub is_stuck: bool,
+    /// Why it was not simulated to its end, if so.
+    pub given_up: Option<GivenUp>,
     /// What planning took, by the caller's clock.
     pub planning_ns: u64,
     /// What clients did meanwhile, and how the same operations went without the repair.
@@ -53,46 +65,75 @@ pub struct Outcome {
     pub timeline: Option<Timeline>,
 }
 
+/// Why a repair was not simulated to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GivenUp {
+    /// It stood still for good: what it waits for has no bandwidth.
+    Still,
+    /// It goes on, for weeks.
+    Long,
+}
+
+impl fmt::Display for GivenUp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            GivenUp::Still => {
+                "the repair stands still: some link that it needs never has bandwidth"
+            }
+            GivenUp::Long => {
+                "the repair takes more than 30 days: some link that it needs is too slow"
+            }
+        })
+    }
+}
+
 /// Simulates. `cpu_ns` is asked before and after each call of the coordinator.
 pub fn simulate(scenario: &Scenario, cpu_ns: &mut dyn FnMut() -> u64) -> Outcome {
     let mut run = Simulation::new(scenario, None);
     let mut agents = FluidAgents::new(scenario);
     agents.begin(&mut run.network, &run.ports, cpu_ns);
     let nodes = scenario.capacities.cluster().nodes.len();
-    let beat_seconds = BEAT_SECONDS.max(nodes as f64 / BEATS_A_SECOND);
-    let mut next_beat = beat_seconds;
-    let mut moved_at = 0.0;
-    let mut is_stuck = false;
-    let timeout = (scenario.capacities.period() + 1) as f64 + beat_seconds;
+    let least = BEAT_SECONDS.max(nodes as f64 / BEATS_A_SECOND);
+    let beat_seconds = |now: f64| least.max(now / BEATS_DENSE);
+    let mut next_beat = least;
+    // What stands still then, stands still for good once everything has been seen.
+    let mut moved_at = scenario.capacities.last_moment();
+    let mut given_up = None;
+    let noticed = if scenario.capacities.has_stragglers() { NOTICED_SECONDS } else { 0.0 };
+    let timeout = (scenario.capacities.period() + 1) as f64 + noticed;
     while !agents.are_done() {
         let beat = agents.has_flows().then_some(next_beat);
         let next = [run.next_event(), agents.next_event(), beat].into_iter().flatten();
         let next = next.fold(f64::INFINITY, f64::min).max(run.network.now());
         if agents.is_moving(&run.network) || !agents.has_flows() {
-            moved_at = run.network.now();
+            moved_at = moved_at.max(run.network.now());
         }
-        if next.is_infinite() || next - moved_at > timeout && run.has_no_end_of_waiting(next) {
-            is_stuck = true;
+        if next.is_infinite() || next - moved_at > timeout + beat_seconds(next) {
+            given_up = Some(GivenUp::Still);
+            break;
+        }
+        if next > SECONDS_MAX {
+            given_up = Some(GivenUp::Long);
             break;
         }
         run.advance(next, |flow, network| agents.flow_ended(flow, network));
         if next >= next_beat {
             agents.beat(&run.network, run.meter.as_mut().map(LinkMeter::take));
-            next_beat = next + beat_seconds;
+            next_beat = next + beat_seconds(next);
         }
         if run.has_changed {
             agents.notify_rates(scenario, next);
         }
         agents.wake(&mut run.network, &run.ports, cpu_ns);
     }
-    finish(scenario, run, agents, is_stuck)
+    finish(scenario, run, agents, given_up)
 }
 
 fn finish(
     scenario: &Scenario,
     run: Simulation<'_>,
     agents: FluidAgents,
-    is_stuck: bool,
+    given_up: Option<GivenUp>,
 ) -> Outcome {
     let foreground = run.clients.zip(scenario.foreground).map(|(clients, _)| {
         let served = clients.served();
@@ -104,7 +145,7 @@ fn finish(
         unrepaired: agents.unrepaired(),
         rebuilt: agents.rebuilt,
         load: agents.load,
-        is_stuck,
+        given_up,
         planning_ns: agents.planning_ns,
         foreground,
         timeline: run.timeline,
@@ -186,12 +227,6 @@ impl<'a> Simulation<'a> {
         let clients = self.clients.as_ref().and_then(Clients::next_begin);
         let change = self.scenario.capacities.next_change(self.network.now());
         [self.network.next_event(), clients, change].into_iter().flatten().min_by(f64::total_cmp)
-    }
-
-    /// Whether capacities will never be others than they have been: no straggler is still to end.
-    fn has_no_end_of_waiting(&self, now: f64) -> bool {
-        let next = self.scenario.capacities.next_change(now);
-        next.is_none_or(|next| self.scenario.capacities.is_traced() && next - now <= 1.0)
     }
 
     fn advance(&mut self, to: f64, mut flow_ended: impl FnMut(FlowId, &mut Network)) {

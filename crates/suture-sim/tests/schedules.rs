@@ -150,7 +150,7 @@ fn every_schedule_repairs_everything_and_moves_no_byte_twice_without_need() {
             let mut scenario = scenario(&policy, 16, 60, code);
             scenario.failed.push(NodeId(1));
             let outcome = simulate(&scenario, &mut || 0);
-            assert!(outcome.unrepaired.is_empty() && !outcome.is_stuck, "{policy} {code}");
+            assert!(outcome.unrepaired.is_empty() && outcome.given_up.is_none(), "{policy} {code}");
             let hit = |node: u32| {
                 let on = |stripe: &&suture_repair::stripe::Stripe| {
                     stripe.chunk_on(NodeId(node)).is_some()

@@ -15,7 +15,7 @@ use suture_sim::capacity::{Capacities, Straggler};
 use suture_sim::client::percentile;
 use suture_sim::ports::PortMap;
 use suture_sim::scenario::{Overheads, Scenario};
-use suture_sim::simulate::{Outcome, applications, simulate};
+use suture_sim::simulate::{GivenUp, Outcome, applications, simulate};
 use suture_sim::trace::Trace;
 
 fn check_seconds(outcome: &Outcome, seconds: f64) {
@@ -192,7 +192,23 @@ fn a_trace_stops_the_repair_while_links_have_nothing() {
     assert!((outcome.seconds - (CHUNK_SECONDS + 2.0)).abs() < 1e-6, "{}", outcome.seconds);
 
     let never = Trace::parse(&row(0.0), 10).unwrap();
-    assert!(simulate(&traced(never), &mut || 0).is_stuck);
+    assert_eq!(simulate(&traced(never), &mut || 0).given_up, Some(GivenUp::Still));
+}
+
+#[test]
+fn a_repair_that_never_ends_is_given_up_and_one_that_waits_is_not() {
+    let base = scenario("chain/random/all", 10, 1, "rs(6,3)");
+    let given_up = |factor: f64, to: f64| {
+        let slow = |node| Straggler { node: NodeId(node), factor, from: 0.0, to };
+        let cluster = base.capacities.cluster().clone();
+        let stragglers = (1..10).map(slow).collect();
+        let capacities = Capacities::new(cluster, None, None, stragglers);
+        simulate(&Scenario { capacities, ..base.clone() }, &mut || 0).given_up
+    };
+    assert_eq!(given_up(0.0, f64::INFINITY), Some(GivenUp::Still));
+    assert_eq!(given_up(1e-300, f64::INFINITY), Some(GivenUp::Long));
+    assert_eq!(given_up(0.0, f64::MAX), Some(GivenUp::Long));
+    assert_eq!(given_up(0.0, 5.0), None);
 }
 
 #[test]

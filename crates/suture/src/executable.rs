@@ -13,6 +13,15 @@ use suture_repair::policy::Policy;
 
 /// Asks the planner to repair each chunk of a stripe with that policy; why it will not, if so.
 pub fn refusal(policy: Policy, code: &Code) -> Option<PlanError> {
+    refusal_of(policy, code, code.chunks())
+}
+
+/// The same of some chunks, where others are like them.
+pub fn refusal_of(
+    policy: Policy,
+    code: &Code,
+    chunks: impl Iterator<Item = ChunkIndex>,
+) -> Option<PlanError> {
     // One node more than chunks: the one that takes the rebuilt chunk. In two racks: whether a
     // cluster has racks says nothing of the code.
     let mut cluster = Cluster::uniform(code.chunk_count() + 1, Rate(1.0));
@@ -24,7 +33,7 @@ pub fn refusal(policy: Policy, code: &Code) -> Option<PlanError> {
     let idle = Load::new(&cluster);
     let view =
         View { cluster: &cluster, free_bytes: &free_bytes, load: &idle, abilities: ABILITIES };
-    let jobs: Vec<Job> = code.chunks().map(|lost| job(code, lost)).collect();
+    let jobs: Vec<Job> = chunks.map(|lost| job(code, lost)).collect();
     let refused = plan(policy, &jobs, &view, 1).refused.into_iter().next();
     refused.map(|(_, error)| error)
 }

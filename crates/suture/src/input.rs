@@ -12,7 +12,9 @@ mod cluster_file;
 mod generated;
 mod placement_file;
 
-use std::path::PathBuf;
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use cluster_file::ClusterFile;
@@ -20,12 +22,16 @@ pub use cluster_file::read as read_cluster;
 pub use generated::{Bandwidth, Shape, generate_cluster, oversubscribed, place};
 use suture_code::Code;
 use suture_code::code::edit_distance;
+use suture_edge::bounded::read_text;
 use suture_edge::error::bad_input;
 use suture_edge::units::{format_exact_size, parse_nonzero_size};
 use suture_repair::cluster::Cluster;
 use suture_repair::id::{ChunkIndex, Generation, NodeId, Stamp, StripeId};
 use suture_repair::planner::Job;
 use suture_repair::stripe::{CHUNK_BYTES_MAX, ChunkRecord, Stripe};
+
+/// No trace is longer: an hour of ten thousand nodes.
+const TRACE_BYTES_MAX: u64 = 256 << 20;
 
 /// The cluster, the stripes and the failure.
 #[derive(clap::Args)]
@@ -283,6 +289,14 @@ pub fn find_nodes(cluster: &Cluster, names: &[String]) -> Result<Vec<NodeId>, (S
     failed.sort_unstable();
     failed.dedup();
     Ok(failed)
+}
+
+/// The text of a trace.
+///
+/// # Errors
+/// When the file cannot be read, or is longer than traces are.
+pub fn trace_text(path: &Path) -> io::Result<String> {
+    read_text(File::open(path)?, TRACE_BYTES_MAX)
 }
 
 /// No chunk is longer than agents store.

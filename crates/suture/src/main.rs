@@ -6,6 +6,7 @@
 
 use std::process::ExitCode;
 
+use clap::builder::Styles;
 use clap::{CommandFactory, Parser, Subcommand};
 
 // First, for its macros.
@@ -28,6 +29,7 @@ mod progress;
 mod quiet;
 mod reproduce;
 mod service_manager;
+mod standard;
 mod status;
 mod testbed;
 mod timestamp;
@@ -83,7 +85,7 @@ enum Command {
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(error) => return outcome::report_usage(&error),
+        Err(error) => return outcome::report_usage(&error, &plain(&error)),
     };
     cli.verbosity.apply();
     if verbosity::Verbosity::current() > verbosity::Verbosity::Normal {
@@ -91,6 +93,15 @@ fn main() -> ExitCode {
     }
     suture_files::output::before_first_temporary(daemon::remove_temporaries_on_signals);
     outcome::report(run(cli.command))
+}
+
+/// Why the command line cannot be parsed, without colours: with them, nobody could tell which
+/// escapes somebody typed.
+fn plain(error: &clap::Error) -> String {
+    match Cli::command().styles(Styles::plain()).try_get_matches() {
+        Err(plain) => plain.render().ansi().to_string(),
+        Ok(_) => error.render().to_string(),
+    }
 }
 
 fn run(command: Command) -> anyhow::Result<outcome::Outcome> {

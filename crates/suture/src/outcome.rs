@@ -4,13 +4,14 @@
 //! command is to do, one that fails does not keep the others: it is named at once, and counts at
 //! the end.
 
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 use anyhow::Error;
 use serde_json::{Value, json};
 use suture_edge::error::{ErrorKind, kind};
 
-use crate::output;
+use crate::output::{self, visible};
 
 /// A command that ran to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,16 +48,23 @@ pub fn report(result: anyhow::Result<Outcome>) -> ExitCode {
     ExitCode::from(status)
 }
 
-/// Prints why a command line cannot be parsed, or the help that it asks for.
-pub fn report_usage(error: &clap::Error) -> ExitCode {
-    // There is nowhere left to say that nothing can be said.
-    let _ = error.print();
+/// Prints why a command line cannot be parsed, or the help that it asks for; `plain` is the same
+/// without colours.
+pub fn report_usage(error: &clap::Error, plain: &str) -> ExitCode {
     // Neither help nor version is an error.
-    let status = u8::from(error.use_stderr()) * 2;
-    if status != 0 {
-        output::print_json_error(&first_paragraph(&error.render().to_string()), status);
+    if !error.use_stderr() {
+        let printed = error.print().and_then(|()| io::stdout().flush());
+        printed.unwrap_or_else(|error| output::note_unprinted(&error));
+        return ExitCode::from(u8::from(!output::is_complete()));
     }
-    ExitCode::from(status)
+    let shown = visible(plain);
+    match shown == plain {
+        // There is nowhere left to say that nothing can be said.
+        true => drop(error.print()),
+        false => output::remark(shown.trim_end()),
+    }
+    output::print_json_error(&first_paragraph(plain), 2);
+    ExitCode::from(2)
 }
 
 /// What is wrong, in one line, without the tips and the usage that follow it.

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::ffi::OsString;
 use std::fmt::Display;
 use std::fs;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, BufWriter, IsTerminal, Write};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -81,12 +81,14 @@ macro_rules! errln {
     };
 }
 
-/// A line that must not be overlooked: red where stdout is a terminal that may have colours.
-pub fn alarm(text: impl Display) -> String {
+/// Prints a line that must not be overlooked: red where stdout is a terminal that may have colours.
+pub fn alarm(text: impl Display) {
     let is_plain = |value: OsString| !value.is_empty();
     let has_colours =
         io::stdout().is_terminal() && !std::env::var_os("NO_COLOR").is_some_and(is_plain);
-    if has_colours { format!("\x1b[31m{text}\x1b[0m") } else { text.to_string() }
+    let text = text.to_string();
+    let text = visible(&text);
+    print(&if has_colours { format!("\x1b[31m{text}\x1b[0m") } else { text.into_owned() });
 }
 
 /// Whether something could not be printed that was to be.
@@ -98,21 +100,45 @@ pub fn line(text: impl Display) {
     print(&visible(&text.to_string()));
 }
 
-/// A text with characters that are not seen written as `\u{202e}`: what somebody called an object
-/// must not pass for something else.
-fn visible(text: &str) -> Cow<'_, str> {
-    if !text.contains(is_hidden) {
-        return text.into();
+/// Prints lines to stdout, of which the last is ended too; as [`line`] does.
+pub fn lines(text: &str) {
+    line(text.strip_suffix('\n').unwrap_or(text));
+}
+
+/// A text with characters that are not seen, or that a terminal would act on, written as
+/// `\u{202e}`: what somebody called an object must not pass for something else. Only ends of lines
+/// and tabs are left, since texts of our own have them.
+pub fn visible(text: &str) -> Cow<'_, str> {
+    let text = match text.contains("\r\n") {
+        true => Cow::Owned(text.replace("\r\n", "\n")),
+        false => Cow::Borrowed(text),
+    };
+    let is_shown = |c: char| matches!(c, '\n' | '\t') || !(c.is_control() || is_hidden(c));
+    if text.chars().all(is_shown) {
+        return text;
     }
-    let show = |c: char| match is_hidden(c) {
-        true => c.escape_unicode().to_string(),
-        false => c.to_string(),
+    let show = |c: char| match is_shown(c) {
+        true => c.to_string(),
+        false => c.escape_unicode().to_string(),
     };
     text.chars().map(show).collect()
 }
 
 fn print(text: &str) {
-    let Err(error) = writeln!(io::stdout().lock(), "{text}") else { return };
+    emit(|out| writeln!(out, "{text}"));
+}
+
+/// Writes to stdout what is no text for people; it fails as [`line`] does.
+pub fn emit(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) {
+    let mut out = BufWriter::new(io::stdout().lock());
+    let written = write(&mut out).and_then(|()| out.flush());
+    // What could not be written is not tried again.
+    drop(out.into_parts());
+    written.unwrap_or_else(|error| note_unprinted(&error));
+}
+
+/// Takes to notice that stdout was not written: see [`line`].
+pub fn note_unprinted(error: &io::Error) {
     let is_gone = error.kind() == io::ErrorKind::BrokenPipe;
     if !is_gone && !INCOMPLETE.swap(true, Ordering::Relaxed) {
         errln!("suture: cannot print the result: {error}");
@@ -178,6 +204,8 @@ mod tests {
     fn what_is_not_seen_is_written_out() {
         assert_eq!(visible("photo\u{202e}gpj.exe"), "photo\\u{202e}gpj.exe");
         assert_eq!(visible("kn\u{f6}ten \u{1f41f}\n"), "kn\u{f6}ten \u{1f41f}\n");
+        assert_eq!(visible("\u{1b}[2Ja\tb\rc\u{9b}\u{7f}"), "\\u{1b}[2Ja\tb\\u{d}c\\u{9b}\\u{7f}");
+        assert_eq!(visible("1 | a = 2\r\n  | ^\r\n"), "1 | a = 2\n  | ^\n");
     }
 
     #[test]

@@ -7,7 +7,7 @@
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use suture_edge::progress::Step;
 
-use crate::output::Format;
+use crate::output::{Format, visible};
 use crate::verbosity::Verbosity;
 
 /// A bar of bytes: done, total, rate, time left. Threads may share it.
@@ -50,7 +50,7 @@ impl Progress {
 
     /// What is waited for now.
     pub fn note(&self, words: String) {
-        self.bar.set_message(words);
+        self.bar.set_message(visible(&words).into_owned());
         self.bar.tick();
     }
 
@@ -78,7 +78,7 @@ impl Progress {
     pub fn set(&self, done: u64, total: u64, words: String) {
         self.bar.set_length(total);
         self.bar.set_position(done);
-        self.bar.set_message(words);
+        self.bar.set_message(visible(&words).into_owned());
         self.bar.tick();
     }
 

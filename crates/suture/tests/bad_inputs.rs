@@ -216,6 +216,59 @@ const COMMAND_LINES: &[Row] = &[
     ("suture repair throttle --window '* * * * *;Mars/Olympus'", "Mars/Olympus", 2),
     ("suture repair throttle --off --cap 1Gbit", "cannot be used with", 2),
     ("suture simulate --nodes 12 $PLAN --failed n0 --uplink-trace no --downlink-trace no", "no", 2),
+    ("suture durability --nodes 12 $PLAN --years 1e15", "above zero, and at most 10000", 2),
+    ("suture $SIM --straggler n1:0", "the repair stands still", 2),
+    ("suture $SIM --straggler n1:1e-300", "takes more than 30 days", 2),
+    ("suture $SIM --straggler n1:0:0..5", SILENT, 0),
+    ("suture $SIM --bandwidth 1bit", "takes more than 30 days", 2),
+    ("suture $SIM --uplink-trace /dev/zero", "/dev/zero: it has more than 256MiB", 2),
+    ("suture codes 'lrc(200,20,20)'", SILENT, 0),
+    ("suture swarm --seeds 18446744073709551614..18446744073709551615", SILENT, 0),
+    ("suture verify piped", "piped/manifest.json is refused: it is not a regular file", 2),
+    ("suture decode piped -o nowhere", "it is not a regular file", 2),
+    ("suture rebuild piped", "it is not a regular file", 2),
+    ("suture config check agent --config /dev/zero", "'/dev/zero': it has more than 64MiB", 2),
+    (
+        "suture plan --cluster /dev/zero --placement f --code 'rs(6,3)' --failed 1",
+        "it has more than 64MiB",
+        2,
+    ),
+    (
+        "suture plan --cluster <(for i in {1..9}; do printf '[[node]]\\nuplink=\"1Gbit\"\\ndownlink=\"1Gbit\"\\n'; echo \"name='n$i'\"; done) --placement /dev/zero --code 'rs(6,3)' --failed n1",
+        "a line of it has more than 64KiB",
+        2,
+    ),
+    ("suture demo --agents 99999999999", "so at most 1000", 2),
+    ("ulimit -v 2000000; suture replay /dev/zero", "a line of it has more than 1KiB", 2),
+    (
+        "ulimit -v 2000000; suture replay <(echo 'suture-transcript-2 agent'; cat /dev/zero)",
+        "a line of it has more than 256MiB",
+        2,
+    ),
+    (
+        "suture encode f --code 'rs(2,1)' --chunk-size 64 -o dangling",
+        "a link to a file that is not",
+        2,
+    ),
+    ("suture decode enc -o nowhere/", "nowhere/ is not there: make the folder first", 2),
+    (
+        "suture plan --nodes 12 $PLAN --failed $'\\e[31m'",
+        r"--failed \u{1b}[31m: the cluster has",
+        2,
+    ),
+    ("suture codes $'\\e[31m'", r"invalid value '\u{1b}[31m'", 2),
+    ("suture codes --$'\\e[31m'", r"\u{1b}[31m", 2),
+    ("suture $'\\e]0;x\\a'", r"\u{1b}]0;x\u{7}", 2),
+    ("suture verify $'no\\e[2J'", r"no\u{1b}[2J does not exist", 2),
+    ("suture verify escape", r"unknown field `\u{1b}[2J`", 2),
+    ("suture verify stray | grep -qF 'note: \\u{1b}[2J does not belong'", SILENT, 0),
+    ("suture replay <(printf '\\e[2J\\n')", r"'\u{1b}' stands where", 2),
+    ("suture $SIM --uplink-trace <(printf '\\e[2J,1,1,1,1,1,1,1\\n')", r"\u{1b}[2J", 2),
+    (
+        "suture plan --cluster <(printf '[[node]]\\nuplink = \"\\\\u001b[2J\"\\n') --placement f --code 'rs(6,3)' --failed n1",
+        r"\u{1b}[2J",
+        2,
+    ),
     ("suture durability --nodes 12 $PLAN --years x", "--years", 2),
     ("suture durability --nodes 12 $PLAN --runs x", "--runs", 2),
     ("suture swarm --seeds 5..2", "holds no seed; the first number is the smaller", 2),
@@ -280,6 +333,12 @@ const CONFIGURATIONS: &[(&str, &str, &str, i32)] = &[
     ("coordinator", "data_dir = 'hollow'", "is empty", 2),
     ("coordinator", "[repair]\npolicy = 'nope'", "did you mean", 2),
     ("coordinator", "[repair]\npolicy = 'star/x/y'", "did you mean", 2),
+    ("coordinator", "[scrub]\nperiod = '1ms'", "scrub: period must be 1s or more, not 1ms", 2),
+    ("coordinator", "[backup]\nevery = '1ms'", "backup: every must be 1s or more, not 1ms", 2),
+    ("coordinator", "data_dir = \"a\\u0000b\"", r"data_dir: 'a\0b' cannot be a path", 2),
+    ("agent", "data_dir = \"a\\u0000b\"", r"data_dir: 'a\0b' cannot be a path", 2),
+    ("coordinator", "[timers]\nsuspect = \"\\u001b[31m\"", r"'\u{1b}[31m' is not a duration", 2),
+    ("agent", "\u{1b}[31m = 1", r"\u{1b}[31m = 1", 2),
     ("coordinator", "[scrub]\nperiod = 'never'", "is not a duration", 2),
     ("coordinator", "[scrub]\nrate = '0'", "is not a rate", 2),
     ("coordinator", "[timers]\nsuspect = '2min'", "suspect must be shorter than dead", 2),
@@ -575,6 +634,9 @@ fn prepare(folder: &Path) {
     let script = "mkfifo fifo mixed/fifo
         suture encode f --code 'rs(2,1)' --chunk-size 4KiB -o enc
         for d in broken cut scribbled; do cp -r enc $d; done
+        cp -r enc escape; sed -i '1s/{/{\"\\\\u001b[2J\": 1,/' escape/manifest.json
+        cp -r enc stray; touch stray/$'\\e[2J'
+        mkdir piped && mkfifo piped/manifest.json
         rm broken/chunk.0[01] && truncate -s 40 cut/manifest.json && cp noise scribbled/manifest.json
         for c in secret part/a part/b-secret part/c; do cp f $c; done
         chmod 000 secret part/b-secret";
@@ -587,7 +649,8 @@ fn a_command_line_that_cannot_be_right_says_what_would_be() {
     let folder = tempfile::tempdir().unwrap();
     prepare(folder.path());
     let plan = "--code rs(6,3) --stripes 1";
-    check(COMMAND_LINES, folder.path(), &[("PLAN", plan), ("TERM", "dumb")]);
+    let sim = "simulate --code rs(3,2) --nodes 8 --stripes 20 --failed n0";
+    check(COMMAND_LINES, folder.path(), &[("PLAN", plan), ("SIM", sim), ("TERM", "dumb")]);
 }
 
 #[test]

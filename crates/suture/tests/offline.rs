@@ -388,6 +388,12 @@ fn an_interrupted_encode_leaves_no_manifest_and_the_next_one_succeeds() {
     assert!(!directory.join(".encode.tmp").exists());
     let verified = run(&["verify", "--format", "json"], &directory);
     assert_eq!((verified.status, verified.json()["extra_files"].as_array().unwrap().len()), (0, 0));
+    // As a crash behind the manifest would leave it: nothing is cleared away.
+    fs::create_dir(directory.join(".encode.tmp")).unwrap();
+    assert!(run(&encode, &directory).stderr.contains("already holds an encoded file"));
+    assert_eq!(run(&["rebuild"], &directory).status, 0);
+    assert!(!directory.join(".encode.tmp").exists());
+    assert_eq!(run(&["verify"], &directory).status, 0);
 }
 
 #[test]

@@ -171,7 +171,7 @@ fn agents_keep_copies_of_the_metadata_from_which_a_lost_coordinator_comes_back()
     fs::write(&none, "").unwrap();
     cluster.ok(&[&["put", &none, "--name", "empty"], &CODE[..]].concat());
     while_stopped(&mut cluster, |dir| {
-        fs::write(dir.join("more.toml"), "[backup]\nevery = '200ms'\n").unwrap();
+        fs::write(dir.join("more.toml"), "[backup]\nevery = '1s'\n").unwrap();
     });
     let kept = |agent: usize| cluster.path(&format!("n{agent}")).join("metadata-backup.db");
     cluster.wait("every agent has had its turn", |_| (0..5).all(|agent| kept(agent).exists()));

@@ -133,8 +133,7 @@ fn free_sets(part: &Part) -> Option<Vec<Vec<ChunkIndex>>> {
         return Some(vec![Vec::new()]);
     }
     if !part.any {
-        // Of too many not all are known.
-        return (part.sets.len() <= SETS_MAX).then(|| part.sets.clone());
+        return (part.all_sets && part.sets.len() <= SETS_MAX).then(|| part.sets.clone());
     }
     let (mut sets, mut chosen) = (Vec::new(), (0..part.count).collect::<Vec<usize>>());
     loop {

@@ -70,6 +70,10 @@ pub fn scenario(policy: &str, nodes: usize, stripes: usize, code: &str) -> Scena
 /// Simulates what can be repaired in full.
 pub fn run(scenario: &Scenario) -> Outcome {
     let outcome = simulate(scenario, &mut || 0);
-    assert!(!outcome.is_stuck && outcome.unrepaired.is_empty(), "{:?}", outcome.unrepaired);
+    assert!(
+        outcome.given_up.is_none() && outcome.unrepaired.is_empty(),
+        "{:?}",
+        outcome.unrepaired
+    );
     outcome
 }

@@ -10,7 +10,7 @@ use suture_code::{ChunkIndex, Code, CodeError};
 use suture_edge::error::bad_input;
 use suture_repair::policy::Policy;
 
-use crate::executable::refusal;
+use crate::executable::refusal_of;
 use crate::outcome::Outcome;
 use crate::output::{Format, print_json};
 
@@ -172,6 +172,10 @@ fn row(code: &Code) -> Result<CodeRow, CodeError> {
     let mean = |of: fn(&Volume) -> f64| {
         repairs.iter().map(|volume| of(volume) * volume.chunks.len() as f64).sum::<f64>() / chunks
     };
+    // Of chunks that are alike, one is asked about.
+    let kinds: Vec<ChunkIndex> =
+        repairs.iter().map(|volume| ChunkIndex(volume.chunks[0])).collect();
+    let service = |(name, policy)| service(name, policy, code, &kinds);
     Ok(CodeRow {
         code: code.to_string(),
         data_chunks: code.data_chunks(),
@@ -183,7 +187,7 @@ fn row(code: &Code) -> Result<CodeRow, CodeError> {
         repair_read_chunks: mean(|volume| volume.read_chunks),
         repair_sent_chunks: mean(|volume| volume.sent_chunks),
         repairs,
-        policies: Policy::presets().map(|(name, policy)| service(name, policy, code)).collect(),
+        policies: Policy::presets().map(service).collect(),
     })
 }
 
@@ -232,7 +236,7 @@ impl Volume {
     }
 }
 
-fn service(name: &str, policy: Policy, code: &Code) -> Service {
-    let reason = refusal(policy, code).map(|error| error.to_string());
+fn service(name: &str, policy: Policy, code: &Code, kinds: &[ChunkIndex]) -> Service {
+    let reason = refusal_of(policy, code, kinds.iter().copied()).map(|error| error.to_string());
     Service { policy: name.to_string(), served: reason.is_none(), reason }
 }

@@ -1,11 +1,10 @@
 //! `suture completions`: what shells offer while a command line is typed.
 
-use std::io;
-
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap_complete::{Shell, generate};
 
 use crate::outcome::Outcome;
+use crate::output::emit;
 
 /// Print the completions for a shell: bash, zsh, fish, elvish or powershell.
 ///
@@ -20,10 +19,10 @@ pub struct Args {
 /// Prints them to stdout.
 ///
 /// # Errors
-/// When stdout cannot be written.
+/// None: what stdout does not take counts at the end.
 pub fn run(args: Args, mut command: clap::Command) -> Result<Outcome> {
     let mut text = Vec::new();
     generate(args.shell, &mut command, "suture", &mut text);
-    io::Write::write_all(&mut io::stdout(), &text).context("cannot write the completions")?;
+    emit(|out| out.write_all(&text));
     Ok(Outcome::Done)
 }

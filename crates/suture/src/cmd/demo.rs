@@ -32,6 +32,9 @@ const CONVENTIONAL: &str = "cr";
 /// Room on the disk beside the stored chunks: rebuilt ones, metadata, logs.
 const SPARE_BYTES: u64 = 64 << 20;
 
+/// More processes are no demo of one machine.
+const AGENTS_MAX: usize = 1000;
+
 /// Store data on real agents, kill one, watch its chunks come back, and compare every byte.
 ///
 /// Coordinator and agents are processes of their own on loopback, their links limited so that
@@ -126,6 +129,12 @@ fn check(args: &Args) -> Result<()> {
              --agents must be at least {needed}",
             args.code,
             args.code.chunk_count(),
+        )));
+    }
+    if args.agents > AGENTS_MAX {
+        return Err(bad_input(format!(
+            "--agents {} is too many: each is a process of its own, so at most {AGENTS_MAX}",
+            args.agents
         )));
     }
     if let Some(address) = args.web.filter(|address| address.port() == 0) {

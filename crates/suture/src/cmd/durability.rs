@@ -9,7 +9,7 @@ mod report;
 mod text;
 
 use anyhow::Result;
-use suture_edge::error::bad_input;
+use suture_edge::error::{bad_input, brief};
 use suture_edge::units::{parse_nonzero_size, parse_time};
 use suture_repair::id::{NodeId, RackId};
 use suture_repair::policy::Policy;
@@ -39,6 +39,9 @@ const RUNS_DEFAULT_MIN: usize = 250;
 
 /// A Weibull shape beyond these makes nodes that all fail at once, or half of them when new.
 const SHAPES: std::ops::RangeInclusive<f64> = 0.5..=10.0;
+
+/// Every failure of so many years is simulated, thousands of times.
+const YEARS_MAX: f64 = 10_000.0;
 
 /// What `--rack-mttf` says when it is not given.
 const NEVER: f64 = f64::INFINITY;
@@ -168,10 +171,10 @@ impl DurabilityInput {
         if input.placement.is_empty() {
             return Err(bad_input("there are no stripes, so nothing can be lost: see --stripes"));
         }
-        if !(args.years > 0.0 && args.years.is_finite()) {
+        if !(args.years > 0.0 && args.years <= YEARS_MAX) {
             return Err(bad_input(format!(
-                "--years {} is not a time to keep data for: it must be above zero",
-                args.years
+                "--years {} is not a time to keep data for: it must be above zero, and at most {YEARS_MAX}",
+                brief(&args.years.to_string(), 20)
             )));
         }
         if let Some(shape) = args.weibull.filter(|shape| !SHAPES.contains(shape)) {

@@ -6,8 +6,6 @@
 
 mod text;
 
-use std::io::Write;
-
 use anyhow::Result;
 use suture_repair::bound::{bound_seconds, own_bound_seconds};
 use suture_repair::id::StripeId;
@@ -23,7 +21,7 @@ use super::evaluate::{
 use crate::cpu_time::cpu_ns;
 use crate::input::{Damage, Input, InputArgs};
 use crate::outcome::Outcome;
-use crate::output::{Format, begin_json, print_json};
+use crate::output::{Format, begin_json, emit, print_json};
 
 /// Plan the repair of failed nodes: who sends what to whom, how loaded every link gets, and how
 /// far that is from the best possible.
@@ -77,7 +75,7 @@ pub fn run(args: Args) -> Result<Outcome> {
     match args.format {
         Format::Text => text::print(&input, &damage, &evaluation)?,
         Format::Json if args.no_plans => print_json(&document(&input, &damage, &evaluation))?,
-        Format::Json => print_with_plans(&input, &damage, &evaluation)?,
+        Format::Json => print_with_plans(&input, &damage, &evaluation),
     }
     Ok(outcome(&evaluation.unrepairable))
 }
@@ -196,14 +194,13 @@ fn document(input: &Input, damage: &Damage, evaluation: &Planned) -> Document {
 }
 
 /// Without line breaks: an edge a line would be millions of lines.
-fn print_with_plans(input: &Input, damage: &Damage, evaluation: &Planned) -> Result<()> {
+fn print_with_plans(input: &Input, damage: &Damage, evaluation: &Planned) {
     let plans = evaluation.batch.plans.iter();
     let plans = plans.map(|plan| plan_json(plan, &input.cluster)).collect();
     let document = Document { plans: Some(plans), ..document(input, damage, evaluation) };
     begin_json();
-    let mut out = std::io::BufWriter::new(std::io::stdout().lock());
-    serde_json::to_writer(&mut out, &document)?;
-    writeln!(out)?;
-    out.flush()?;
-    Ok(())
+    emit(|out| {
+        serde_json::to_writer(&mut *out, &document)?;
+        writeln!(out)
+    });
 }

@@ -1,12 +1,13 @@
 //! `suture replay`: does again what a transcript says, and tells whether it comes out the same.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader};
+use std::io::{self, BufRead, BufReader, Read};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use serde::Serialize;
+use suture_edge::bounded::{read_line, read_text};
 use suture_edge::error::bad_input;
 use suture_repair::transcript::{Difference, Kind, Replay, ReplayError};
 use suture_sim::swarm::{Watch, panic_message, run_trial};
@@ -15,6 +16,15 @@ use suture_sim::trial::{Recorded, one_line};
 use crate::outcome::Outcome;
 use crate::output::{Format, counted, line, print_json};
 use crate::quiet::without_panic_messages;
+
+/// The first line of a transcript has two words.
+const FIRST_BYTES_MAX: u64 = 1 << 10;
+
+/// The longest line lists the copies of an agent, some millions at most.
+const LINE_BYTES_MAX: u64 = 256 << 20;
+
+/// A trial has some hundred lines.
+const TRIAL_BYTES_MAX: u64 = 16 << 20;
 
 /// Replay a transcript and compare what comes out with what was recorded.
 ///
@@ -72,11 +82,11 @@ pub fn run(args: Args) -> Result<Outcome> {
     let file = File::open(path).map_err(|why| bad_input(format!("'{}': {why}", path.display())))?;
     let mut file = BufReader::new(file);
     let mut first = Vec::new();
-    file.read_until(b'\n', &mut first).with_context(|| format!("'{}'", path.display()))?;
+    next_line(path, &mut file, &mut first, FIRST_BYTES_MAX)?;
     let kind = Kind::of(&String::from_utf8_lossy(&first));
     let kind = kind.map_err(|why| malformed(path, format!("line 1: {why}")))?;
     let report = match kind {
-        Kind::Cluster => without_panic_messages(|| cluster(path))?,
+        Kind::Cluster => without_panic_messages(|| cluster(path, first, file))?,
         Kind::Coordinator | Kind::Agent => {
             without_panic_messages(|| machine(path, kind, first, file))?
         }
@@ -89,6 +99,19 @@ pub fn run(args: Args) -> Result<Outcome> {
         Finding::Equal | Finding::Whole { .. } => Outcome::Done,
         _ => Outcome::Missed,
     })
+}
+
+/// Appends the next line, if there is one.
+fn next_line(
+    path: &Path,
+    file: &mut impl BufRead,
+    line: &mut Vec<u8>,
+    bytes_max: u64,
+) -> Result<()> {
+    match read_line(file, line, bytes_max) {
+        Err(why) if why.kind() == io::ErrorKind::InvalidData => Err(malformed(path, why)),
+        read => read.map(|_| ()).with_context(|| format!("'{}'", path.display())),
+    }
 }
 
 fn malformed(path: &Path, why: impl std::fmt::Display) -> anyhow::Error {
@@ -116,7 +139,7 @@ fn machine(
             break;
         }
         text.clear();
-        file.read_until(b'\n', &mut text).with_context(|| format!("'{}'", path.display()))?;
+        next_line(path, &mut file, &mut text, LINE_BYTES_MAX)?;
     }
     if matches!(ended, Ok(Ok(()))) {
         ended = Ok(replay.end(is_cut));
@@ -139,8 +162,11 @@ fn machine(
 }
 
 /// Runs a trial again.
-fn cluster(path: &Path) -> Result<ReplayReport> {
-    let text = std::fs::read_to_string(path).with_context(|| format!("'{}'", path.display()))?;
+fn cluster(path: &Path, first: Vec<u8>, rest: impl Read) -> Result<ReplayReport> {
+    let text = match read_text(first.chain(rest), TRIAL_BYTES_MAX) {
+        Err(why) if why.kind() == io::ErrorKind::InvalidData => return Err(malformed(path, why)),
+        text => text.with_context(|| format!("'{}'", path.display()))?,
+    };
     let Recorded { trial, broken } = Recorded::read(&text).map_err(|why| malformed(path, why))?;
     let finding = match run_trial(&trial, Watch::Rules).violation {
         Some(violation) => Finding::Broken { rule: one_line(&violation), recorded: broken },

@@ -12,7 +12,7 @@ mod text;
 mod throttle;
 mod timeline;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use suture_edge::error::bad_input;
@@ -37,7 +37,7 @@ use super::evaluate::{
     Answer, COMPARE_FORMAT, Comparison, Refusal, is_of_the_policy, outcome, policies, served, worst,
 };
 use crate::cpu_time::cpu_ns;
-use crate::input::{Damage, Input, InputArgs};
+use crate::input::{Damage, Input, InputArgs, trace_text};
 use crate::outcome::Outcome;
 use crate::output::{Format, print_json};
 
@@ -204,7 +204,7 @@ fn read_trace(
         let seed = input.seed ^ (0x7472_6163_6500 + direction as u64);
         return Ok(Some(model.draw(direction, &links, MODEL_SECONDS, seed)));
     }
-    let text = std::fs::read_to_string(name)
+    let text = trace_text(Path::new(name))
         .map_err(|error| bad_input(format!("{option}: cannot read {name}: {error}")))?;
     let trace = Trace::parse(&text, nodes.len());
     trace.map(Some).map_err(|fault| bad_input(format!("{option}: {name}: {fault}")))
@@ -217,9 +217,8 @@ impl SimulationInput<'_> {
         }
         let scenario = Scenario { policy, ..self.scenario.clone() };
         let simulated = simulate(&scenario, &mut cpu_ns);
-        if simulated.is_stuck {
-            let reason = "the repair stands still: some link that it needs never has bandwidth";
-            return Ok(Err(Refusal(reason.to_string())));
+        if let Some(given_up) = simulated.given_up {
+            return Ok(Err(Refusal(given_up.to_string())));
         }
         let unrepairable = match self.unrepairable(&simulated) {
             Ok(unrepairable) => unrepairable,

@@ -43,10 +43,7 @@ fn print(status: &proto::StatusReply) {
     if status.unreadable_stripes > 0 && state(status) != "unreadable" {
         outln!("{} cannot be read at the moment", counted(status.unreadable_stripes, "stripe"));
     }
-    status
-        .warnings
-        .iter()
-        .for_each(|warning| outln!("{}", alarm(format_args!("warning: {warning}"))));
+    status.warnings.iter().for_each(|warning| alarm(format_args!("warning: {warning}")));
     outln!(
         "cluster {}, epoch {}, up for {}; {} repaired ({}) since then{}",
         status.cluster,

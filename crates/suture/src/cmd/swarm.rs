@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
@@ -147,7 +147,8 @@ pub fn run(args: Args) -> Result<Outcome> {
 fn run_seeds(args: &Args, from: u64, to: u64) -> Total {
     let safeguards = safeguards(args.without);
     let deadline = args.minutes.map(|m| Instant::now() + Duration::from_secs(60 * m));
-    let next = AtomicU64::new(from);
+    let seeds = Mutex::new(from..to);
+    let next = || seeds.lock().expect("no thread panics with it").next();
     let stop = AtomicBool::new(false);
     let total = Mutex::new(Total::default());
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
@@ -155,10 +156,9 @@ fn run_seeds(args: &Args, from: u64, to: u64) -> Total {
     std::thread::scope(|scope| {
         for _ in 0..threads {
             scope.spawn(|| {
-                loop {
-                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                while let Some(seed) = next() {
                     let late = deadline.is_some_and(|deadline| Instant::now() >= deadline);
-                    if seed >= to || late || stop.load(Ordering::Relaxed) {
+                    if late || stop.load(Ordering::Relaxed) {
                         break;
                     }
                     let verdict = swarm::run(seed, safeguards, args.trace);
@@ -268,7 +268,8 @@ fn write_shrunk(args: &Args, seed: u64) -> Result<Written> {
     let again = without_panic_messages(|| swarm::run_trial(&small.trial, Watch::Machines));
     fs::create_dir_all(&args.transcript)
         .with_context(|| format!("cannot make '{}'", args.transcript.display()))?;
-    let file = |suffix: &str| args.transcript.join(format!("swarm-{seed}{suffix}.txt"));
+    let stem = free_stem(&args.transcript, seed);
+    let file = |suffix: &str| args.transcript.join(format!("{stem}{suffix}.txt"));
     let Shrunk { trial, broken, runs } = small;
     let (size_before, size) = (before.size(), trial.size());
     let story = [
@@ -286,6 +287,16 @@ fn write_shrunk(args: &Args, seed: u64) -> Result<Written> {
     });
     let (machine, violation) = (machine.transpose()?, one_line(&broken));
     Ok(Written { trial: path, machine, size_before, size, runs, violation })
+}
+
+/// What the transcripts of a seed are called: those of former runs stay.
+fn free_stem(folder: &Path, seed: u64) -> String {
+    let stem = |number: u32| match number {
+        1 => format!("swarm-{seed}"),
+        number => format!("swarm-{seed}.{number}"),
+    };
+    let is_free = |stem: &String| folder.join(format!("{stem}.txt")).symlink_metadata().is_err();
+    (1..).map(stem).find(is_free).expect("no folder has so many")
 }
 
 /// What there is in a trial.
@@ -319,4 +330,18 @@ fn parse_seeds(text: &str) -> Result<(u64, u64)> {
         return Err(bad_input(format!("'{text}' holds no seed; the first number is the smaller")));
     }
     Ok((from, to))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn transcripts_of_former_runs_stay() {
+        let folder = tempfile::tempdir().unwrap();
+        for stem in ["swarm-7", "swarm-7.2", "swarm-7.3"] {
+            assert_eq!(free_stem(folder.path(), 7), stem);
+            fs::write(folder.path().join(format!("{stem}.txt")), "").unwrap();
+        }
+    }
 }

@@ -7,15 +7,20 @@
 //! What an operator says of a node stands beside its links: `drained = true` lets it help and take
 //! no chunk, `excluded = true` neither, and `free` is the space that rebuilt chunks may take.
 
+use std::fs::File;
 use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use serde::Deserialize;
+use suture_edge::bounded::read_text;
 use suture_edge::error::bad_input;
 use suture_edge::units::{format_link_rate, parse_rate, parse_size};
 use suture_repair::cluster::{Cluster, Core, Node, Rate};
 use suture_repair::id::NodeId;
 use toml::Spanned;
+
+/// No cluster is longer: hundreds of thousands of nodes.
+const FILE_BYTES_MAX: u64 = 64 << 20;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -102,9 +107,9 @@ pub struct ClusterFile {
 /// # Errors
 /// Bad input with file and line: not readable, not TOML, or a node that cannot be.
 pub fn read(path: &Path) -> Result<ClusterFile> {
+    let text = File::open(path).and_then(|file| read_text(file, FILE_BYTES_MAX));
     let text =
-        std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()));
-    let text = text.map_err(|error| bad_input(format!("{error:#}")))?;
+        text.map_err(|error| bad_input(format!("cannot read {}: {error}", path.display())))?;
     parse(&text).map_err(|(at, message)| {
         let line = text[..at].matches('\n').count() + 1;
         bad_input(format!("{}:{line}: {message}", path.display()))

@@ -4,13 +4,20 @@
 //! A stripe's number is its 0-based line, so a line may not be skipped: an empty one is refused
 //! unless only empty ones follow.
 
+use std::fmt::Display;
+use std::fs::File;
+use std::io::BufReader;
 use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use suture_code::Code;
+use suture_edge::bounded::read_line;
 use suture_edge::error::bad_input;
 use suture_repair::cluster::Cluster;
 use suture_repair::id::NodeId;
+
+/// No line is longer: 255 numbers of ten digits, and many blanks.
+const LINE_BYTES_MAX: u64 = 64 << 10;
 
 /// The node of each chunk, stripe after stripe.
 ///
@@ -18,18 +25,28 @@ use suture_repair::id::NodeId;
 /// Bad input with file and line: not readable, no stripes, a name without node, or a stripe of the wrong
 /// width.
 pub fn read(path: &Path, cluster: &Cluster, code: Code) -> Result<Vec<NodeId>> {
-    let text =
-        std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()));
-    let text = text.map_err(|error| bad_input(format!("{error:#}")))?;
-    let mut placement = Vec::new();
-    for (index, line) in text.trim_end().lines().enumerate() {
-        let stripe = parse_stripe(line, cluster, code)
-            .map_err(|message| bad_input(format!("{}:{}: {message}", path.display(), index + 1)))?;
+    let shown = path.display();
+    let cannot = |why: &dyn Display| bad_input(format!("cannot read {shown}: {why}"));
+    let mut file = BufReader::new(File::open(path).map_err(|error| cannot(&error))?);
+    let (mut placement, mut line, mut first_empty) = (Vec::new(), Vec::new(), None);
+    for number in 1.. {
+        line.clear();
+        if read_line(&mut file, &mut line, LINE_BYTES_MAX).map_err(|error| cannot(&error))? == 0 {
+            break;
+        }
+        let text = str::from_utf8(&line).map_err(|_| cannot(&"it is not valid UTF-8"))?;
+        if text.trim().is_empty() {
+            first_empty = first_empty.or(Some(number));
+            continue;
+        }
+        let (number, text) = first_empty.map_or((number, text), |number| (number, ""));
+        let stripe = parse_stripe(text, cluster, code)
+            .map_err(|message| bad_input(format!("{shown}:{number}: {message}")))?;
         placement.extend(stripe);
     }
     if placement.is_empty() {
         let what = "names no stripes; write the node index of each chunk, one stripe a line";
-        return Err(bad_input(format!("{}: {what}", path.display())));
+        return Err(bad_input(format!("{shown}: {what}")));
     }
     Ok(placement)
 }

@@ -3,7 +3,7 @@
 //! Place: failure -> [stripes -> queue -> plan -> ... -> stripe healthy], with the coordinator that
 //! the daemons run. What a figure shows of it, `metric.rs` reads from what is measured here.
 
-use anyhow::{Result, anyhow, bail, ensure};
+use anyhow::{Result, anyhow, bail};
 use suture_repair::bound::bound_seconds;
 use suture_repair::cluster::Cluster;
 use suture_repair::plan::load::Load;
@@ -104,7 +104,9 @@ impl Prepared {
         let timeline_buckets = has_links.then_some(BUCKETS);
         let scenario = Scenario { timeline_buckets, ..self.scenario(setting, policy, &damage)? };
         let simulated = simulate(&scenario, &mut cpu_ns);
-        ensure!(!simulated.is_stuck, "the repair stands still: a link never has bandwidth");
+        if let Some(given_up) = simulated.given_up {
+            bail!("{given_up}");
+        }
         if let Some((stripe, why)) = simulated.unrepaired.first() {
             let why = why.as_ref().map_or("it was never begun".to_string(), ToString::to_string);
             bail!("stripe {} is not repaired: {why}", stripe.0);

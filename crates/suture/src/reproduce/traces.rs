@@ -3,7 +3,6 @@
 //! Place: under [slices flow]. PivotRepair's measurements have no licence and are not here;
 //! whoever has the files names their folder.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
@@ -13,7 +12,7 @@ use suture_repair::cluster::Rate;
 use suture_repair::random::Random;
 use suture_sim::trace::{Direction, LinkModel, Trace};
 
-use crate::input::Input;
+use crate::input::{Input, trace_text};
 
 /// Bytes per second of a gigabit.
 pub const GBIT: f64 = 125e6;
@@ -201,7 +200,7 @@ fn read(folder: &Path, model: LinkModel, direction: Direction) -> Result<Trace> 
         Direction::Down => "download",
     };
     let path = folder.join(format!("{}_{ending}.csv", model.name()));
-    let text = fs::read_to_string(&path).map_err(|error| {
+    let text = trace_text(&path).map_err(|error| {
         bad_input(format!(
             "--traces: cannot read '{}': {error}; the folder has tpcds_upload.csv, \
              tpcds_download.csv, and the same of tpch and swim, each with a row a second and {NODES} \

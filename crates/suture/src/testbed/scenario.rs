@@ -5,7 +5,7 @@
 //! Invariant: a scenario that was read can be run: its policies serve its code, its nodes exist and
 //! are enough, and no rate is zero.
 
-use std::fs;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -14,6 +14,7 @@ use serde::Deserialize;
 use suture_code::code::edit_distance;
 use suture_code::{Code, layout};
 use suture_drivers::config::parse_duration;
+use suture_edge::bounded::read_text;
 use suture_edge::error::{bad_input, quoted};
 use suture_edge::units::{format_exact_size, format_size, parse_nonzero_size};
 use suture_repair::cluster::{Cluster, Rate};
@@ -25,7 +26,10 @@ use super::applications::{Applications, LoadToml};
 use super::cluster::ClusterSpec;
 use super::replay::{LinkTraces, replayable};
 use crate::executable;
-use crate::input::{check_node_count, find_nodes};
+use crate::input::{check_node_count, find_nodes, trace_text};
+
+/// No scenario is longer, whatever is in its comments.
+const FILE_BYTES_MAX: u64 = 64 << 20;
 
 /// Repetitions of each policy that a report can still show.
 const REPETITIONS_MAX: usize = 100;
@@ -220,7 +224,8 @@ pub fn read_cluster_of(path: &Path) -> Result<(String, Cluster)> {
 
 fn parse(path: &Path) -> Result<(ScenarioToml, PathBuf)> {
     let shown = path.display();
-    let text = fs::read_to_string(path)
+    let text = File::open(path)
+        .and_then(|file| read_text(file, FILE_BYTES_MAX))
         .map_err(|error| bad_input(format!("cannot read the scenario '{shown}': {error}")))?;
     let toml = toml::from_str(&text).map_err(|error| {
         let nearest = nearest_key(error.message()).unwrap_or_default();
@@ -334,7 +339,7 @@ impl ReplayToml {
 }
 
 fn read_trace(path: &Path, cluster: &Cluster) -> Result<Trace> {
-    let text = fs::read_to_string(path)
+    let text = trace_text(path)
         .map_err(|error| bad_input(format!("replay: cannot read '{}': {error}", path.display())))?;
     Trace::parse(&text, cluster.nodes.len())
         .map_err(|fault| bad_input(format!("replay: {}: {fault}", path.display())))
@@ -349,7 +354,7 @@ mod tests {
 
     fn read(text: &str) -> Result<Experiment> {
         let file = tempfile::NamedTempFile::new().unwrap();
-        fs::write(file.path(), text).unwrap();
+        std::fs::write(file.path(), text).unwrap();
         Experiment::read(file.path())
     }
 

@@ -100,7 +100,7 @@ pub struct Attack {
 
 #[derive(Debug, Default)]
 struct Pending {
-    sync: Option<((u64, u64), Durable)>,
+    synced: Vec<((u64, u64), Durable)>,
     is_last: bool,
 }
 
@@ -179,14 +179,14 @@ impl Attack {
             self.is_armed = true;
             return Verdict::Go;
         }
-        assert!(
-            !matches!(call.name, "syncfs" | "sync_file_range"),
-            "{}: not understood",
-            call.name
-        );
-        let is_sync = matches!(call.name, "fsync" | "fdatasync");
-        let sync = is_sync.then(|| self.disk.look(&call.here).ok()).flatten();
-        self.pending.insert(thread, Pending { sync, is_last: false });
+        assert_ne!(call.name, "sync_file_range", "not understood");
+        let is_sync = is_sync(call.name);
+        let synced = match call.name {
+            "syncfs" => self.disk.look_at_all(),
+            _ if is_sync => self.disk.look(&call.here).into_iter().collect(),
+            _ => Vec::new(),
+        };
+        self.pending.insert(thread, Pending { synced, is_last: false });
         match self.struck(call, role) {
             Some(Fault::Error(errno)) => {
                 self.pending.remove(&thread);
@@ -212,12 +212,12 @@ impl Attack {
 
     /// What becomes of a thread after its call.
     pub fn after(&mut self, thread: u64, result: i64) -> Verdict {
-        let Pending { sync, is_last } = self.pending.remove(&thread).unwrap_or_default();
+        let Pending { synced, is_last } = self.pending.remove(&thread).unwrap_or_default();
         if self.is_dead {
             return Verdict::Go;
         }
-        if let (Some(sync), 0) = (sync, result) {
-            self.disk.synced(sync);
+        if result == 0 {
+            synced.into_iter().for_each(|found| self.disk.synced(found));
         }
         self.is_dead = is_last;
         if is_last { Verdict::Kill } else { Verdict::Go }
@@ -267,7 +267,7 @@ impl Point {
         if is_short {
             faults.push(Fault::Short);
         }
-        if matches!(self.call, "fsync" | "fdatasync") {
+        if is_sync(self.call) {
             faults.push(Fault::Unsynced);
         }
         let losses = [Loss::All, Loss::Bytes, Loss::Names, Loss::Sectors];
@@ -294,6 +294,10 @@ impl Point {
         let is_read = READS.contains(&self.call) || matches!(self.call, "fcntl" | EXIT);
         !is_read && (self.call != "open" || self.creates)
     }
+}
+
+fn is_sync(call: &str) -> bool {
+    matches!(call, "fsync" | "fdatasync" | "syncfs")
 }
 
 impl Fault {

@@ -65,17 +65,22 @@ impl Disk {
     /// From now on everything is durable as it is.
     pub fn settle(&mut self) {
         self.top = key(&self.root).unwrap();
-        self.durable.clear();
         self.held.clear();
-        let mut paths = vec![self.root.clone()];
+        self.durable = self.look_at_all().into_iter().collect();
+    }
+
+    /// What a sync of the whole file system that begins now will have made durable.
+    pub fn look_at_all(&mut self) -> Vec<(Key, Durable)> {
+        let (mut paths, mut all) = (vec![self.root.clone()], Vec::new());
         while let Some(path) = paths.pop() {
             // Gone meanwhile: daemons may be at work.
             let Ok(found) = self.look(&path) else { continue };
             if let Durable::Folder(names) = &found.1 {
                 paths.extend(names.keys().map(|name| path.join(name)));
             }
-            self.durable.insert(found.0, found.1);
+            all.push(found);
         }
+        all
     }
 
     /// What a sync that begins now will have made durable.

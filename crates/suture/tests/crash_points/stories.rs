@@ -15,8 +15,12 @@ use suture_drivers::metadata::{
 };
 use suture_drivers::store::{DataDir, Identity, Store};
 use suture_edge::checksum::crc32c;
-use suture_files::directory::sync_directory;
+use suture_files::directory::{read_manifest, sync_directory};
+use suture_files::encode::{Encode, Source, remove_workshop};
+use suture_files::geometry::Geometry;
+use suture_files::manifest::MANIFEST_NAME;
 use suture_files::output::NewFile;
+use suture_files::verify::{extra_files, verify};
 use suture_repair::chunk_store::{ChunkStore, Published};
 use suture_repair::event::Commit;
 use suture_repair::id::{ChunkCopy, ChunkIndex, Generation, NodeId, RepairId, Stamp, StripeId};
@@ -42,7 +46,7 @@ pub struct Story {
 }
 
 /// All of them.
-pub const STORIES: [Story; 17] = [
+pub const STORIES: [Story; 18] = [
     Story { name: "store: first start", prepare: nothing, act: open_store, look: look_at_store },
     Story { name: "store: start", prepare: crashed_store, act: open_store, look: look_at_store },
     Story { name: "store: publish", prepare: store, act: publish, look: look_at_store },
@@ -70,6 +74,7 @@ pub const STORIES: [Story; 17] = [
     },
     Story { name: "output: new", prepare: nothing, act: output, look: look_at_output },
     Story { name: "output: replaced", prepare: old_output, act: output, look: look_at_output },
+    Story { name: "encode", prepare: source, act: encode, look: look_at_encoded },
 ];
 
 const CHUNK_BYTES: u64 = 128;
@@ -538,4 +543,46 @@ fn look_at_output(folder: &Path) -> Result<State, String> {
         state.things.insert(name, thing);
     }
     Ok(state)
+}
+
+/// Two stripes.
+fn source(folder: &Path) {
+    fs::write(folder.join("source"), noise(10_000)).unwrap();
+}
+
+fn encode(folder: &Path, acts: &mut Acts) {
+    acts.begin();
+    acts.step(|| encode_into(folder));
+}
+
+fn encode_into(folder: &Path) -> anyhow::Result<()> {
+    let source = Source::open(&folder.join("source"))?;
+    let (code, file_bytes) = ("rs(2,1)".parse().unwrap(), source.bytes());
+    let geometry = Geometry { code, file_bytes, chunk_bytes: 4096, unit_bytes: 4096 };
+    let directory = folder.join("encoded");
+    Encode { source: &source, geometry, directory: &directory, progress: &|_| () }.run()
+}
+
+fn look_at_encoded(folder: &Path) -> Result<State, String> {
+    let directory = folder.join("encoded");
+    let text = |error: anyhow::Error| format!("{error:#}");
+    let is_complete = directory.join(MANIFEST_NAME).exists();
+    match encode_into(folder) {
+        Ok(()) if is_complete => return Err("it was encoded into once more".to_string()),
+        Err(error) if !is_complete => return Err(format!("the next one: {error:#}")),
+        _ => {}
+    }
+    let manifest = read_manifest(&directory).map_err(text)?;
+    for verdict in verify(&directory, &manifest, &|_| ()) {
+        if !verdict.faults.is_empty() || !verdict.bad_checksum_files.is_empty() {
+            return Err(format!("stripe {} has {:?}", verdict.stripe, verdict.faults));
+        }
+    }
+    let _ = remove_workshop(&directory);
+    let extra = extra_files(&directory, &manifest).map_err(|error| error.to_string())?;
+    if !extra.is_empty() {
+        return Err(format!("{extra:?} were left behind"));
+    }
+    let whole = is_complete.then(|| ("encoded".to_string(), "whole".to_string()));
+    Ok(State { things: whole.into_iter().collect(), floors: BTreeMap::new() })
 }

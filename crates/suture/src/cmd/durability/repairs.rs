@@ -12,7 +12,7 @@ use suture_sim::capacity::Capacities;
 use suture_sim::durability::repair_times::RepairTimes;
 use suture_sim::fluid::EXACT_ENTRIES;
 use suture_sim::scenario::{Overheads, Scenario};
-use suture_sim::simulate::simulate;
+use suture_sim::simulate::{GivenUp, simulate};
 
 use super::DurabilityInput;
 use crate::cmd::evaluate::{Refusal, is_of_the_policy};
@@ -170,10 +170,9 @@ fn simulate_one(input: &Input, policy: Policy) -> Result<Option<f64>, Refusal> {
             _ => (),
         }
     }
-    if simulated.is_stuck || simulated.rebuilt.is_empty() {
-        return Err(Refusal(
-            "the repair stands still: some link that it needs has no bandwidth".into(),
-        ));
+    let is_nothing = simulated.rebuilt.is_empty().then_some(GivenUp::Still);
+    if let Some(given_up) = simulated.given_up.or(is_nothing) {
+        return Err(Refusal(given_up.to_string()));
     }
     // What found no place in so small a cluster would take its share of time elsewhere.
     let lost: usize = damage.jobs.iter().map(|job| job.lost.len()).sum();

@@ -3,7 +3,6 @@
 //! Place: failure -> ... -> stripe healthy, for years, as tables.
 
 use std::fmt::Write as _;
-use std::io::Write as _;
 
 use anyhow::Result;
 use comfy_table::{Table, presets};
@@ -13,7 +12,7 @@ use suture_sim::durability::{Estimate, Interval, Method};
 use super::{DurabilityInput, Prospect};
 use crate::cmd::evaluate::text::{align_right, refused, trimmed};
 use crate::cmd::evaluate::{Answer, served};
-use crate::output::counted;
+use crate::output::{counted, lines};
 
 /// Nodes that are failed for a larger part of the time make outages run into each other.
 const BUSY_SHARE_MAX: f64 = 0.3;
@@ -42,7 +41,7 @@ pub fn print(question: &DurabilityInput, evaluation: &Prospect) -> Result<()> {
     for warning in warnings(question, evaluation) {
         writeln!(out, "Note: {warning}.")?;
     }
-    std::io::stdout().write_all(out.as_bytes())?;
+    lines(&out);
     Ok(())
 }
 
@@ -63,7 +62,7 @@ pub fn print_comparison(question: &DurabilityInput, results: &[Answer<Prospect>]
     if !all.is_empty() {
         writeln!(out, "\nNote: {}.", all.join(".\nNote: "))?;
     }
-    std::io::stdout().write_all(out.as_bytes())?;
+    lines(&out);
     Ok(())
 }
 

@@ -5,7 +5,6 @@
 //! where it follows from the numbers of this very input.
 
 use std::fmt::Write as _;
-use std::io::Write as _;
 
 use anyhow::Result;
 use comfy_table::{ColumnConstraint, Table, presets};
@@ -19,7 +18,7 @@ use crate::cmd::evaluate::text::{
     align_right, nothing_to_do, refused, trimmed, unrepairable, what_is_lost, who_helps,
 };
 use crate::cmd::evaluate::{Answer, served};
-use crate::output::counted;
+use crate::output::{counted, lines};
 
 /// Rows of the table of busiest ports: enough to see whether one stands out.
 const PORTS_SHOWN: usize = 5;
@@ -48,7 +47,7 @@ pub(super) fn print(input: &Input, damage: &Damage, evaluation: &Planned) -> Res
         writeln!(out, "\n{}", advice(input, damage, evaluation))?;
     }
     out += &unrepairable(&evaluation.unrepairable)?;
-    std::io::stdout().write_all(out.as_bytes())?;
+    lines(&out);
     Ok(())
 }
 
@@ -88,7 +87,7 @@ pub(super) fn print_comparison(
     if let Some(evaluation) = served.first() {
         out += &unrepairable(&evaluation.unrepairable)?;
     }
-    std::io::stdout().write_all(out.as_bytes())?;
+    lines(&out);
     Ok(())
 }
 

@@ -8,15 +8,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, DirEntry};
 use std::io::stdin;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Error, Result};
-use rustix::fs::OFlags;
 use suture_drivers::control::object_name::check_name;
 use suture_edge::error::{bad_input, quoted};
 
 use crate::outcome::Failures;
+use crate::standard::is_closed;
 
 /// What is to be stored, and what in it cannot be.
 #[derive(Default)]
@@ -72,21 +71,12 @@ pub fn gather(sources: &[PathBuf], name: Option<&str>) -> Result<Items> {
 fn stdin_item(name: Option<&str>) -> Result<Item> {
     let name = name.ok_or_else(|| bad_input("standard input has no name: give it a --name"))?;
     check_name(name).map_err(bad_input)?;
-    if is_stdin_closed() {
+    if is_closed(stdin()) {
         return Err(bad_input(
             "standard input is closed: there is nothing to store (an empty object: < /dev/null)",
         ));
     }
     Ok(Item { name: name.into(), path: "-".into(), bytes: 0, is_in_folder: false })
-}
-
-/// Where standard input was closed, the system gave its number to `/dev/null`, to be read and
-/// written; who redirects it from there gives it to be read.
-fn is_stdin_closed() -> bool {
-    let null = fs::metadata("/dev/null").map(|null| null.rdev());
-    let is_null = rustix::fs::fstat(stdin()).is_ok_and(|found| Some(found.st_rdev) == null.ok());
-    let flags = rustix::fs::fcntl_getfl(stdin());
-    is_null && flags.is_ok_and(|flags| flags.contains(OFlags::RDWR))
 }
 
 impl Items {

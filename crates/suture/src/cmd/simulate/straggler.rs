@@ -37,7 +37,7 @@ impl FromStr for StragglerArg {
         let times = parts.next().unwrap_or("0");
         let (from, to) = times.split_once("..").map_or((times, None), |(a, b)| (a, Some(b)));
         let time = |text| number(text).ok_or_else(|| wrong(&format!("'{text}' is not a time")));
-        let (from, to) = (time(from)?, to.map(time).transpose()?.unwrap_or(f64::MAX));
+        let (from, to) = (time(from)?, to.map(time).transpose()?.unwrap_or(f64::INFINITY));
         if to <= from {
             return Err(wrong(&format!("'{times}' ends before it begins")));
         }

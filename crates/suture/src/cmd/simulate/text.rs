@@ -3,7 +3,6 @@
 //! Place: `failure -> ... -> stripe healthy`, as a table.
 
 use std::fmt::Write as _;
-use std::io::Write as _;
 
 use anyhow::Result;
 use comfy_table::{ColumnConstraint, Table, presets};
@@ -16,6 +15,7 @@ use crate::cmd::evaluate::text::{
     align_right, nothing_to_do, refused, trimmed, unrepairable, what_is_lost, who_helps,
 };
 use crate::cmd::evaluate::{Answer, served};
+use crate::output::lines;
 
 /// Prints one policy's run.
 ///
@@ -37,7 +37,7 @@ pub fn print(question: &SimulationInput<'_>, evaluation: &Run) -> Result<()> {
     }
     out += &notes(question);
     out += &unrepairable(&evaluation.unrepairable)?;
-    std::io::stdout().write_all(out.as_bytes())?;
+    lines(&out);
     Ok(())
 }
 
@@ -60,7 +60,7 @@ pub fn print_comparison(question: &SimulationInput<'_>, results: &[Answer<Run>])
     if let Some(evaluation) = served.first() {
         out += &unrepairable(&evaluation.unrepairable)?;
     }
-    std::io::stdout().write_all(out.as_bytes())?;
+    lines(&out);
     Ok(())
 }
 

@@ -142,7 +142,7 @@ impl PricedPart<'_> {
     /// The smallest sets of helpers that the code takes, by place, forced ones included; none where
     /// any others will do, or there are too many to compare.
     pub fn known_sets(&self) -> Vec<Vec<usize>> {
-        if self.part.sets.len() > CODE_SETS_MAX {
+        if !self.part.all_sets || self.part.sets.len() > CODE_SETS_MAX {
             return Vec::new();
         }
         let place = |chunk: &ChunkIndex| {
