@@ -304,11 +304,13 @@ impl CoordinatorDriver {
         Time { ns: self.origin.elapsed().as_nanos() as u64 }
     }
 
-    /// Every node, in the order of their numbers, with its address unless it cannot be reached.
+    /// Every node, in the order of their numbers, with its address unless it is dead. One that only
+    /// nobody reaches is to be tried again.
     pub fn peers(&self) -> Vec<PeerAddress> {
         let peer = |(&node, contact): (&NodeId, &Contact)| {
             let is_known = !contact.address.is_empty();
-            let is_reachable = is_known && self.core.health(node) != Health::Failed;
+            let is_dead = self.core.health(node) == Health::Failed && !self.core.is_cut_off(node);
+            let is_reachable = is_known && !is_dead;
             let name = self.core.cluster().node(node).name.clone();
             PeerAddress { node, name, address: is_reachable.then(|| contact.address.clone()) }
         };

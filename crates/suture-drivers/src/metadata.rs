@@ -21,6 +21,7 @@
 pub mod backup;
 mod place;
 pub mod schema;
+mod sealed;
 pub mod store;
 pub mod unfinished;
 mod wal;

@@ -170,10 +170,7 @@ impl Rebuild<'_> {
         self.find_lost(stripe);
         let mut report = None;
         loop {
-            // What may be good is not replaced.
-            if let Some((chunk, fault)) = stripe.faults().find(|(_, fault)| fault.is_of_process()) {
-                bail!("chunk {chunk} {fault}");
-            }
+            refuse_unknown(stripe)?;
             let lost = stripe.lost();
             if lost.is_empty() {
                 break;
@@ -181,6 +178,7 @@ impl Rebuild<'_> {
             let repair = match stripe.open_repair(self.options, &lost) {
                 Ok(repair) => repair,
                 Err(error) => {
+                    refuse_unknown(stripe)?;
                     return match self.encode_again(stripe, &error)? {
                         Ok(report) => Ok(StripeResult::Repaired(report)),
                         Err(why) => Ok(StripeResult::Unrepairable(Unrepairable::new(stripe, why))),
@@ -338,6 +336,14 @@ impl Rebuild<'_> {
             Err(RebuildError::Helper(helper, fault)) => Ok(Err((helper, fault))),
             Err(RebuildError::Output(error)) => Err(error).context("cannot write a rebuilt chunk"),
         }
+    }
+}
+
+/// What may be good, and cannot be opened by this process, is not replaced.
+fn refuse_unknown(stripe: &Stripe<'_>) -> Result<()> {
+    match stripe.faults().find(|(_, fault)| fault.is_of_process()) {
+        Some((chunk, fault)) => bail!("chunk {chunk} {fault}"),
+        None => Ok(()),
     }
 }
 

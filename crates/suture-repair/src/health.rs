@@ -186,7 +186,8 @@ impl HealthTable {
         let is_other = before.is_some_and(|before| before.incarnation != hello.incarnation);
         if is_other {
             entry.disk = DiskState::Good;
-            self.reach.forget(node);
+            self.reach.reached(node);
+            self.reach.forget_told_by(node);
         }
         is_other
     }
@@ -228,7 +229,7 @@ impl HealthTable {
 
     /// The session broke: suspect at once, dead when the timer says so.
     pub fn session_lost(&mut self, node: NodeId) -> bool {
-        self.reach.forget(node);
+        self.reach.forget_told_by(node);
         let entry = &mut self.nodes[node.index()];
         let was_up = entry.health == Health::Up;
         if was_up {

@@ -7,6 +7,7 @@
 //! link may be late: so it takes several who say so, for a while, and nobody who has reached the
 //! node meanwhile.
 //!
+//! Who is cut off stays so until somebody reaches it, or nobody is left who said so.
 //! Invariant: whoever was reached by anyone has no one left who says otherwise.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -32,6 +33,7 @@ pub struct Reach {
 struct Unreached {
     since: Time,
     by: BTreeSet<NodeId>,
+    is_cut_off: bool,
 }
 
 impl Reach {
@@ -42,13 +44,12 @@ impl Reach {
 
     /// Somebody could not reach the node.
     pub fn unreached(&mut self, now: Time, node: NodeId, by: NodeId) {
-        let none = || Unreached { since: now, by: BTreeSet::new() };
+        let none = || Unreached { since: now, by: BTreeSet::new(), is_cut_off: false };
         self.unreached.entry(node).or_insert_with(none).by.insert(by);
     }
 
-    /// What a node has told counts no more, nor what was told of it: it is gone, or has begun anew.
-    pub fn forget(&mut self, node: NodeId) {
-        self.reached(node);
+    /// What a node has told counts no more: it is gone, or has begun anew.
+    pub fn forget_told_by(&mut self, node: NodeId) {
         self.unreached.retain(|_, unreached| {
             unreached.by.remove(&node);
             !unreached.by.is_empty()
@@ -56,10 +57,12 @@ impl Reach {
     }
 
     /// Whether nobody can reach the node, where there are so many others.
-    pub fn is_cut_off(&self, now: Time, node: NodeId, others: usize) -> bool {
+    pub fn is_cut_off(&mut self, now: Time, node: NodeId, others: usize) -> bool {
         let wanted = TELLERS.min(others).max(TELLERS_LEAST);
-        self.unreached.get(&node).is_some_and(|unreached| {
-            unreached.by.len() >= wanted && now.since(unreached.since) >= CUT_OFF_AFTER
+        self.unreached.get_mut(&node).is_some_and(|unreached| {
+            let is_long = now.since(unreached.since) >= CUT_OFF_AFTER;
+            unreached.is_cut_off |= is_long && unreached.by.len() >= wanted;
+            unreached.is_cut_off
         })
     }
 }
@@ -80,26 +83,27 @@ mod tests {
         reach.unreached(at(0), HERE, NodeId(1));
         reach.unreached(at(90), HERE, NodeId(2));
         assert!(!reach.is_cut_off(at(99), HERE, 5), "three are wanted");
-        assert!(reach.is_cut_off(at(99), HERE, 2), "there are no more");
         reach.unreached(at(99), HERE, NodeId(3));
-        assert!(reach.is_cut_off(at(99), HERE, 5));
         assert!(!reach.is_cut_off(at(59), HERE, 5), "not for long enough");
+        assert!(reach.is_cut_off(at(99), HERE, 5));
         assert!(!reach.is_cut_off(at(99), NodeId(1), 5));
         reach.reached(HERE);
         assert!(!reach.is_cut_off(at(999), HERE, 5));
     }
 
     #[test]
-    fn one_alone_says_nothing_and_whoever_is_gone_neither() {
+    fn one_alone_says_nothing_and_who_is_cut_off_stays_so_while_anyone_is_left_who_says_so() {
         let mut reach = Reach::default();
         (0..9).for_each(|beat| reach.unreached(at(beat * 30), HERE, NodeId(1)));
         assert!(!reach.is_cut_off(at(900), HERE, 1));
         reach.unreached(at(900), HERE, NodeId(2));
-        assert!(reach.is_cut_off(at(900), HERE, 2));
-        reach.forget(NodeId(1));
+        reach.forget_told_by(NodeId(2));
         assert!(!reach.is_cut_off(at(900), HERE, 2));
-        reach.unreached(at(900), HERE, NodeId(1));
-        reach.forget(HERE);
-        assert!(!reach.is_cut_off(at(900), HERE, 2), "a new start of it");
+        reach.unreached(at(900), HERE, NodeId(2));
+        assert!(reach.is_cut_off(at(900), HERE, 2), "there are no more");
+        reach.forget_told_by(NodeId(1));
+        assert!(reach.is_cut_off(at(900), HERE, 2), "nobody has reached it");
+        reach.forget_told_by(NodeId(2));
+        assert!(!reach.is_cut_off(at(900), HERE, 2), "nobody says so");
     }
 }

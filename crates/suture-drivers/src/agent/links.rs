@@ -327,7 +327,9 @@ impl Prober {
             match self.probe_one((node, &agent), of_turn).await {
                 Ok(has_rate) => rates += usize::from(has_rate),
                 Err(error) => {
-                    self.probes.tried(node, is_answer(&error));
+                    if let Some(answers) = is_answer(&error) {
+                        self.probes.tried(node, answers);
+                    }
                     debug!("cannot probe {agent}: {error}");
                     tokio::time::sleep(RETRY).await;
                 }
@@ -363,9 +365,23 @@ impl Prober {
     }
 }
 
-/// Whether the peer is there, and only does not do what was asked.
-fn is_answer(error: &NetError) -> bool {
-    !matches!(error, NetError::Io(_) | NetError::Closed | NetError::Stalled { .. })
+/// Whether the peer is there, and only does not do what was asked; `None` where it may be the fault
+/// of either that they do not trust each other.
+fn is_answer(error: &NetError) -> Option<bool> {
+    match error {
+        NetError::Tls(_) => None,
+        NetError::Denied(_)
+        | NetError::Slow { .. }
+        | NetError::Decode(_)
+        | NetError::Damaged
+        | NetError::Unexpected(_) => Some(true),
+        // Nobody, or somebody else.
+        NetError::Io(_)
+        | NetError::Closed
+        | NetError::Stalled { .. }
+        | NetError::Cluster(_)
+        | NetError::Other { .. } => Some(false),
+    }
 }
 
 /// Has a peer send so many bytes; gives how many came per second after those that are skipped, where

@@ -18,6 +18,7 @@ use suture_edge::error::bad_input;
 use suture_repair::id::StripeId;
 
 use super::schema::{self, Incomplete};
+use super::sealed;
 use super::wal::log_of;
 use crate::data_dir;
 
@@ -98,7 +99,7 @@ fn leave_to_others(copy: &Connection, open: StripeId) -> rusqlite::Result<()> {
         }
         from = end + 1;
     }
-    Ok(())
+    sealed::seal_unknown(copy)
 }
 
 /// The length and CRC32C of what is still to be read.

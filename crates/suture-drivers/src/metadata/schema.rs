@@ -182,7 +182,7 @@ ALTER TABLE object ADD COLUMN sum INTEGER;
 ALTER TABLE stripe ADD COLUMN sum INTEGER;
 ";
 
-/// CRC32C over what decides which copies are nobody's (`store/sealed.rs`); null until it is known.
+/// CRC32C over what decides which copies are nobody's (`sealed.rs`); null until it is known.
 const SEALED: &str = "
 ALTER TABLE cluster ADD COLUMN sum INTEGER;
 ALTER TABLE unknown ADD COLUMN sum INTEGER;

@@ -30,6 +30,7 @@ use suture_repair::wire::ClusterId;
 
 use super::place::{self, DatabaseFiles};
 use super::schema::{self, Incomplete};
+use super::sealed;
 use super::wal::{self, Folding};
 use crate::data_dir;
 use crate::store::StoreId;
@@ -462,7 +463,6 @@ mod put;
 mod rebuilt;
 mod restored;
 mod scrub;
-mod sealed;
 mod stripes;
 mod sums;
 mod throttle;

@@ -188,7 +188,7 @@ impl Coordinator {
                     self.found.entry(copy.stripe).or_default().insert((node, copy));
                 }
                 self.reconcile(node, copy);
-            } else if self.faults.is_bad((node, copy)) {
+            } else if self.faults.fault((node, copy)) == Some(CopyFault::Corrupt) {
                 // It was the location, was found corrupt there, and is replaced by now.
                 self.reconcile(node, copy);
             } else {

@@ -1,8 +1,9 @@
 //! A node speaks, and what follows from how it is now.
 //!
 //! Place: [failure noticed -> stripes affected] -> queue -> plan -> ...
-//! Whatever it says, a node that speaks is there, unless its disk hangs or nobody else can reach it:
-//! such a node can do nothing for anyone, and counts as silent (`health.rs`).
+//! A node that speaks is there, unless its disk hangs or nobody else can reach it: such a node can do
+//! nothing for anyone, and counts as silent (`health.rs`). What follows is the same whether a node
+//! spoke, fell silent or was declared failed.
 
 use super::Coordinator;
 use crate::event::{Health, Report};
@@ -30,6 +31,11 @@ impl Coordinator {
         } else if left == Some(Health::Suspect) && self.lacks_chunks_of(node) {
             self.send(node, ToAgent::List);
         }
+    }
+
+    /// Whether no other agent can reach the node, though it speaks.
+    pub fn is_cut_off(&self, node: NodeId) -> bool {
+        self.health.get(node).is_cut_off
     }
 
     /// An agent has tried to reach others.

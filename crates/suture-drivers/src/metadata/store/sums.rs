@@ -4,7 +4,7 @@
 //! Place: between what is recorded and whoever believes it. SQLite checks how its pages hang together
 //! and not what is in them. A stripe's sum covers its chunks too; whether a scrub found that they do
 //! not fit each other is no part of it, nor are nodes, which say anew what they are. What decides
-//! which copies are nobody's has sums of its own (`sealed.rs`).
+//! which copies are nobody's has sums of its own (`../sealed.rs`).
 
 use suture_edge::checksum::Crc32c;
 
@@ -37,12 +37,6 @@ impl RowSum {
     fn value(&self) -> i64 {
         self.0.value().into()
     }
-}
-
-/// CRC32C of numbers as SQLite has them.
-pub(super) fn of_numbers(numbers: &[i64]) -> i64 {
-    let add = |sum: RowSum, number: &i64| sum.number(number.cast_unsigned());
-    numbers.iter().fold(RowSum::new(), add).value()
 }
 
 /// CRC32C of all that is recorded of an object.

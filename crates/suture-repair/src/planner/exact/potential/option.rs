@@ -69,7 +69,7 @@ pub(super) enum Decoder {
     Destination(u8),
     /// A helper, by its place.
     Helper(u8),
-    /// A node that has no chunk of the stripe.
+    /// Any other node that could keep a chunk of the stripe.
     Relay(u32),
 }
 

@@ -11,9 +11,8 @@
 
 use anyhow::{Result, bail};
 use rusqlite::{Connection, OptionalExtension, Row};
+use suture_edge::checksum::Crc32c;
 use tracing::warn;
-
-use super::sums;
 
 /// The columns that the sum of the cluster's row is over, and the sum.
 const CLUSTER: &str = "SELECT id, epoch, next_stripe, committed, sum FROM cluster";
@@ -32,7 +31,7 @@ pub(super) fn seal_unknown(database: &Connection) -> rusqlite::Result<()> {
     let ranges: Vec<(i64, i64)> = ranges.collect::<Result<_, _>>()?;
     let mut record = database.prepare_cached("UPDATE unknown SET sum = ?2 WHERE first = ?1")?;
     for (first, below) in ranges {
-        record.execute((first, sums::of_numbers(&[first, below])))?;
+        record.execute((first, of_numbers(&[first, below])))?;
     }
     Ok(())
 }
@@ -78,7 +77,7 @@ fn is_unknown_damaged(database: &Connection) -> rusqlite::Result<bool> {
     let mut rows = query.query([])?;
     while let Some(row) = rows.next()? {
         let recorded: Option<i64> = row.get(2)?;
-        let sum = sums::of_numbers(&[row.get(0)?, row.get(1)?]);
+        let sum = of_numbers(&[row.get(0)?, row.get(1)?]);
         if recorded.is_some_and(|recorded| recorded != sum) {
             return Ok(true);
         }
@@ -89,5 +88,12 @@ fn is_unknown_damaged(database: &Connection) -> rusqlite::Result<bool> {
 /// What the sum of the cluster's row is, and what is recorded, if anything is.
 fn cluster_sums(row: &Row<'_>) -> rusqlite::Result<(i64, Option<i64>)> {
     let numbers = [row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?];
-    Ok((sums::of_numbers(&numbers), row.get(4)?))
+    Ok((of_numbers(&numbers), row.get(4)?))
+}
+
+/// CRC32C of numbers as SQLite has them.
+fn of_numbers(numbers: &[i64]) -> i64 {
+    let mut sum = Crc32c::new();
+    numbers.iter().for_each(|number| sum.update(&number.to_le_bytes()));
+    sum.value().into()
 }
