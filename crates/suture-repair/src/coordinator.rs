@@ -23,7 +23,6 @@ mod commit;
 mod copies;
 mod dispatch;
 mod faults;
-mod heard;
 mod invariants;
 mod ledger;
 mod moves;
@@ -32,6 +31,7 @@ mod planning;
 mod preview;
 mod proof;
 mod ranges;
+mod reported;
 mod restored;
 mod scrub;
 mod sleep;
@@ -369,7 +369,7 @@ impl Coordinator {
             FromAgent::Hello(hello) => self.join(now, node, *hello),
             _ => false,
         };
-        self.heard(now, node, &message);
+        self.reported(now, node, &message);
         match message {
             // A word that came twice, or late, begins no session.
             FromAgent::Hello(_) if !is_new_session => {}

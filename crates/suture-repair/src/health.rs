@@ -214,7 +214,7 @@ impl HealthTable {
     }
 
     /// The node speaks: can others reach it? `None` where that is as it was.
-    pub fn look_for(&mut self, now: Time, node: NodeId) -> Option<bool> {
+    pub fn check_reach(&mut self, now: Time, node: NodeId) -> Option<bool> {
         let others = self.nodes.iter().filter(|known| known.intent != NodeIntent::Failed).count();
         let is_cut_off = self.reach.is_cut_off(now, node, others.saturating_sub(1));
         let before = &mut self.nodes[node.index()].is_cut_off;

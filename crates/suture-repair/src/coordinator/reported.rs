@@ -14,11 +14,11 @@ use crate::time::Time;
 
 impl Coordinator {
     /// An agent has said something.
-    pub(super) fn heard(&mut self, now: Time, node: NodeId, message: &FromAgent) {
+    pub(super) fn reported(&mut self, now: Time, node: NodeId, message: &FromAgent) {
         if let FromAgent::Heartbeat(beat) = message {
             self.health.disk_is(node, beat);
         }
-        if let Some(is_cut_off) = self.health.look_for(now, node) {
+        if let Some(is_cut_off) = self.health.check_reach(now, node) {
             self.report(Report::CutOff { node, is_cut_off });
         }
         let left = self.health.reported(now, node);
