@@ -51,7 +51,7 @@ pub struct HealthTable {
 impl HealthTable {
     /// A table without nodes, with the timers by which silence counts, where it does.
     pub fn new(timers: Timers, liveness: Liveness) -> HealthTable {
-        let (nodes, reach) = (Vec::new(), Reach::default());
+        let (nodes, reach) = (Vec::new(), Reach::new(timers.suspect_after));
         HealthTable { timers, liveness, nodes, reach, mistake: Mistake::default() }
     }
 
@@ -202,7 +202,9 @@ impl HealthTable {
 
     /// Another agent has reached the node.
     pub fn reached(&mut self, node: NodeId) {
-        self.reach.reached(node);
+        if !self.mistake.is(Mutant::KeepCutOff) {
+            self.reach.reached(node);
+        }
     }
 
     /// Another agent could not reach the node, which tells something while the node speaks.

@@ -51,6 +51,8 @@ pub enum Mutant {
     ForgetDeclared,
     /// It takes a node for dead that the operator lets be silent.
     ForgetPause,
+    /// It takes a node for cut off that another one has reached.
+    KeepCutOff,
     /// It gives chunks to nodes that are emptied or may be silent.
     GiveAnyway,
     /// It does not rebuild what is away of a stripe that could lose no more.
@@ -135,7 +137,7 @@ pub enum Mutant {
 
 impl Mutant {
     /// All of them, in the order above.
-    pub const ALL: [Mutant; 62] = [
+    pub const ALL: [Mutant; 63] = [
         Mutant::KeepMemory,
         Mutant::KeepLoad,
         Mutant::ExceedCap,
@@ -158,6 +160,7 @@ impl Mutant {
         Mutant::KeepDue,
         Mutant::ForgetDeclared,
         Mutant::ForgetPause,
+        Mutant::KeepCutOff,
         Mutant::GiveAnyway,
         Mutant::WaitAtRisk,
         Mutant::MoveFirst,

@@ -15,16 +15,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::id::NodeId;
 use crate::time::{Span, Time};
 
-/// How long nobody may have reached a node before it counts.
-const CUT_OFF_AFTER: Span = Span::from_secs(60);
+/// Nobody may have reached a node for so many times as long as a node may be silent: a minute where
+/// that is 5 seconds.
+const CUT_OFF_AFTER: u64 = 12;
 
 /// So many have to say so; fewer where there are fewer others, and never one alone.
 const TELLERS: usize = 3;
 const TELLERS_LEAST: usize = 2;
 
 /// Who could not reach whom, since somebody last could.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Reach {
+    cut_off_after: Span,
     unreached: BTreeMap<NodeId, Unreached>,
 }
 
@@ -37,6 +39,12 @@ struct Unreached {
 }
 
 impl Reach {
+    /// Nobody has tried anyone yet.
+    pub fn new(suspect_after: Span) -> Reach {
+        let cut_off_after = Span { ns: suspect_after.ns.saturating_mul(CUT_OFF_AFTER) };
+        Reach { cut_off_after, unreached: BTreeMap::new() }
+    }
+
     /// Somebody has reached the node.
     pub fn reached(&mut self, node: NodeId) {
         self.unreached.remove(&node);
@@ -59,8 +67,9 @@ impl Reach {
     /// Whether nobody can reach the node, where there are so many others.
     pub fn is_cut_off(&mut self, now: Time, node: NodeId, others: usize) -> bool {
         let wanted = TELLERS.min(others).max(TELLERS_LEAST);
+        let cut_off_after = self.cut_off_after;
         self.unreached.get_mut(&node).is_some_and(|unreached| {
-            let is_long = now.since(unreached.since) >= CUT_OFF_AFTER;
+            let is_long = now.since(unreached.since) >= cut_off_after;
             unreached.is_cut_off |= is_long && unreached.by.len() >= wanted;
             unreached.is_cut_off
         })
@@ -79,7 +88,7 @@ mod tests {
 
     #[test]
     fn several_have_to_say_so_for_a_while_and_one_that_reaches_it_says_otherwise() {
-        let mut reach = Reach::default();
+        let mut reach = Reach::new(Span::from_secs(5));
         reach.unreached(at(0), HERE, NodeId(1));
         reach.unreached(at(90), HERE, NodeId(2));
         assert!(!reach.is_cut_off(at(99), HERE, 5), "three are wanted");
@@ -93,7 +102,7 @@ mod tests {
 
     #[test]
     fn one_alone_says_nothing_and_who_is_cut_off_stays_so_while_anyone_is_left_who_says_so() {
-        let mut reach = Reach::default();
+        let mut reach = Reach::new(Span::from_secs(5));
         (0..9).for_each(|beat| reach.unreached(at(beat * 30), HERE, NodeId(1)));
         assert!(!reach.is_cut_off(at(900), HERE, 1));
         reach.unreached(at(900), HERE, NodeId(2));

@@ -47,10 +47,10 @@ fn said(outputs: &[Output], is_cut_off: bool) -> bool {
 #[test]
 fn a_node_that_nobody_reaches_is_silent_and_lost_and_comes_back_by_one_that_reaches_it() {
     let mut story = Story::new(6, [stripe(0, [0, 1, 2, 3])]);
-    let early = pass(&mut story, 50, &[], &[0, 2, 4]);
+    let early = pass(&mut story, 10, &[], &[0, 2, 4]);
     assert!(!said(&early, true) && health(&story) == Health::Up);
     assert_eq!(story.core.status().degraded, 0);
-    let late = pass(&mut story, 15, &[], &[0, 2, 4]);
+    let late = pass(&mut story, 5, &[], &[0, 2, 4]);
     assert!(said(&late, true), "{late:?}");
     assert_ne!(health(&story), Health::Up, "whatever it says of itself");
     assert!(story.core.status().nodes[CUT_OFF.index()].is_cut_off);
@@ -70,7 +70,7 @@ fn neither_one_alone_nor_some_beside_one_that_reaches_it_cut_a_node_off() {
     pass(&mut story, 200, &[5], &[0, 2, 3, 4]);
     assert_eq!(health(&story), Health::Up, "somebody reaches it");
     // What those have told who are gone does not count.
-    pass(&mut story, 50, &[], &[0, 2, 3]);
+    pass(&mut story, 8, &[], &[0, 2, 3]);
     story.give(suture_repair::event::Input::AgentLost(NodeId(0)));
     let left = pass(&mut story, 50, &[], &[]);
     assert!(!said(&left, true), "{left:?}");

@@ -12,7 +12,7 @@ use suture_repair::agent::{self, Agent};
 use suture_repair::chunk_store::{ChunkStore, ChunkWriter, proof, short};
 use suture_repair::id::{ChunkCopy, NodeId, RepairId};
 use suture_repair::label::Label;
-use suture_repair::message::{Failure, FromAgent};
+use suture_repair::message::{Failure, FromAgent, LinkReport};
 use suture_repair::role::{Own, Role, Sink, Spools};
 use suture_repair::slice::SliceId;
 use suture_repair::time::Span;
@@ -154,7 +154,10 @@ impl World {
         self.host(node).writers.get(&repair).ok_or_else(gone)
     }
 
-    fn send_coordinator(&mut self, from: NodeId, message: FromAgent) {
+    fn send_coordinator(&mut self, from: NodeId, mut message: FromAgent) {
+        if let FromAgent::Heartbeat(beat) = &mut message {
+            beat.links = Some(Box::new(self.tried(from)));
+        }
         let (incarnation, start) = (self.host(from).incarnation, self.starts);
         self.note(|| format!("{from} -> coordinator: {message:?}"));
         self.transmit(|| Event::ToCoordinator {
@@ -163,6 +166,14 @@ impl World {
             start,
             message: message.clone(),
         });
+    }
+
+    /// Whom a node can reach, and whom not.
+    fn tried(&self, from: NodeId) -> LinkReport {
+        let others = self.nodes().filter(|other| *other != from);
+        let (reached, unreached) =
+            others.partition(|to| self.can_receive(Party::Agent(from), Party::Agent(*to)));
+        LinkReport { reached, unreached, ..LinkReport::default() }
     }
 
     fn send_peer(&mut self, from: NodeId, to: NodeId, event: impl Fn() -> Event) {

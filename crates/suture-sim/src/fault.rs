@@ -21,6 +21,8 @@ pub enum Kind {
     Delay,
     /// Two parties cannot hear each other for a while.
     Partition,
+    /// A node that speaks counts as silent, since no other can reach it.
+    CutOff,
     /// A session breaks and is made anew.
     SessionBreak,
     /// An agent dies without notice.
@@ -97,12 +99,13 @@ pub enum Kind {
 
 impl Kind {
     /// All kinds, in the order of the table that people read.
-    pub const ALL: [Kind; 41] = [
+    pub const ALL: [Kind; 42] = [
         Kind::Drop,
         Kind::Duplicate,
         Kind::Reorder,
         Kind::Delay,
         Kind::Partition,
+        Kind::CutOff,
         Kind::SessionBreak,
         Kind::AgentCrash,
         Kind::AgentRestart,
@@ -150,6 +153,7 @@ impl fmt::Display for Kind {
             Kind::Reorder => "message reordered",
             Kind::Delay => "message delayed",
             Kind::Partition => "partition",
+            Kind::CutOff => "node cut off",
             Kind::SessionBreak => "session broken",
             Kind::AgentCrash => "agent crashed",
             Kind::AgentRestart => "agent restarted",
@@ -263,6 +267,8 @@ pub enum Fault {
     CoordinatorSleep(Span),
     /// Two parties cannot hear each other for the span.
     Partition(Span),
+    /// No other agent can reach a node for the span, and the coordinator can.
+    CutOff(Span),
     /// An agent's session breaks.
     SessionBreak,
     /// A bit of a chunk changes.
@@ -375,6 +381,17 @@ pub fn old_metadata(random: &mut Random, until: Span) -> Vec<(Time, Fault)> {
             _ => Fault::LoseMetadata(Span::from_millis(random.between(200, 4000))),
         };
         (at, fault)
+    };
+    (0..count).map(one).collect()
+}
+
+/// The nodes of one seed that others cannot reach, in whatever order: in most none. It lasts for
+/// longer than it takes to be noticed, or not.
+pub fn cut_off_nodes(random: &mut Random, until: Span) -> Vec<(Time, Fault)> {
+    let count = if random.per_mille(250) { random.between(1, 3) } else { 0 };
+    let one = |_| {
+        let at = Time { ns: random.below(until.ns) };
+        (at, Fault::CutOff(Span::from_millis(random.between(1000, 8000))))
     };
     (0..count).map(one).collect()
 }

@@ -156,6 +156,7 @@ impl World {
             }
             Fault::CoordinatorSleep(span) => self.put_to_sleep(span),
             Fault::Partition(span) => self.partition(span),
+            Fault::CutOff(span) => self.cut_off(span),
             Fault::SessionBreak => self.break_session(),
             Fault::Flip | Fault::Tear | Fault::Replace => self.damage(fault),
             Fault::OperatorFail(span) => {
@@ -350,6 +351,16 @@ impl World {
         if a != b {
             self.coverage.count(Kind::Partition);
             let (a, b) = (a.min(b), a.max(b));
+            self.partitions.insert((a, b));
+            self.later(span, Event::Recovery(Recovery::Heal(a, b)));
+        }
+    }
+
+    /// No other agent hears a node, or is heard by it.
+    fn cut_off(&mut self, span: Span) {
+        let node = self.any_node();
+        for other in self.nodes().filter(|other| *other != node) {
+            let (a, b) = (Party::Agent(node.min(other)), Party::Agent(node.max(other)));
             self.partitions.insert((a, b));
             self.later(span, Event::Recovery(Recovery::Heal(a, b)));
         }

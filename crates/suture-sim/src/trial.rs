@@ -110,6 +110,7 @@ impl Trial {
         faults.extend(fault::unreadable_disks(&mut Random::new(seed ^ 0xe10), SAFETY));
         faults.extend(fault::failing_disks(&mut Random::new(seed ^ 0xd15c_e110), SAFETY));
         faults.extend(fault::hanging_disks(&mut Random::new(seed ^ 0x04a_9175), SAFETY));
+        faults.extend(fault::cut_off_nodes(&mut Random::new(seed ^ 0xc07_0ff), SAFETY));
         faults.extend(fault::impostors(&mut Random::new(seed ^ 0x1_3905), SAFETY));
         if options.liveness == Liveness::Own {
             faults.extend(fault::intents(&mut Random::new(seed ^ 0x0d_4a15), SAFETY));
@@ -411,6 +412,7 @@ impl Textual for Fault {
             Fault::CoordinatorCrash(span) => line.word("coordinator-crashes").field("for", span),
             Fault::CoordinatorSleep(span) => line.word("coordinator-sleeps").field("for", span),
             Fault::Partition(span) => line.word("partition").field("for", span),
+            Fault::CutOff(span) => line.word("node-cut-off").field("for", span),
             Fault::SessionBreak => line.word("session-breaks"),
             Fault::Flip => line.word("bit-flips"),
             Fault::Tear => line.word("chunk-torn"),
@@ -446,6 +448,7 @@ impl Textual for Fault {
             "coordinator-crashes" => Fault::CoordinatorCrash(line.field("for")?),
             "coordinator-sleeps" => Fault::CoordinatorSleep(line.field("for")?),
             "partition" => Fault::Partition(line.field("for")?),
+            "node-cut-off" => Fault::CutOff(line.field("for")?),
             "session-breaks" => Fault::SessionBreak,
             "bit-flips" => Fault::Flip,
             "chunk-torn" => Fault::Tear,

@@ -63,7 +63,7 @@ fn trials_of_seeds_read_back_as_they_were_written() {
         assert_eq!(format!("{:?}", read.trial), format!("{trial:?}"));
         kinds.extend(trial.faults.iter().map(|(_, fault)| fault_kind(fault)));
     }
-    assert_eq!(kinds.len(), 27, "{kinds:?}");
+    assert_eq!(kinds.len(), 28, "{kinds:?}");
 }
 
 /// A new fault has to be counted here.
@@ -96,6 +96,7 @@ fn fault_kind(fault: &Fault) -> usize {
         Fault::Hang(_) => 26,
         Fault::Drain(_) => 24,
         Fault::Rest(_) => 25,
+        Fault::CutOff(_) => 27,
     }
 }
 

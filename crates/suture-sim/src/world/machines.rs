@@ -286,6 +286,9 @@ impl World {
                 if let event::Report::Started { plan, .. } = &report {
                     self.dispatched.insert(plan.stripe);
                 }
+                if let event::Report::CutOff { is_cut_off: true, .. } = report {
+                    self.coverage.count(Kind::CutOff);
+                }
                 self.check_lost(&report);
                 self.note(|| format!("report {report:?}"));
             }
