@@ -221,6 +221,7 @@ const COMMAND_LINES: &[Row] = &[
     ("suture $SIM --straggler n1:1e-300", "takes more than 30 days", 2),
     ("suture $SIM --straggler n1:0:0..5", SILENT, 0),
     ("suture $SIM --bandwidth 1bit", "takes more than 30 days", 2),
+    ("suture $SIM --bandwidth 1bit --compare", "no policy serves this input", 2),
     ("suture $SIM --uplink-trace /dev/zero", "/dev/zero: it has more than 256MiB", 2),
     ("suture codes 'lrc(200,20,20)'", SILENT, 0),
     ("suture swarm --seeds 18446744073709551614..18446744073709551615", SILENT, 0),

@@ -10,17 +10,40 @@
 //! Invariant: whoever changes one of these seals it in the same transaction.
 
 use anyhow::{Result, bail};
-use rusqlite::{Connection, OptionalExtension, Row};
+use rusqlite::{Connection, OptionalExtension, Row, ffi};
 use suture_edge::checksum::Crc32c;
 use tracing::warn;
+
+/// What is wrong with a cluster's row, and what to do.
+const DAMAGED_CLUSTER: &str = "the record of its cluster does not have its checksum; use a backup \
+    (suture metadata restore), or move it away and have `suture metadata rebuild` make it again";
 
 /// The columns that the sum of the cluster's row is over, and the sum.
 const CLUSTER: &str = "SELECT id, epoch, next_stripe, committed, sum FROM cluster";
 
-/// Records the sum of the cluster's row.
-pub(super) fn seal_cluster(database: &Connection) -> rusqlite::Result<()> {
-    let (sum, _) = database.prepare_cached(CLUSTER)?.query_row([], cluster_sums)?;
-    database.prepare_cached("UPDATE cluster SET sum = ?1")?.execute([sum])?;
+/// Changes the cluster's row and seals it, in the caller's transaction.
+///
+/// # Errors
+/// When the row as it was is damaged, or the database fails.
+pub(super) fn change_cluster<T>(
+    database: &Connection,
+    change: impl FnOnce(&Connection) -> rusqlite::Result<T>,
+) -> rusqlite::Result<T> {
+    if is_cluster_damaged(database)? {
+        let corrupt = ffi::Error::new(ffi::SQLITE_CORRUPT);
+        return Err(rusqlite::Error::SqliteFailure(corrupt, Some(DAMAGED_CLUSTER.into())));
+    }
+    let changed = change(database)?;
+    seal_cluster(database)?;
+    Ok(changed)
+}
+
+/// Records the sum of the cluster's row, if there is one.
+fn seal_cluster(database: &Connection) -> rusqlite::Result<()> {
+    let sums = database.prepare_cached(CLUSTER)?.query_row([], cluster_sums).optional()?;
+    if let Some((sum, _)) = sums {
+        database.prepare_cached("UPDATE cluster SET sum = ?1")?.execute([sum])?;
+    }
     Ok(())
 }
 
@@ -51,15 +74,10 @@ pub(super) fn leave_all(database: &Connection) -> rusqlite::Result<()> {
 /// When the cluster's row is damaged, or the database fails.
 pub(super) fn check(database: &mut Connection) -> Result<()> {
     let transaction = database.transaction()?;
-    let Some((sum, recorded)) = transaction.query_row(CLUSTER, [], cluster_sums).optional()? else {
-        return Ok(());
-    };
-    if recorded.is_some_and(|recorded| recorded != sum) {
-        bail!(
-            "the database is damaged: the record of its cluster does not have its checksum; use a backup (suture metadata restore), or move it away and have `suture metadata rebuild` make it again"
-        );
+    if is_cluster_damaged(&transaction)? {
+        bail!("the database is damaged: {DAMAGED_CLUSTER}");
     }
-    seal_cluster(&transaction)?;
+    change_cluster(&transaction, |_| Ok(()))?;
     if is_unknown_damaged(&transaction)? {
         warn!(
             "the database is damaged: a range of stripes that others have stored does not have its \
@@ -70,6 +88,11 @@ pub(super) fn check(database: &mut Connection) -> Result<()> {
     }
     seal_unknown(&transaction)?;
     Ok(transaction.commit()?)
+}
+
+fn is_cluster_damaged(database: &Connection) -> rusqlite::Result<bool> {
+    let sums = database.prepare_cached(CLUSTER)?.query_row([], cluster_sums).optional()?;
+    Ok(sums.is_some_and(|(sum, recorded)| recorded.is_some_and(|recorded| recorded != sum)))
 }
 
 fn is_unknown_damaged(database: &Connection) -> rusqlite::Result<bool> {

@@ -87,10 +87,18 @@ pub fn outcome(unrepairable: &[(StripeId, String)]) -> Outcome {
     if unrepairable.is_empty() { Outcome::Done } else { Outcome::Unrepairable }
 }
 
-/// How a comparison ends: if any policy left something unrepaired, that.
-pub fn worst(outcomes: impl Iterator<Item = Outcome>) -> Outcome {
+/// How a comparison ends: if any policy left something unrepaired, that; refused, if no policy
+/// serves the input.
+pub fn compared<E>(
+    answers: &[Answer<E>],
+    unrepairable: impl Fn(&E) -> &[(StripeId, String)],
+) -> Outcome {
+    let outcomes = served(answers).map(|evaluation| outcome(unrepairable(evaluation)));
     let worst = outcomes.max_by_key(|outcome| matches!(outcome, Outcome::Unrepairable));
-    worst.unwrap_or(Outcome::Done)
+    worst.unwrap_or_else(|| {
+        errln!("suture: no policy serves this input; the reasons stand beside their names");
+        Outcome::Refused
+    })
 }
 
 /// Whether another policy could do better than refuse.

@@ -16,7 +16,7 @@ use suture_repair::planner::{Abilities, Batch, Job, View, plan, validated};
 use suture_repair::policy::Policy;
 
 use super::evaluate::{
-    Answer, COMPARE_FORMAT, Comparison, Refusal, is_of_the_policy, outcome, policies, served, worst,
+    Answer, COMPARE_FORMAT, Comparison, Refusal, compared, is_of_the_policy, outcome, policies,
 };
 use crate::cpu_time::cpu_ns;
 use crate::input::{Damage, Input, InputArgs};
@@ -96,7 +96,7 @@ fn compare(
             print_json(&Comparison::new(COMPARE_FORMAT, &answers, document))?;
         }
     }
-    Ok(worst(served(&answers).map(|planned| outcome(&planned.unrepairable))))
+    Ok(compared(&answers, |evaluation| &evaluation.unrepairable))
 }
 
 /// Plans, and weighs the plans. `damage_ns` is what finding the jobs took.

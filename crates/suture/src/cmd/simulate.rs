@@ -34,7 +34,7 @@ use self::straggler::StragglerArg;
 use self::throttle::ThrottleArg;
 use self::timeline::BUCKETS;
 use super::evaluate::{
-    Answer, COMPARE_FORMAT, Comparison, Refusal, is_of_the_policy, outcome, policies, served, worst,
+    Answer, COMPARE_FORMAT, Comparison, Refusal, compared, is_of_the_policy, outcome, policies,
 };
 use crate::cpu_time::cpu_ns;
 use crate::input::{Damage, Input, InputArgs, trace_text};
@@ -170,7 +170,7 @@ fn compare(question: SimulationInput<'_>, format: Format) -> Result<Outcome> {
             print_json(&Comparison::new(COMPARE_FORMAT, &answers, document))?;
         }
     }
-    Ok(worst(served(&answers).map(|run| outcome(&run.unrepairable))))
+    Ok(compared(&answers, |evaluation| &evaluation.unrepairable))
 }
 
 fn read_capacities(args: &Args, input: &Input) -> Result<Capacities> {

@@ -51,12 +51,10 @@ impl MetadataStore {
     ) -> Result<Vec<StripeId>, MetadataError> {
         let entry = self.puts.get_mut(&put).ok_or(MetadataError::PutEnded)?;
         let transaction = self.database.transaction()?;
-        let below: u64 = transaction.query_row(
-            "UPDATE cluster SET next_stripe = next_stripe + ?1 RETURNING next_stripe",
-            [count],
-            |row| row.get(0),
-        )?;
-        sealed::seal_cluster(&transaction)?;
+        let reserve = "UPDATE cluster SET next_stripe = next_stripe + ?1 RETURNING next_stripe";
+        let below: u64 = sealed::change_cluster(&transaction, |cluster| {
+            cluster.query_row(reserve, [count], |row| row.get(0))
+        })?;
         transaction.commit()?;
         let ids: Vec<StripeId> = (below - u64::from(count)..below).map(StripeId).collect();
         entry.stripes.extend(&ids);
@@ -79,8 +77,9 @@ impl MetadataStore {
         let transaction = self.database.transaction()?;
         insert_object(&transaction, object, &stripes)?;
         let committed = "UPDATE cluster SET committed = committed + 1 RETURNING committed";
-        let committed: u64 = transaction.query_row(committed, [], |row| row.get(0))?;
-        sealed::seal_cluster(&transaction)?;
+        let committed: u64 = sealed::change_cluster(&transaction, |cluster| {
+            cluster.query_row(committed, [], |row| row.get(0))
+        })?;
         transaction.commit()?;
         self.committed.store(committed, Ordering::Relaxed);
         let added = stripes.into_iter().map(|entry| Input::StripeAdded(entry.stripe));

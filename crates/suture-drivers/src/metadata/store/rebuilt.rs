@@ -44,8 +44,9 @@ impl MetadataStore {
     /// When the database fails.
     pub fn take_cluster(&mut self, cluster: ClusterId) -> Result<(), MetadataError> {
         let transaction = self.database.transaction()?;
-        transaction.execute("UPDATE cluster SET id = ?1", [cluster.0.cast_signed()])?;
-        sealed::seal_cluster(&transaction)?;
+        sealed::change_cluster(&transaction, |own| {
+            own.execute("UPDATE cluster SET id = ?1", [cluster.0.cast_signed()])
+        })?;
         transaction.commit()?;
         self.cluster = cluster;
         Ok(())
@@ -100,12 +101,9 @@ impl MetadataStore {
             added.stripes += stripes.len() as u64;
             added.bytes += object.bytes;
         }
-        transaction.execute(
-            "UPDATE cluster SET next_stripe =
-                 max(next_stripe, (SELECT coalesce(max(id) + 1, 0) FROM stripe))",
-            [],
-        )?;
-        sealed::seal_cluster(&transaction)?;
+        let beyond = "UPDATE cluster SET next_stripe =
+                          max(next_stripe, (SELECT coalesce(max(id) + 1, 0) FROM stripe))";
+        sealed::change_cluster(&transaction, |cluster| cluster.execute(beyond, []))?;
         if leftovers == Leftovers::Forget {
             transaction.execute("DELETE FROM unknown", [])?;
         }

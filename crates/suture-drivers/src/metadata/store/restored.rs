@@ -11,7 +11,7 @@
 
 use std::sync::atomic::Ordering;
 
-use rusqlite::{Connection, Transaction};
+use rusqlite::{Connection, Row, Transaction};
 use suture_repair::event::Input;
 use suture_repair::id::StripeId;
 use suture_repair::keeper::admission::outranking;
@@ -36,8 +36,8 @@ impl MetadataStore {
         self.catch_up(name, committed)?;
         if let Some(epoch) = outranking(self.epoch, followed, self.joined.contains(name)) {
             let transaction = self.database.transaction()?;
-            transaction.execute("UPDATE cluster SET epoch = ?1", [epoch])?;
-            sealed::seal_cluster(&transaction)?;
+            let raise = "UPDATE cluster SET epoch = ?1";
+            sealed::change_cluster(&transaction, |cluster| cluster.execute(raise, [epoch]))?;
             transaction.commit()?;
             warn!(
                 "agent '{name}' has followed epoch {followed} already, these metadata began epoch {}: \
@@ -60,8 +60,8 @@ impl MetadataStore {
             return Ok(());
         }
         let transaction = self.database.transaction()?;
-        transaction.execute("UPDATE cluster SET committed = ?1", [committed])?;
-        sealed::seal_cluster(&transaction)?;
+        let count = "UPDATE cluster SET committed = ?1";
+        sealed::change_cluster(&transaction, |cluster| cluster.execute(count, [committed]))?;
         sealed::leave_all(&transaction)?;
         transaction.commit()?;
         self.committed.store(committed, Ordering::Relaxed);
@@ -155,16 +155,16 @@ const SKIPPED_MAX: u64 = 1 << 36;
 pub(super) fn begin_epoch(database: &mut Connection) -> rusqlite::Result<(ClusterId, u32)> {
     let transaction = database.transaction()?;
     // The id only has to differ from those of other clusters that an operator may mix up.
-    let (cluster, epoch, next) = transaction.query_row(
-        "INSERT INTO cluster (one, id, epoch, next_stripe, paused)
+    let begin = "INSERT INTO cluster (one, id, epoch, next_stripe, paused)
          VALUES (1, random(), 1, 0, 0)
          ON CONFLICT (one) DO UPDATE SET epoch = epoch + 1,
              next_stripe = max(next_stripe, (SELECT coalesce(max(id) + 1, 0) FROM stripe))
-         RETURNING id, epoch, next_stripe",
-        [],
-        |row| Ok((ClusterId(row.get::<_, i64>(0)?.cast_unsigned()), row.get(1)?, row.get(2)?)),
-    )?;
-    sealed::seal_cluster(&transaction)?;
+         RETURNING id, epoch, next_stripe";
+    let begun = |row: &Row<'_>| {
+        Ok((ClusterId(row.get::<_, i64>(0)?.cast_unsigned()), row.get(1)?, row.get(2)?))
+    };
+    let (cluster, epoch, next) =
+        sealed::change_cluster(&transaction, |row| row.query_row(begin, [], begun))?;
     if epoch > 1 {
         let random = "SELECT random() & ?1";
         let skipped: u64 = transaction.query_row(random, [SKIPPED_MAX - 1], |row| row.get(0))?;
@@ -181,8 +181,8 @@ fn leave_to_others(transaction: &Transaction<'_>, from: u64, below: u64) -> rusq
     if transaction.execute(longer, (from, below))? == 0 && from < below {
         transaction.execute("INSERT INTO unknown (first, below) VALUES (?1, ?2)", (from, below))?;
     }
-    transaction.execute("UPDATE cluster SET next_stripe = ?1", [below])?;
-    sealed::seal_cluster(transaction)?;
+    let next = "UPDATE cluster SET next_stripe = ?1";
+    sealed::change_cluster(transaction, |cluster| cluster.execute(next, [below]))?;
     sealed::seal_unknown(transaction)
 }
 
