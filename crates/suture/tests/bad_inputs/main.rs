@@ -1,0 +1,259 @@
+//! What people type wrongly, and what they are told: tables of an input, what stderr says and the
+//! exit status. A table only grows.
+//!
+//! Each row is a line for the shell, run in a folder with files of every kind; rows that need a
+//! cluster share one. Whatever a row says, nothing may panic, no terminal may be told what to do,
+//! and no error is said twice.
+
+mod command_lines;
+mod configurations;
+#[path = "../daemons/mod.rs"]
+mod daemons;
+mod of_a_cluster;
+#[path = "../rows/mod.rs"]
+mod rows;
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io::Write;
+use std::net::TcpStream;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use command_lines::COMMAND_LINES;
+use configurations::CONFIGURATIONS;
+use daemons::{Cluster, count, finish, noise, suture};
+use of_a_cluster::OF_A_CLUSTER;
+use rows::{Row, check, fault, run};
+use rustix::process::{Pid, Signal, kill_process};
+
+/// Scenarios of a testbed: one that can be run, and others that differ from it in one thing.
+fn write_scenarios(folder: &Path) {
+    let scenario = "code = 'rs(2,1)'\nchunk_size = '64KiB'\nstripes = 4\npolicies = ['flow']\n\
+                    [cluster]\nnodes = 4\n[failure]\nnodes = ['n1']\n";
+    fs::write(folder.join("trace.csv"), "1,2\n").unwrap();
+    for (name, from, to) in [
+        ("scenario", "", ""),
+        ("misspelt", "stripes = 4", "stripes = 4\nrepetition = 5"),
+        ("zero-rate", "nodes = 4", "nodes = 4\nbandwidth = '0Mbit'"),
+        ("no-policy", "'flow'", "'flwo'"),
+        ("all-fail", "'n1'", "'n0', 'n1', 'n2', 'n3'"),
+        ("bad-trace", "[failure]", "[replay]\nuplinks = 'trace.csv'\n[failure]"),
+    ] {
+        let path = folder.join(name).with_extension("toml");
+        fs::write(path, scenario.replacen(from, to, 1)).unwrap();
+    }
+}
+
+/// Files of every kind.
+fn prepare(folder: &Path) {
+    write_scenarios(folder);
+    let write = |name: &str, bytes: &[u8]| fs::write(folder.join(name), bytes).unwrap();
+    for name in ["emptydir", "many/sub", "mixed", "newline", "latin", "part", "garbage", "hollow"] {
+        fs::create_dir_all(folder.join(name)).unwrap();
+    }
+    for name in ["identified", "version9"] {
+        fs::create_dir_all(folder.join(name)).unwrap();
+    }
+    write("f", b"hello");
+    write("f2", b"world");
+    write("empty", b"");
+    write("mib", &noise(1 << 20));
+    write("noise", &noise(300));
+    write(
+        "utf16",
+        &"\u{feff}listen = ''".encode_utf16().flat_map(u16::to_be_bytes).collect::<Vec<_>>(),
+    );
+    write("many/a", b"a");
+    write("many/sub/b", b"b");
+    write("newline/a\nb", b"");
+    write("odd.toml", b"[[node]]\nname = 'a'\nupink = '1Gbit'\n");
+    fs::write(folder.join("latin").join(OsStr::from_bytes(b"\xff")), b"").unwrap();
+    write("garbage/metadata.db", &noise(9000));
+    write("hollow/metadata.db", b"");
+    write("identified/identity", b"nonsense\n");
+    write("version9/identity", b"suture-store 9\n");
+    write("target", b"old");
+    for (name, bytes) in [("big", 2 << 30), ("huge", 4 << 40)] {
+        fs::File::create(folder.join(name)).unwrap().set_len(bytes).unwrap();
+    }
+    for (link, to) in [("dangling", "nowhere"), ("link", "f"), ("mixed/link", "../f")] {
+        symlink(to, folder.join(link)).unwrap();
+    }
+    symlink("target", folder.join("through")).unwrap();
+    let script = "mkfifo fifo mixed/fifo
+        suture encode f --code 'rs(2,1)' --chunk-size 4KiB -o enc
+        for d in broken cut scribbled; do cp -r enc $d; done
+        cp -r enc escape; sed -i '1s/{/{\"\\\\u001b[2J\": 1,/' escape/manifest.json
+        cp -r enc stray; touch stray/$'\\e[2J'
+        mkdir piped && mkfifo piped/manifest.json
+        rm broken/chunk.0[01] && truncate -s 40 cut/manifest.json && cp noise scribbled/manifest.json
+        for c in secret part/a part/b-secret part/c; do cp f $c; done
+        chmod 000 secret part/b-secret";
+    let prepared = run(&format!("set -e; {script}"), folder, &[]);
+    assert_eq!(prepared.status, 0, "{}", prepared.stderr);
+}
+
+#[test]
+fn a_command_line_that_cannot_be_right_says_what_would_be() {
+    let folder = tempfile::tempdir().unwrap();
+    prepare(folder.path());
+    let plan = "--code rs(6,3) --stripes 1";
+    let sim = "simulate --code rs(3,2) --nodes 8 --stripes 20 --failed n0";
+    check(COMMAND_LINES, folder.path(), &[("PLAN", plan), ("SIM", sim), ("TERM", "dumb")]);
+}
+
+#[test]
+fn a_configuration_that_cannot_be_right_is_refused_at_the_start() {
+    let folder = tempfile::tempdir().unwrap();
+    prepare(folder.path());
+    let mut wrong = Vec::new();
+    for &(role, text, expected, status) in CONFIGURATIONS {
+        let mut lines = String::new();
+        for (key, value) in
+            [("listen", "127.0.0.1:0"), ("data_dir", "data"), ("coordinator", "127.0.0.1:1")]
+        {
+            let is_of_role = key != "coordinator" || role == "agent";
+            if is_of_role && !text.contains(&format!("{key} =")) {
+                lines += &format!("{key} = '{value}'\n");
+            }
+        }
+        fs::write(folder.path().join("c.toml"), lines + text + "\n").unwrap();
+        let command = ["suture", role, "--config c.toml"].join(" ");
+        let row = (text, expected, status);
+        if let Some(fault) =
+            fault(&run(&format!("exec timeout 10 {command}"), folder.path(), &[]), &row)
+        {
+            wrong.push(format!("{role}: {text}\n  expected {status}: {expected}\n  found {fault}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{} rows:\n\n{}", wrong.len(), wrong.join("\n"));
+    let made = ["~", "$HOME"].map(|name| folder.path().join(name).exists());
+    assert_eq!(made, [false, false]);
+}
+
+#[test]
+fn what_a_file_may_have_in_it_is_taken() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let keys = format!("listen = '127.0.0.1:0'\r\ndata_dir = '{}'\r\n", data.display());
+    let comment = format!("#{}\n{keys}", "x".repeat(5 << 20));
+    let config = folder.path().join("c.toml");
+    for text in [format!("\u{feff}{keys}"), keys.clone(), comment] {
+        fs::write(&config, &text).unwrap();
+        let (mut coordinator, line) = daemons::Process::start_by(
+            suture().args(["coordinator", "--config"]).arg(&config).stderr(Stdio::null()),
+        );
+        assert!(line.starts_with("listening on "), "{:?}: {line}", &text[..20]);
+        coordinator.stop();
+    }
+}
+
+/// Configurations of agents and coordinators that collide with those of the cluster.
+fn write_rivals(cluster: &Cluster, folder: &Path) {
+    let write = |name: &str, text: String| fs::write(folder.join(name), text).unwrap();
+    let data = |name: &str| cluster.path(name).display().to_string();
+    let address = &cluster.address;
+    write(
+        "same-dir.toml",
+        format!("listen = '127.0.0.1:0'\ndata_dir = '{}'\n", data("coordinator")),
+    );
+    write("same-port.toml", format!("listen = '{address}'\ndata_dir = 'elsewhere'\n"));
+    let agent = |name: &str, data_dir: &str| {
+        format!(
+            "listen = '127.0.0.1:0'\ncoordinator = '{address}'\nname = '{name}'\ndata_dir = '{data_dir}'\n"
+        )
+    };
+    write("other-name.toml", agent("n33", &data("n2")));
+    write("copied-name.toml", agent("n2", "copied"));
+    write("other-cluster.toml", agent("n7", "foreign"));
+    fs::create_dir_all(folder.join("foreign")).unwrap();
+    write("foreign/identity", "suture-store 1\ncluster 00000000000000aa\nnode n7\n".into());
+}
+
+#[test]
+fn a_cluster_answers_what_cannot_be_done() {
+    let mut cluster = Cluster::of(3);
+    let folder = tempfile::tempdir().unwrap();
+    prepare(folder.path());
+    write_rivals(&cluster, folder.path());
+    // A port on which nobody ever says anything.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let silent = silent.local_addr().unwrap().to_string();
+    let nodes = cluster.json(&["node", "list"]);
+    let agent = nodes["nodes"][0]["address"].as_str().unwrap().to_string();
+    // A pipe that stays open.
+    let script = "mkfifo waiting && exec 9<>waiting && echo open && exec sleep 600";
+    let mut holder = Command::new("sh");
+    let holder = holder.args(["-c", script]).current_dir(folder.path()).stdin(Stdio::null());
+    let (_holder, _) = daemons::Process::start_by(holder);
+    cluster.agents[2].stop();
+    let variables = [
+        ("SUTURE_COORDINATOR", cluster.address.as_str()),
+        ("CODE", "--code rs(2,1)"),
+        ("AGENT", agent.as_str()),
+        ("SILENT_PORT", silent.as_str()),
+    ];
+    let (alone, rows): (Vec<Row>, Vec<Row>) =
+        OF_A_CLUSTER.iter().partition(|row| row.0.starts_with("suture agent"));
+    check(&alone, folder.path(), &variables);
+    cluster.agents[2] = daemons::start_agent(cluster.folder.path(), &cluster.address, 2, "");
+    cluster.wait("all are up", |status| count(status, "up") == 3);
+    check(&rows, folder.path(), &variables);
+}
+
+#[test]
+fn an_object_whose_nodes_are_gone_says_so_once() {
+    let mut cluster = Cluster::of(3);
+    cluster.put("it", 100_000, &["--code", "rs(2,1)"]);
+    cluster.agents[0].kill();
+    cluster.agents[1].kill();
+    let output = cluster.path("x");
+    let failed = cluster.run(&["get", "it", "-o", output.to_str().unwrap()]);
+    let row = ("get", "cannot be read now", 1);
+    assert_eq!(fault(&failed, &row), None);
+    assert!(!output.exists());
+}
+
+#[test]
+fn signals_and_strangers_end_no_daemon() {
+    let cluster = Cluster::of(3);
+    let content = cluster.put("it", 100_000, &["--code", "rs(2,1)"]);
+    for process in cluster.agents.iter().chain([&cluster.coordinator]) {
+        for signal in [Signal::USR1, Signal::USR2] {
+            kill_process(Pid::from_child(&process.0), signal).unwrap();
+        }
+    }
+    let nodes = cluster.json(&["node", "list"]);
+    let agent = nodes["nodes"][0]["address"].as_str().unwrap().to_string();
+    let mut idle = Vec::new();
+    for address in [&cluster.address, &agent] {
+        for round in 0..300 {
+            let mut stream = TcpStream::connect(address).unwrap();
+            if round % 3 == 0 {
+                // It may be hung up on before all of it was sent.
+                let _ = stream.write_all(&noise(round * 7 + 1));
+            }
+            idle.push(stream);
+        }
+    }
+    cluster.assert_reads("it", &content);
+    assert_eq!(cluster.json(&["status"])["state"], "healthy");
+    assert_eq!(count(&cluster.json(&["status"]), "up"), 3);
+}
+
+#[test]
+fn two_agents_of_one_name_are_told_and_so_is_the_log() {
+    let cluster = Cluster::of(1);
+    let (config, data) = (cluster.path("twin.toml"), cluster.path("twin"));
+    let text = fs::read_to_string(cluster.path("n0.toml")).unwrap();
+    let own = cluster.path("n0").display().to_string();
+    fs::write(&config, text.replace(&own, &data.display().to_string())).unwrap();
+    let refused = finish(suture().args(["agent", "--config"]).arg(&config));
+    let row = ("agent", "'n0' is the name of another store, last at 127.0.0.1:", 2);
+    assert_eq!(fault(&refused, &row), None);
+    let log = fs::read_to_string(cluster.path("coordinator.log")).unwrap();
+    assert!(log.contains("an agent is refused: 'n0' is the name of another store"), "{log}");
+}
