@@ -71,7 +71,7 @@ pub(super) fn take_by(source: &Connection, folder: &Path, open: StripeId) -> Res
     source.execute("VACUUM INTO ?1", [into])?;
     let copy = Connection::open(&part)?;
     copy.execute("UPDATE cluster SET in_use = 0", [])?;
-    leave_to_others(&copy, open)?;
+    leave_unfinished(&copy, open)?;
     let contents = contents(&copy)?;
     copy.close().map_err(|(_, error)| error)?;
     let mut file = File::open(&part)?;
@@ -83,7 +83,7 @@ pub(super) fn take_by(source: &Connection, folder: &Path, open: StripeId) -> Res
 
 /// Marks the ids from `open` on that were given out and have no stripe in the copy: one that is
 /// committed after the copy was made must not pass for the rest of a put that never ended.
-fn leave_to_others(copy: &Connection, open: StripeId) -> rusqlite::Result<()> {
+fn leave_unfinished(copy: &Connection, open: StripeId) -> rusqlite::Result<()> {
     let next = copy.query_row("SELECT next_stripe FROM cluster", [], |row| row.get(0))?;
     let mut stripes = copy.prepare("SELECT id FROM stripe WHERE id >= ?1 ORDER BY id")?;
     let stripes = stripes.query_map([open.0], |row| row.get::<_, u64>(0))?;
@@ -91,11 +91,7 @@ fn leave_to_others(copy: &Connection, open: StripeId) -> rusqlite::Result<()> {
     for end in stripes.chain([Ok(next)]) {
         let end = end?;
         if from < end {
-            copy.execute(
-                "INSERT INTO unknown (first, below) VALUES (?1, ?2)
-                 ON CONFLICT (first) DO UPDATE SET below = max(below, excluded.below), sum = NULL",
-                (from, end),
-            )?;
+            sealed::leave(copy, from, end)?;
         }
         from = end + 1;
     }

@@ -59,6 +59,14 @@ pub(super) fn seal_unknown(database: &Connection) -> rusqlite::Result<()> {
     Ok(())
 }
 
+/// Leaves the ids from `first` up to `below` to others; whoever does seals it.
+pub(super) fn leave(database: &Connection, first: u64, below: u64) -> rusqlite::Result<()> {
+    let range = "INSERT INTO unknown (first, below) VALUES (?1, ?2)
+                 ON CONFLICT (first) DO UPDATE SET below = max(below, excluded.below), sum = NULL";
+    database.prepare_cached(range)?.execute((first, below))?;
+    Ok(())
+}
+
 /// Leaves every stripe of which nothing is known to others.
 pub(super) fn leave_all(database: &Connection) -> rusqlite::Result<()> {
     database.execute("DELETE FROM unknown", [])?;

@@ -194,11 +194,7 @@ pub(super) fn disown(transaction: &Transaction<'_>, id: StripeId) -> rusqlite::R
     let ranges: Vec<(u64, u64)> = ranges.collect::<Result<_, _>>()?;
     for (first, below) in ranges {
         for rest in [(first, id.0), (id.0 + 1, below)].into_iter().filter(|(a, b)| a < b) {
-            transaction.execute(
-                "INSERT INTO unknown (first, below) VALUES (?1, ?2)
-                 ON CONFLICT (first) DO UPDATE SET below = max(below, excluded.below), sum = NULL",
-                rest,
-            )?;
+            sealed::leave(transaction, rest.0, rest.1)?;
         }
     }
     sealed::seal_unknown(transaction)
