@@ -11,11 +11,11 @@
 //! Invariant: a scheme that [`read`] gives is proven.
 
 use std::fs::File;
-use std::io::Read;
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 use suture_code::{Code, CodeError, Program, Scheme};
+use suture_edge::bounded::read_text;
 use suture_edge::error::bad_input;
 
 /// Thousands of schemes are shorter; what is longer is another kind of file.
@@ -51,16 +51,10 @@ pub fn read(path: &Path, code: &Code) -> Result<Vec<Scheme>> {
     if !code.has_traces() {
         return Err(bad_input(CodeError::NoTraces { code: code.to_string() }));
     }
-    let mut text = String::new();
     let file =
         File::open(path).map_err(|error| bad_input(format!("cannot read {shown}: {error}")))?;
-    let length = file
-        .take(FILE_BYTES_MAX + 1)
-        .read_to_string(&mut text)
+    let text = read_text(file, FILE_BYTES_MAX)
         .map_err(|error| bad_input(format!("{shown} is no file of trace schemes: {error}")))?;
-    if length as u64 > FILE_BYTES_MAX {
-        return Err(bad_input(format!("{shown} is too long to be a file of trace schemes")));
-    }
     let mut schemes = Vec::new();
     let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
     for (index, line) in lines {
