@@ -57,6 +57,11 @@ pub(crate) struct Part {
     pub is_sum: bool,
 }
 
+/// Whether any k chunks determine all others.
+pub(crate) fn is_mds(code: Shortened) -> bool {
+    code.loss_tolerance() + code.code().data_chunks() == code.chunk_count()
+}
+
 impl Part {
     /// Sub-chunks that all helpers send together.
     pub fn sent(&self) -> u64 {

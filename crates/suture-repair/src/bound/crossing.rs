@@ -29,10 +29,10 @@ mod stripe;
 mod tree;
 
 use crate::bound::search::{Amounts, Search, SearchLimits};
-use crate::bound::several::{self, JointCosts, JointRepair, is_mds};
+use crate::bound::several::{self, JointCosts, JointRepair};
 use crate::bound::whole::{self, RackChoice};
 use crate::bound::{BatchDemands, Demand, takes_part};
-use crate::need::{Needs, Part};
+use crate::need::{Needs, Part, is_mds};
 use crate::planner::ports::Ports;
 
 use lanes::{AskedSets, KeeperChoice, LaneStripe};

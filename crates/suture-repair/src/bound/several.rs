@@ -18,12 +18,12 @@
 
 use std::collections::BTreeMap;
 
-use suture_code::{ChunkIndex, Shortened};
+use suture_code::ChunkIndex;
 
 use crate::bound::border::{Crossings, HelperSets};
 use crate::bound::search::{Amounts, Search, SearchLimits};
 use crate::bound::{BatchDemands, Demand};
-use crate::need::Part;
+use crate::need::{Part, is_mds};
 use crate::planner::ports::{PortIndex, Ports};
 use crate::planner::{View, rack_places};
 
@@ -81,11 +81,6 @@ pub(super) fn alone_seconds(
         seconds = spreads.iter().map(at).fold(f64::INFINITY, f64::min).max(seconds);
     }
     seconds
-}
-
-/// Whether any k chunks determine all others.
-pub(super) fn is_mds(code: Shortened) -> bool {
-    code.loss_tolerance() + code.code().data_chunks() == code.chunk_count()
 }
 
 /// Chunks of a stripe that are rebuilt from one set of helpers.

@@ -503,8 +503,7 @@ fn items<'a>(
             // Where any helpers will do, all chunks have the same.
             if let (&[a, b, c], false) = (&part.lost[..], item.shares_helpers()) {
                 let pairs = [[b, c], [a, c], [a, b]].map(|lost| instance.pair(request, lost));
-                let pairs: Option<Vec<&Part>> = pairs.into_iter().collect();
-                item.pairs = pairs.into_iter().flatten().map(priced).collect();
+                item.pairs = pairs.into_iter().map(|pair| pair.map(priced)).collect();
             }
             items.push(item);
         }

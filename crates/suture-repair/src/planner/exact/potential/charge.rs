@@ -26,7 +26,7 @@ pub(super) fn each_charge(
             let alone = usize::from(*alone);
             let (one, others) = one_and_others(kept, alone);
             each_together(&item.apart[alone], tree, &[one], candidate_sets, ports, &mut charge);
-            each_together(&item.pairs[alone], gather, &others, candidate_sets, ports, charge);
+            each_together(item.pair_without(alone), gather, &others, candidate_sets, ports, charge);
         }
         together => each_together(item, together, kept, candidate_sets, ports, charge),
     }

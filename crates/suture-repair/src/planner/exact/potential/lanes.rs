@@ -56,7 +56,7 @@ pub(super) fn lanes(
                 let (one, others) = one_and_others(kept, alone);
                 let tree = Build { item: &item.apart[alone], kept: &[one], ..build }
                     .lane(Joined::Whole(tree));
-                let gather = Build { item: &item.pairs[alone], kept: &others, ..build }
+                let gather = Build { item: item.pair_without(alone), kept: &others, ..build }
                     .lane(Joined::Whole(gather));
                 lanes.extend([tree, gather]);
             }

@@ -32,8 +32,9 @@ pub(super) struct PricedPart<'a> {
     pub rule: DestinationRule,
     /// Each of several lost chunks by itself, where a tree of its own may be better.
     pub apart: Vec<PricedPart<'a>>,
-    /// Of three chunks those without the first, the second and the third.
-    pub pairs: Vec<PricedPart<'a>>,
+    /// Of three chunks those without the first, the second and the third; none where these two are
+    /// cheaper apart.
+    pub pairs: Vec<Option<PricedPart<'a>>>,
 }
 
 /// How it is rebuilt.
@@ -125,8 +126,13 @@ impl PricedPart<'_> {
     /// Changes the length of what is rebuilt.
     pub fn set_length(&mut self, length: f64) {
         self.length = length;
-        let parts = self.apart.iter_mut().chain(&mut self.pairs);
+        let parts = self.apart.iter_mut().chain(self.pairs.iter_mut().flatten());
         parts.for_each(|part| part.length = length);
+    }
+
+    /// The two of three chunks that a gather rebuilds beside a tree of the other.
+    pub fn pair_without(&self, alone: usize) -> &PricedPart<'_> {
+        self.pairs[alone].as_ref().expect("such a gather was priced")
     }
 
     /// What each helper of a gather sends and reads, in lengths of the longest chunk.

@@ -7,6 +7,7 @@
 
 use crate::id::NodeId;
 use crate::master::Seconds;
+use crate::need::is_mds;
 use crate::planner::exact::potential::arborescence::{relayed, relays};
 use crate::planner::exact::potential::charge::{each_charge, one_and_others};
 use crate::planner::exact::potential::gather::Decoding;
@@ -180,6 +181,7 @@ impl Descent<'_> {
     ) -> Vec<Vec<u32>> {
         let mut placed = Vec::new();
         for (alone, pair) in self.items[item].pairs.iter().enumerate() {
+            let Some(pair) = pair else { continue };
             let others = [&nodes[..alone], &nodes[alone + 1..]].concat();
             for decoding in self.decodings(pair, &once(&others)) {
                 let Some(mut kept) = self.kept_beside(&decoding, item, &others, taken) else {
@@ -266,11 +268,13 @@ impl Descent<'_> {
         let trees: Vec<RepairOption> = part.apart.iter().zip(kept).map(cheapest).collect();
         for (alone, pair) in part.pairs.iter().enumerate() {
             let (_, others) = one_and_others(kept, alone);
-            let Some(gather) = self.cheapest_gather(pair, &others) else { continue };
+            let gather = pair.as_ref().and_then(|pair| self.cheapest_gather(pair, &others));
+            let Some(gather) = gather else { continue };
             let (tree, gather) = (Box::new(trees[alone].clone()), Box::new(gather));
             add(RepairOption::Beside { alone: alone as u8, tree, gather });
         }
-        if !part.shares_helpers() || is_helped_by(&trees, part.wanted()) {
+        let has_one_set = part.shares_helpers() && is_mds(part.request.job.code);
+        if !has_one_set || is_helped_by(&trees, part.wanted()) {
             add(RepairOption::Apart { trees });
         }
     }
