@@ -150,11 +150,10 @@ impl Places {
         self.held.iter().map(|held| self.tolerance.saturating_sub(*held)).collect()
     }
 
-    /// Racks that hold some chunks and have places for fewer than so many more.
+    /// Racks that have places for fewer than so many more.
     fn with_less_than(&self, wanted: usize) -> impl Iterator<Item = RackId> {
-        let short = move |held: usize| held > 0 && self.tolerance.saturating_sub(held) < wanted;
-        let racks = (0..).map(RackId).zip(&self.held);
-        racks.filter(move |(_, held)| short(**held)).map(|(rack, _)| rack)
+        let left = (0..).map(RackId).zip(self.left());
+        left.filter(move |(_, left)| *left < wanted).map(|(rack, _)| rack)
     }
 
     /// Trusted nodes, of each rack no more than it has places: any of them together will do. Which
