@@ -281,7 +281,7 @@ impl World {
                     }
                 }
             }
-            Output::Release(_) | Output::Scrub(_) | Output::Report(_) => (),
+            Output::Release(_) | Output::Scrub(_) | Output::Faulty { .. } | Output::Report(_) => (),
         }
     }
 

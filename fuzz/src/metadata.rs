@@ -69,7 +69,7 @@ const TABLES: [(&str, &[&str]); 6] = [
             "checksum",
         ],
     ),
-    ("chunk", &["stripe", "idx", "node", "stamp", "crc", "bytes"]),
+    ("chunk", &["stripe", "idx", "node", "stamp", "crc", "bytes", "fault"]),
     ("unknown", &["first", "below"]),
 ];
 

@@ -496,6 +496,10 @@ impl CoordinatorDriver {
                 let result = store.note_pass(step);
                 result.inspect_err(|why| error!(%why, "the scrub's progress is not kept"))
             }),
+            Output::Faulty { node, copy, fault } => self.metadata.submit(move |store| {
+                let result = store.note_fault(node, copy, fault);
+                result.inspect_err(|why| error!(%why, %copy, "what is wrong with it is not kept"))
+            }),
             Output::Report(report) => {
                 self.peers_changed |= matches!(report, Report::Node { .. });
                 self.meter.note(self.now(), seconds_since_1970(), &report);

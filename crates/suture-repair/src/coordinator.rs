@@ -264,6 +264,7 @@ impl Coordinator {
             Input::StripesAdded(all) => all.into_iter().for_each(|stripe| self.learn(stripe)),
             Input::StripeRemoved(stripe) => self.remove_stripe(stripe),
             Input::Inconsistent(stripe) => self.recall_inconsistent(stripe),
+            Input::Faulty { node, copy, fault } => self.recall_fault(node, copy, fault),
             Input::NodeState { node, state } => self.node_state(now, node, state),
             Input::ChunkSuspected { node, copy } => self.suspect(node, copy),
             Input::Committed { repair, stripe } => self.committed(now, repair, stripe),
@@ -276,6 +277,7 @@ impl Coordinator {
             Input::Tick => {}
         }
         self.maintain(now);
+        self.record_faults();
         self.assert_invariants();
         self.assert_outputs(first, read);
     }

@@ -68,6 +68,15 @@ pub enum Input {
     StripeRemoved(StripeId),
     /// A pass under the coordinator before found that the chunks of this stripe do not fit each other.
     Inconsistent(StripeId),
+    /// The coordinator before knew what is wrong with a copy.
+    Faulty {
+        /// The node that the keeper says holds it.
+        node: NodeId,
+        /// Which one it is.
+        copy: ChunkCopy,
+        /// What is wrong with it.
+        fault: KnownFault,
+    },
     /// The keeper has news of a node. Heeded where liveness is the keeper's.
     NodeState {
         /// Which one it is.
@@ -198,8 +207,44 @@ pub enum Output {
     /// How far scrubbing has come: for the keeper to remember, so that the next coordinator goes on.
     /// Not answered.
     Scrub(ScrubStep),
+    /// What is wrong with a copy that the keeper points to, or that nothing is any more: for the keeper
+    /// to record, so that the next coordinator knows it. Not answered.
+    Faulty {
+        /// The node that holds it.
+        node: NodeId,
+        /// Which one it is; where the keeper points elsewhere by now, nothing is to be recorded.
+        copy: ChunkCopy,
+        /// What is wrong with it.
+        fault: Option<KnownFault>,
+    },
     /// Something worth a log line or a metric.
     Report(Report),
+}
+
+/// Why a copy is of no use, where its holder's listing does not say so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KnownFault {
+    /// A checksum, a length or a header disagrees.
+    Corrupt,
+    /// It could not be read, time and again.
+    Unreadable,
+    /// Its stripe's other chunks say that it is wrong, whatever its own checksums say.
+    Inconsistent,
+}
+
+impl KnownFault {
+    /// All kinds of them, in the order of their numbers.
+    pub const ALL: [KnownFault; 3] =
+        [KnownFault::Corrupt, KnownFault::Unreadable, KnownFault::Inconsistent];
+
+    /// The word for it in transcripts.
+    pub fn name(self) -> &'static str {
+        match self {
+            KnownFault::Corrupt => "corrupt",
+            KnownFault::Unreadable => "unreadable",
+            KnownFault::Inconsistent => "inconsistent",
+        }
+    }
 }
 
 /// What a pass over all stripes has come to.

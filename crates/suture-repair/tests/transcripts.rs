@@ -10,7 +10,7 @@ use std::sync::Arc;
 use suture_code::layout::Layout;
 use suture_repair::agent;
 use suture_repair::cluster::{Node, Rate};
-use suture_repair::event::{self, Command, NodeState};
+use suture_repair::event::{self, Command, KnownFault, NodeState};
 use suture_repair::id::{
     ChunkCopy, ChunkIndex, Digest, Generation, ListedCopy, NodeId, RackId, RepairId, Stamp,
     StripeId,
@@ -157,7 +157,7 @@ fn assert_reads_back<T: Textual + Debug>(random: &mut Random, input: &T) {
 
 #[test]
 fn every_input_of_a_coordinator_reads_back_as_it_was_written() {
-    let (mut random, mut seen) = (Random::new(1), [0; 20]);
+    let (mut random, mut seen) = (Random::new(1), [0; 21]);
     for _ in 0..INPUTS {
         let input = coordinator_input(&mut random);
         seen[coordinator_variant(&input)] += 1;
@@ -200,6 +200,7 @@ fn coordinator_variant(input: &event::Input) -> usize {
         event::Input::Throttle(_) => 17,
         event::Input::WindowClosed(_) => 18,
         event::Input::Inconsistent(_) => 19,
+        event::Input::Faulty { .. } => 20,
     }
 }
 
@@ -233,7 +234,7 @@ fn agent_variant(input: &agent::AgentInput) -> usize {
 
 fn coordinator_input(random: &mut Random) -> event::Input {
     use event::Input;
-    match random.below(20) {
+    match random.below(21) {
         0 => Input::NodeAdded {
             id: node(random),
             node: cluster_node(random),
@@ -276,6 +277,11 @@ fn coordinator_input(random: &mut Random) -> event::Input {
         15 => Input::StripesAdded(some(random, stripe)),
         16 => Input::Throttle(Box::new(throttle_config(random))),
         18 => Input::Inconsistent(stripe_id(random)),
+        19 => Input::Faulty {
+            node: node(random),
+            copy: copy(random),
+            fault: *random.choose(&KnownFault::ALL),
+        },
         17 => {
             Input::WindowClosed(maybe(random, |r| Time { ns: number(r) / 1_000_000 * 1_000_000 }))
         }

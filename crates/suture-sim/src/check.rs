@@ -82,6 +82,13 @@ pub enum Violation {
     RackOverfull(StripeId),
     /// A node is told to move more for repairs than the operator lets it.
     AboveCap(NodeId),
+    /// A coordinator does not know what the one before knew of a copy.
+    Forgotten {
+        /// The node that holds it.
+        node: NodeId,
+        /// The copy that is of no use.
+        copy: ChunkCopy,
+    },
     /// The coordinator's map has a stripe in a state that it never had in the metadata.
     Imagined(StripeId),
     /// The faults stopped, and this was not healthy in bounded time.
@@ -181,6 +188,9 @@ impl fmt::Display for Violation {
                 write!(f, "a repair of {stripe} leaves a rack with more than may be lost")
             }
             Violation::AboveCap(node) => write!(f, "{node} may repair with more than its cap"),
+            Violation::Forgotten { node, copy } => {
+                write!(f, "{copy} on {node} was known to be of no use, and is believed again")
+            }
             Violation::Imagined(stripe) => {
                 write!(f, "the coordinator has {stripe} as the metadata never had it")
             }
@@ -280,6 +290,21 @@ impl World {
         if held > status.reserved_bytes || status.reserved_bytes > pool {
             let reserved = status.reserved_bytes;
             self.fail(Violation::Memory { node, held, reserved, pool });
+        }
+    }
+
+    /// A coordinator that has just started knows what the one before knew of copies.
+    pub(crate) fn check_recalled(&mut self) {
+        let Some(coordinator) = &self.coordinator else { return };
+        let forgotten = self.faulty.keys().find(|(node, copy)| {
+            let stripe = coordinator.stripes().get(copy.stripe);
+            let is_location =
+                stripe.and_then(|stripe| stripe.copy(copy.chunk)) == Some((*node, *copy));
+            is_location && !coordinator.is_lost(copy.stripe, copy.chunk)
+        });
+        let forgotten = forgotten.map(|(node, copy)| (*node, *copy));
+        if let Some((node, copy)) = forgotten {
+            self.fail(Violation::Forgotten { node, copy });
         }
     }
 

@@ -341,7 +341,8 @@ impl FluidAgents {
                     | Output::Claim(_)
                     | Output::Release(_)
                     | Output::Protect(_)
-                    | Output::Scrub(_) => {}
+                    | Output::Scrub(_)
+                    | Output::Faulty { .. } => {}
                 }
             }
         }

@@ -20,7 +20,7 @@ use suture_code::Code;
 use suture_repair::agent::{self, Agent};
 use suture_repair::chunk_store::{ChunkStore, ChunkWriter};
 use suture_repair::coordinator::Coordinator;
-use suture_repair::event::{self, Claim, Commit, Liveness, Timers};
+use suture_repair::event::{self, Claim, Commit, KnownFault, Liveness, Timers};
 use suture_repair::id::{ChunkCopy, NodeId, RepairId, StripeId};
 use suture_repair::message::{Failure, FromAgent, ToAgent};
 #[cfg(feature = "mutants")]
@@ -272,6 +272,8 @@ pub struct World {
     pub(crate) pass: (Option<Time>, Option<StripeId>),
     /// What passes found that no repair can mend.
     pub(crate) inconsistent: BTreeSet<StripeId>,
+    /// What the keeper has recorded of copies that are of no use.
+    pub(crate) faulty: BTreeMap<(NodeId, ChunkCopy), KnownFault>,
     /// The mistake that everyone makes.
     #[cfg(feature = "mutants")]
     pub(crate) mutant: Option<Mutant>,
@@ -354,6 +356,7 @@ impl World {
             throttle: ThrottleConfig::default(),
             pass: (None, None),
             inconsistent: BTreeSet::new(),
+            faulty: BTreeMap::new(),
             #[cfg(feature = "mutants")]
             mutant: None,
             dispatched: BTreeSet::new(),

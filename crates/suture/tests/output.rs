@@ -5,6 +5,7 @@
 mod daemons;
 
 use std::fs;
+use std::io::Read;
 use std::os::unix::fs::{FileTypeExt, symlink};
 use std::os::unix::net::UnixListener;
 use std::path::Path;
@@ -85,6 +86,37 @@ fn a_small_object_that_standard_output_does_not_take_is_a_failure() {
     get.args(["get", "small", "-o", "-"]).env("SUTURE_COORDINATOR", &cluster.address);
     let got = get.stdout(full).output().unwrap();
     assert_eq!(got.status.code(), Some(1), "{got:?}");
+}
+
+/// The reader of a pipe is slow, and meanwhile the object goes, or another one gets its name.
+#[test]
+fn an_object_that_is_removed_or_replaced_while_it_is_read_is_said_to_be_so() {
+    let cluster = Cluster::of(3);
+    for (is_replaced, status, why) in [
+        (false, 2, "it was removed while it was read"),
+        (true, 1, "another object has got this name"),
+    ] {
+        cluster.put("it", 48 << 20, &["--code", "rs(2,1)", "--chunk-size", "64KiB"]);
+        let mut command = suture();
+        command.args(["get", "it", "-o", "-", "--coordinator", &cluster.address]);
+        let mut get = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut output = get.stdout.take().unwrap();
+        output.read_exact(&mut [0; 1 << 16]).unwrap();
+        cluster.ok(&["rm", "it"]);
+        if is_replaced {
+            cluster.put("it", 100, &["--code", "rs(2,1)"]);
+        }
+        let is_gone = || (0..3).all(|agent| cluster.chunks(agent).len() <= 1);
+        wait(is_gone);
+        std::io::copy(&mut output, &mut std::io::sink()).unwrap();
+        let ended = get.wait_with_output().unwrap();
+        let said = String::from_utf8(ended.stderr).unwrap();
+        assert_eq!(ended.status.code(), Some(status), "{said}");
+        assert!(said.contains("cannot get 'it'") && said.contains(why), "{said}");
+        if is_replaced {
+            cluster.ok(&["rm", "it"]);
+        }
+    }
 }
 
 #[test]

@@ -42,7 +42,9 @@ fn damaged_parity_that_nobody_reads_is_found_and_rebuilt_before_a_node_dies() {
     let parity = [files_of(&cluster, 3), files_of(&cluster, 4)].concat();
     assert_eq!(parity.len(), 2 * 3, "three stripes");
     parity.iter().for_each(|path| flip(path));
-    let found = cluster.json(&["scrub", "--wait"]);
+    let found = cluster.run(&["scrub", "--wait", "--format", "json"]);
+    assert_eq!(found.status, 1, "damage that can be repaired");
+    let found: Value = serde_json::from_str(&found.stdout).unwrap();
     assert_eq!(found["found_copies"], 6);
     let status = cluster.wait("all is rebuilt", |status| status["repaired_chunks"] == 6);
     assert_eq!(status["scrub"]["running"], false);
@@ -179,6 +181,36 @@ fn what_a_scrub_found_is_said_after_a_restart_by_status_and_stat_alike() {
     cluster.wait("all agents are up", |status| count(status, "up") == 5);
     cluster.ok(&["status"]);
     cluster.ok(&["stat", "x"]);
+}
+
+/// A scrub of weeks would find it again, and meanwhile a node would be failed that is needed.
+#[test]
+fn damaged_copies_are_known_after_a_restart() {
+    let mut cluster = Cluster::of(6);
+    let how = ["--code", "rs(3,2)", "--chunk-size", "64KiB"];
+    cluster.put("x", 100_000, &how);
+    cluster.ok(&["repair", "pause"]);
+    let damaged = [0, 3].map(|chunk| files_of(&cluster, chunk)).concat();
+    damaged.iter().for_each(|path| flip(path));
+    assert_eq!(cluster.run(&["scrub", "--wait"]).status, 1);
+    let known = |cluster: &Cluster| {
+        let status = cluster.wait("all agents are up", |status| count(status, "up") == 6);
+        assert_eq!(status["lost_chunks"], 2, "{status}");
+        let stat = cluster.ok(&["stat", "x"]);
+        assert!(stat.contains("degraded"), "{stat}");
+    };
+    known(&cluster);
+    cluster.restart_coordinator();
+    known(&cluster);
+    // The stripe can lose no more: whoever keeps the only other copies is not given up lightly.
+    let holder = files_of(&cluster, 1)[0].clone();
+    let holder = (0..6).find(|agent| cluster.chunks(*agent).contains(&holder)).unwrap();
+    let refused = cluster.run(&["node", "fail", &format!("n{holder}")]);
+    assert_eq!(refused.status, 2, "{}{}", refused.stdout, refused.stderr);
+    cluster.ok(&["repair", "resume"]);
+    cluster.wait_healthy();
+    cluster.restart_coordinator();
+    cluster.wait_healthy();
 }
 
 /// Starts the coordinator again where agents know it, with these keys in `[scrub]`.

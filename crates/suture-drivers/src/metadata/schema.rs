@@ -28,9 +28,9 @@ pub const SCHEMA_VERSION: u32 = STEPS.len() as u32;
 /// What makes version n of the schema out of version n - 1, the first out of an empty file. A new
 /// file takes all steps, an older one those that it lacks, so both end up the same. A step that was
 /// released never changes.
-const STEPS: [&str; 15] = [
+const STEPS: [&str; 16] = [
     FIRST, RACKS, LENGTHS, IN_USE, REMOVED, UNKNOWN, STORES, SCRUB, CHECKSUMS, COMMITTED, INTENTS,
-    THROTTLE, UNFIT, SUMS, SEALED,
+    THROTTLE, UNFIT, SUMS, SEALED, FAULTS,
 ];
 
 /// The name of the file.
@@ -187,6 +187,9 @@ const SEALED: &str = "
 ALTER TABLE cluster ADD COLUMN sum INTEGER;
 ALTER TABLE unknown ADD COLUMN sum INTEGER;
 ";
+
+/// Why the copy of a chunk is of no use (`store/scrub.rs`); null where nothing is known to be wrong.
+const FAULTS: &str = "ALTER TABLE chunk ADD COLUMN fault INTEGER";
 
 /// Opens or creates the database in `dir`.
 ///

@@ -16,7 +16,7 @@ use super::Coordinator;
 use super::attempt::Rebuild;
 use super::faults::Location;
 use super::work_list::{Deletion, Reading};
-use crate::event::{Blocked, Output, Report};
+use crate::event::{Blocked, KnownFault, Output, Report};
 use crate::id::{ChunkCopy, ChunkIndex, Digest, ListedCopy, NodeId, Stamp, StripeId};
 use crate::message::{Check, CopyFault, ToAgent};
 use crate::mutant::Mutant;
@@ -359,6 +359,22 @@ impl Coordinator {
         if is_news && !self.ledger.mistake.is(Mutant::TrustBadCopy) {
             self.report(Report::ChunkLost { node, copy, fault });
             self.lose(copy.stripe, copy.chunk);
+        }
+    }
+
+    /// The coordinator before knew what is wrong with a copy. It is read anew once it is listed.
+    pub(super) fn recall_fault(&mut self, node: NodeId, copy: ChunkCopy, fault: KnownFault) {
+        let stripe = self.stripes.get(copy.stripe);
+        if stripe.and_then(|stripe| stripe.copy(copy.chunk)) == Some((node, copy)) {
+            self.faults.recall((node, copy), fault);
+            self.lose(copy.stripe, copy.chunk);
+        }
+    }
+
+    /// Has the keeper record what has become known of copies.
+    pub(super) fn record_faults(&mut self) {
+        for ((node, copy), fault) in self.faults.news() {
+            self.outputs.push_back(Output::Faulty { node, copy, fault });
         }
     }
 

@@ -9,11 +9,15 @@
 //! any other is read anew whenever it is listed, and is back when it is good. Only where the other
 //! chunks of its stripe say that a copy is wrong, its own checksums count no more.
 //!
+//! A restart forgets nothing: the keeper records what is wrong with the copies that it points to,
+//! and says so to the next coordinator. That a copy is missing its holder says anew.
+//!
 //! Invariants: no copy is both of no use and waiting to be read again; every one that waits has its
-//! time.
+//! time; what is recorded is what is known.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::event::KnownFault;
 use crate::id::{ChunkCopy, NodeId};
 use crate::message::CopyFault;
 use crate::mutant::{Mistake, Mutant};
@@ -36,6 +40,10 @@ pub(super) struct CopyFaults {
     unread: BTreeMap<Location, Unread>,
     /// When each of these is due.
     due: BTreeSet<(Time, Location)>,
+    /// What the keeper has recorded.
+    recorded: BTreeMap<Location, KnownFault>,
+    /// Copies of which something else may be known by now.
+    changed: BTreeSet<Location>,
     pub mistake: Mistake,
 }
 
@@ -63,8 +71,7 @@ impl CopyFaults {
     /// not be read. Whether the copy is of no use now.
     pub fn found(&mut self, location: Location, fault: CopyFault, now: Time, first: Span) -> bool {
         if fault != CopyFault::Unreadable {
-            self.take_unread(location);
-            self.bad.insert(location, fault);
+            self.condemn(location, fault);
             return true;
         }
         if self.is_bad(location) {
@@ -78,7 +85,7 @@ impl CopyFaults {
         let attempts = before.map_or(0, |before| before.attempts) + 1;
         self.take_unread(location);
         if attempts >= ATTEMPTS_MAX {
-            self.bad.insert(location, fault);
+            self.condemn(location, fault);
             return true;
         }
         let due = now + first.times(1 << (2 * (attempts - 1)));
@@ -88,9 +95,49 @@ impl CopyFaults {
 
     /// The stripe's other chunks say that the copy is wrong, whatever its own checksums say.
     pub fn found_inconsistent(&mut self, location: Location) {
-        self.take_unread(location);
-        self.bad.insert(location, CopyFault::Corrupt);
+        self.condemn(location, CopyFault::Corrupt);
         self.inconsistent.insert(location);
+    }
+
+    /// The coordinator before knew this of a copy, and the keeper has recorded it.
+    pub fn recall(&mut self, location: Location, fault: KnownFault) {
+        match fault {
+            KnownFault::Corrupt => self.condemn(location, CopyFault::Corrupt),
+            KnownFault::Unreadable => self.condemn(location, CopyFault::Unreadable),
+            KnownFault::Inconsistent => self.found_inconsistent(location),
+        }
+        self.recorded.insert(location, fault);
+    }
+
+    /// What the keeper is to record: of each copy what is wrong with it, or that nothing is any more.
+    pub fn news(&mut self) -> Vec<(Location, Option<KnownFault>)> {
+        let mut news = Vec::new();
+        for location in std::mem::take(&mut self.changed) {
+            let known = self.known(location);
+            let before = match known {
+                Some(fault) => self.recorded.insert(location, fault),
+                None => self.recorded.remove(&location),
+            };
+            news.extend((before != known).then_some((location, known)));
+        }
+        news
+    }
+
+    /// What is to outlive this coordinator.
+    fn known(&self, location: Location) -> Option<KnownFault> {
+        match self.fault(location)? {
+            CopyFault::Missing => None,
+            _ if self.inconsistent.contains(&location) => Some(KnownFault::Inconsistent),
+            CopyFault::Corrupt => Some(KnownFault::Corrupt),
+            CopyFault::Unreadable => Some(KnownFault::Unreadable),
+        }
+    }
+
+    /// The copy is of no use.
+    fn condemn(&mut self, location: Location, fault: CopyFault) {
+        self.take_unread(location);
+        self.bad.insert(location, fault);
+        self.changed.insert(location);
     }
 
     /// The copy was read in full and has its checksums. Whether it was of no use before and is good
@@ -104,18 +151,21 @@ impl CopyFaults {
     pub fn forget(&mut self, location: Location) -> bool {
         self.take_unread(location);
         self.inconsistent.remove(&location);
-        self.bad.remove(&location).is_some()
+        let was_bad = self.bad.remove(&location).is_some();
+        if was_bad {
+            self.changed.insert(location);
+        }
+        was_bad
     }
 
     /// What is neither held by a node nor recorded there needs no memory. A location that a list
     /// lacks may be there all the same, in a folder that could not be read.
     pub fn keep_only(&mut self, node: NodeId, is_kept: impl Fn(&ChunkCopy) -> bool) {
-        self.bad.retain(|(holder, copy), _| *holder != node || is_kept(copy));
-        self.inconsistent.retain(|(holder, copy)| *holder != node || is_kept(copy));
-        let unread = self.unread.keys().filter(|(holder, copy)| *holder == node && !is_kept(copy));
-        let gone: Vec<Location> = unread.copied().collect();
+        let of_any = self.bad.keys().chain(self.unread.keys());
+        let gone = of_any.filter(|(holder, copy)| *holder == node && !is_kept(copy));
+        let gone: Vec<Location> = gone.copied().collect();
         for location in gone {
-            self.take_unread(location);
+            self.forget(location);
         }
     }
 
@@ -162,6 +212,13 @@ impl CopyFaults {
         );
         let is_bad = self.inconsistent.iter().all(|location| self.bad.contains_key(location));
         assert!(is_bad, "faults: a copy does not fit the others and is of use");
+        let known =
+            self.bad.keys().filter_map(|location| Some((*location, self.known(*location)?)));
+        assert!(
+            self.changed.is_empty()
+                && known.eq(self.recorded.iter().map(|(at, fault)| (*at, *fault))),
+            "faults: what is known is recorded"
+        );
         let due: BTreeSet<(Time, Location)> =
             self.unread.iter().map(|(location, unread)| (unread.due, *location)).collect();
         assert!(due == self.due, "faults: a copy that waits to be read again has its time");

@@ -7,7 +7,8 @@
 use crate::cluster::{Cluster, Core, Node};
 use crate::coordinator::{Config, Coordinator, IN_FLIGHT_MAX, ScrubConfig};
 use crate::event::{
-    Blocked, Claim, Command, Commit, Input, Liveness, NodeState, Output, Report, ScrubStep, Timers,
+    Blocked, Claim, Command, Commit, Input, KnownFault, Liveness, NodeState, Output, Report,
+    ScrubStep, Timers,
 };
 use crate::id::{ChunkCopy, NodeId};
 use crate::message::ToAgent;
@@ -200,6 +201,9 @@ impl Textual for Input {
             Input::StripesAdded(stripes) => line.word("added").word("stripes").list(stripes),
             Input::StripeRemoved(stripe) => line.word("removed").field("stripe", stripe),
             Input::Inconsistent(stripe) => line.word("inconsistent").field("stripe", stripe),
+            Input::Faulty { node, copy, fault } => {
+                line.word("faulty").value(copy).field("on", node).word(fault.name())
+            }
             Input::NodeState { node, state } => {
                 line.word("keeper-says").field("node", node).word(state_word(*state))
             }
@@ -251,6 +255,13 @@ impl Textual for Input {
             "epoch" => Input::EpochRaised(line.value()?),
             "removed" => Input::StripeRemoved(line.field("stripe")?),
             "inconsistent" => Input::Inconsistent(line.field("stripe")?),
+            "faulty" => {
+                let (copy, node) = (line.value()?, line.field("on")?);
+                let fault = line.leaf("corrupt, unreadable or inconsistent", |word| {
+                    KnownFault::ALL.into_iter().find(|fault| fault.name() == word)
+                })?;
+                Input::Faulty { node, copy, fault }
+            }
             "keeper-says" => {
                 let node = line.field("node")?;
                 let state = line.leaf("up, dead or decommissioning", |word| {
@@ -372,6 +383,10 @@ fn output_line(outputs: &[Output]) -> String {
                 ScrubStep::Inconsistent(id) => line.field("scrub found inconsistent", id),
                 ScrubStep::Consistent(id) => line.field("scrub found consistent", id),
             };
+        }
+        Output::Faulty { node, copy, fault } => {
+            line.word("record").value(copy).field("on", node);
+            line.word(fault.map_or("good", KnownFault::name));
         }
         Output::Report(report) => self::report(line.word("report"), report),
     }

@@ -157,6 +157,10 @@ impl World {
         for id in self.inconsistent.clone() {
             self.coordinator_input(event::Input::Inconsistent(id));
         }
+        for ((node, copy), fault) in self.faulty.clone() {
+            self.coordinator_input(event::Input::Faulty { node, copy, fault });
+        }
+        self.check_recalled();
         for node in self.nodes() {
             let state = self.metadata.node_state(node);
             if state != NodeState::Up {
@@ -281,6 +285,12 @@ impl World {
                 ScrubStep::Inconsistent(id) => drop(self.inconsistent.insert(id)),
                 ScrubStep::Consistent(id) => drop(self.inconsistent.remove(&id)),
             },
+            event::Output::Faulty { node, copy, fault: Some(fault) } => {
+                self.faulty.insert((node, copy), fault);
+            }
+            event::Output::Faulty { node, copy, fault: None } => {
+                self.faulty.remove(&(node, copy));
+            }
             event::Output::Protect(below) => self.protect(below),
             event::Output::Report(report) => {
                 if let event::Report::Started { plan, .. } = &report {

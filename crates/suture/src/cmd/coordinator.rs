@@ -269,6 +269,7 @@ pub(super) fn load(
     let mut core = RecordedCoordinator::new(core, recording);
     store.announce_reserved()?;
     store.announce_inconsistent()?;
+    store.announce_faults()?;
     store.take_changes().into_iter().for_each(|change| core.handle(Time::ZERO, change));
     if is_hdfs {
         // Blocks that are not at risk are stripes of which nothing is known here.

@@ -9,12 +9,13 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Error, Result, anyhow};
 use serde_json::json;
 use suture_drivers::control::client::Client;
+use suture_drivers::metadata::Object;
 use suture_drivers::object::lookup::Lookup;
 use suture_drivers::object::read::{Fetched, Sink, get};
-use suture_edge::error::{bad_input, quoted};
+use suture_edge::error::{ErrorKind, bad_input, kind, quoted};
 use suture_edge::units::{format_rate, format_seconds, format_size};
 use suture_files::directory::sync_directory;
 use suture_files::output::{NewFile, Place, folder_of, place};
@@ -108,10 +109,24 @@ async fn read(
     mut output: Output,
     progress: &Progress,
 ) -> Result<Fetched> {
-    let name = lookup.object.name.clone();
-    let result = get(client, lookup, &mut output, &progress.listener()).await;
-    let result = result.and_then(|fetched| output.finish().map(|()| fetched));
-    result.with_context(|| format!("cannot get {}", quoted(&name)))
+    let object = lookup.object.clone();
+    let result = match get(client, lookup, &mut output, &progress.listener()).await {
+        Ok(fetched) => output.finish().map(|()| fetched),
+        Err(why) => Err(changed(client, &object).await.unwrap_or(why)),
+    };
+    result.with_context(|| format!("cannot get {}", quoted(&object.name)))
+}
+
+/// That the object is not what it was when its read began, if so: then nothing else is wrong.
+async fn changed(client: &Client, object: &Object) -> Option<Error> {
+    match Lookup::of(&mut client.clone(), &object.name).await {
+        Ok(now) if now.object == *object => None,
+        Ok(_) => Some(anyhow!("another object has got this name while it was read: get it again")),
+        Err(error) if kind(&error) == ErrorKind::BadInput => {
+            Some(bad_input("it was removed while it was read"))
+        }
+        Err(_) => None,
+    }
 }
 
 /// What was read, how fast, and what was wrong with it.

@@ -33,6 +33,9 @@ enum MetadataSubcommand {
     /// Copy the metadata as they are now into a file, while the coordinator goes on
     Backup(BackupArgs),
     /// Put a copy in the place of the metadata of a coordinator that is stopped
+    ///
+    /// What was put since the copy was made is found by metadata rebuild. What was removed since is in
+    /// the copy still, and its data may be gone.
     Restore(RestoreArgs),
     /// Find the objects again that only the agents know of, while the coordinator is stopped
     ///
@@ -154,6 +157,10 @@ fn restored(args: RestoreArgs) -> Result<Outcome> {
                 outln!("what was there is {replaced} now");
             }
             outln!("start the coordinator; `suture status` says what its agents hold besides");
+            outln!(
+                "objects that were removed since this copy was made are in it, and their data may be \
+                 gone: suture rm NAME removes them again"
+            );
         }
     }
     Ok(Outcome::Done)

@@ -23,8 +23,8 @@ const POLL_EVERY: Duration = Duration::from_millis(200);
 /// It begins from the first stripe, whatever a pass that runs has done, and reads as fast as [scrub]
 /// in the coordinator's configuration lets it. suture status shows how far it has come.
 ///
-/// Exit status with --wait: 1 some chunks could not be read, so nobody knows whether they are good
-/// (or the scrub failed); 3 something cannot be repaired, or chunks do not fit each other though
+/// Exit status with --wait: 1 bad chunks were found, which are rebuilt, or some could not be read, so
+/// nobody knows whether they are good (or the scrub failed); 3 something cannot be repaired, or chunks do not fit each other though
 /// each has its checksum.
 #[derive(clap::Args)]
 pub struct Args {
@@ -110,10 +110,11 @@ fn ended(
             status.warnings.iter().for_each(|warning| outln!("warning: {warning}"));
         }
     }
-    Ok(match (status::outcome(status), scrub.inconsistent.is_empty(), scrub.unread_copies) {
-        (Outcome::Done, true, 1..) => Outcome::Missed,
-        (outcome, true, _) => outcome,
-        (_, false, _) => Outcome::Unrepairable,
+    Ok(match status::outcome(status) {
+        _ if !scrub.inconsistent.is_empty() => Outcome::Unrepairable,
+        Outcome::Done if found > 0 => Outcome::Damaged,
+        Outcome::Done if scrub.unread_copies > 0 => Outcome::Missed,
+        outcome => outcome,
     })
 }
 

@@ -1,11 +1,12 @@
-//! What is kept of scrubbing: when passes began and ended, and where the one that runs has come.
+//! What is kept of scrubbing: when passes began and ended, where the one that runs has come, and
+//! what is wrong with which copies.
 //!
 //! Place: [failure noticed] -> ..., so that a restarted coordinator goes on with a pass of weeks.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use suture_repair::event::{Input, ScrubStep};
-use suture_repair::id::StripeId;
+use suture_repair::event::{Input, KnownFault, ScrubStep};
+use suture_repair::id::{ChunkCopy, ChunkIndex, NodeId, Stamp, StripeId};
 
 use super::{MetadataError, MetadataStore};
 
@@ -63,6 +64,48 @@ impl MetadataStore {
     fn note_fit(&mut self, id: StripeId, fits: bool) -> Result<(), MetadataError> {
         let noted = "UPDATE stripe SET inconsistent = ?2 WHERE id = ?1";
         self.database.execute(noted, (id.0, !fits))?;
+        Ok(())
+    }
+
+    /// Notes what is wrong with the copy that is recorded of a chunk, or that nothing is any more; of
+    /// another copy nothing is kept.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub fn note_fault(
+        &mut self,
+        node: NodeId,
+        copy: ChunkCopy,
+        fault: Option<KnownFault>,
+    ) -> Result<(), MetadataError> {
+        let noted = "UPDATE chunk SET fault = ?5
+                     WHERE stripe = ?1 AND idx = ?2 AND node = ?3 AND stamp = ?4";
+        let fault = fault.map(|fault| fault as u8);
+        let (chunk, stamp) = (copy.chunk.0, copy.stamp.0.cast_signed());
+        self.database.execute(noted, (copy.stripe.0, chunk, node.0, stamp, fault))?;
+        Ok(())
+    }
+
+    /// Has the core know what is wrong with which copies. One that is not understood is read anew.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub fn announce_faults(&mut self) -> Result<(), MetadataError> {
+        let mut query = self.database.prepare(
+            "SELECT stripe, idx, stamp, node, fault FROM chunk
+             WHERE fault IS NOT NULL AND node IS NOT NULL",
+        )?;
+        let known = query.query_map([], |row| {
+            let (stripe, chunk, stamp) = (row.get(0)?, row.get(1)?, row.get::<_, i64>(2)?);
+            let (node, fault) = (row.get(3)?, row.get::<_, i64>(4)?);
+            let stamp = Stamp(stamp.cast_unsigned());
+            let copy = ChunkCopy { stripe: StripeId(stripe), chunk: ChunkIndex(chunk), stamp };
+            let fault = KnownFault::ALL.into_iter().find(|known| *known as i64 == fault);
+            let fault = fault.unwrap_or(KnownFault::Corrupt);
+            Ok(Input::Faulty { node: NodeId(node), copy, fault })
+        })?;
+        let known: Vec<Input> = known.collect::<Result<_, _>>()?;
+        self.changes.extend(known);
         Ok(())
     }
 

@@ -227,7 +227,7 @@ pub(super) fn set_location(
     )?;
     let cleared = match commit.clears {
         Some(chunk) => transaction.execute(
-            "UPDATE chunk SET node = NULL WHERE stripe = ?1 AND idx = ?2 AND node = ?3",
+            "UPDATE chunk SET node = NULL, fault = NULL WHERE stripe = ?1 AND idx = ?2 AND node = ?3",
             (stripe, chunk.0, commit.node.0),
         )?,
         None => 0,
@@ -238,7 +238,7 @@ pub(super) fn set_location(
         |row| row.get(0),
     )?;
     let moved = transaction.execute(
-        "UPDATE chunk SET node = ?3, stamp = ?4 WHERE stripe = ?1 AND idx = ?2",
+        "UPDATE chunk SET node = ?3, stamp = ?4, fault = NULL WHERE stripe = ?1 AND idx = ?2",
         (stripe, chunk, commit.node.0, commit.copy.stamp.0),
     )?;
     let is_cleared = cleared == usize::from(commit.clears.is_some());

@@ -1,5 +1,7 @@
 //! Metadata in which the disk has changed something.
 
+use suture_repair::event::KnownFault;
+
 use super::*;
 
 /// Changes what is recorded as a disk does that flips a bit: sums stay as they were.
@@ -160,4 +162,39 @@ fn a_damaged_record_of_the_cluster_is_refused_and_another_way_is_named() {
         let why = format!("{:#}", open(dir.path()).unwrap_err());
         assert!(why.contains("damaged") && why.contains("suture metadata rebuild"), "{why}");
     }
+}
+
+#[test]
+fn what_is_wrong_with_a_copy_is_announced_until_it_is_good_or_another_one_is_recorded() {
+    let (dir, mut store) = store();
+    let ids = put(&mut store, "x", 2);
+    let copy = |chunk: u8| {
+        let stamp = store.stripes().unwrap()[0].chunks[usize::from(chunk)].stamp;
+        ChunkCopy { stripe: ids[0], chunk: ChunkIndex(chunk), stamp }
+    };
+    let copies = [0, 1, 2].map(copy);
+    for (copy, fault) in copies.into_iter().zip(KnownFault::ALL) {
+        store.note_fault(NodeId(copy.chunk.0.into()), copy, Some(fault)).unwrap();
+    }
+    // Of copies that are not recorded nothing is kept.
+    store.note_fault(NodeId(3), copies[0], Some(KnownFault::Unreadable)).unwrap();
+    let other = ChunkCopy { stamp: Stamp(77), ..copies[0] };
+    store.note_fault(NodeId(0), other, Some(KnownFault::Unreadable)).unwrap();
+    let announced = |store: &mut MetadataStore| {
+        store.take_changes();
+        store.announce_faults().unwrap();
+        let faults = store.take_changes().into_iter().filter_map(|change| match change {
+            Input::Faulty { node, copy, fault } => Some((node, copy, fault)),
+            _ => None,
+        });
+        faults.collect::<Vec<_>>()
+    };
+    let known = copies.into_iter().zip(KnownFault::ALL);
+    let known: Vec<_> = known.map(|(c, fault)| (NodeId(c.chunk.0.into()), c, fault)).collect();
+    let mut store = crash(store, dir.path());
+    assert_eq!(announced(&mut store), known);
+    store.note_fault(NodeId(1), copies[1], None).unwrap();
+    store.commit_location(&commit(ids[0], 0, 3, 0)).unwrap();
+    assert_eq!(announced(&mut store), known[2..]);
+    assert_eq!(store.stripes().unwrap().len(), 2, "sums are as they were");
 }
