@@ -31,6 +31,7 @@ mod reproduce;
 mod service_manager;
 mod standard;
 mod status;
+mod svg;
 mod testbed;
 mod timestamp;
 mod verbosity;

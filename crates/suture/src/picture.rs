@@ -6,6 +6,8 @@
 
 use std::fmt::Write as _;
 
+use crate::svg::{ACCENT, INK, MUTED, escape, nice_step, short};
+
 /// What the timeline draws: ports, rows and their use over time.
 pub struct Picture {
     pub title: String,
@@ -41,6 +43,9 @@ const AREA: f64 = 36.0;
 const PANEL_GAP: f64 = 34.0;
 const BOTTOM: f64 = 52.0;
 
+/// Letters that fit beside a row.
+const NAME_LETTERS: usize = 16;
+
 /// Shades from idle to full.
 const SHADES: usize = 24;
 
@@ -55,10 +60,6 @@ const RAMP: [[f64; 3]; 5] = [
 
 /// A link without bandwidth.
 const NOTHING: &str = "#f0c7b4";
-
-const INK: &str = "#1f2933";
-const MUTED: &str = "#6b7785";
-const ACCENT: &str = "#c8553d";
 
 impl Picture {
     /// The picture as one SVG document.
@@ -149,7 +150,10 @@ impl Picture {
                 color: MUTED,
                 ..Label::new(x, baseline, words)
             };
-            text(out, &Label { anchor: "end", ..small(LEFT - 12.0, short(&row.name)) });
+            text(
+                out,
+                &Label { anchor: "end", ..small(LEFT - 12.0, short(&row.name, NAME_LETTERS)) },
+            );
             text(out, &small(LEFT + WIDTH + 10.0, percent(&row.used)));
         }
         self.bound(out, y, y + panel.height());
@@ -268,7 +272,7 @@ impl Label {
 }
 
 fn text(out: &mut String, label: &Label) {
-    let words = label.words.replace('&', "&amp;").replace('<', "&lt;");
+    let words = escape(&label.words);
     let Label { x, y, size, weight, color, anchor, .. } = label;
     let _ = writeln!(
         out,
@@ -293,21 +297,4 @@ fn color(shade: usize) -> String {
 fn percent(used: &[Option<f64>]) -> String {
     let (sum, count) = used.iter().flatten().fold((0.0, 0u32), |(s, n), part| (s + part, n + 1));
     if count == 0 { "-".to_string() } else { format!("{:.0} %", 100.0 * sum / f64::from(count)) }
-}
-
-/// A name that fits beside its row.
-fn short(name: &str) -> String {
-    const LETTERS_MAX: usize = 16;
-    match name.chars().count() {
-        ..=LETTERS_MAX => name.to_string(),
-        _ => name.chars().take(LETTERS_MAX - 1).chain(['\u{2026}']).collect(),
-    }
-}
-
-/// The least of 1, 2, 5, 10, 20, ... that is not below.
-fn nice_step(least: f64) -> f64 {
-    let scale = 10f64.powf(least.max(1e-9).log10().floor());
-    let steps = [1.0, 2.0, 5.0, 10.0];
-    let step = steps.into_iter().find(|step| step * scale >= least * (1.0 - 1e-9));
-    step.unwrap_or(10.0) * scale
 }

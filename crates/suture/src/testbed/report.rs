@@ -3,7 +3,7 @@
 //! Place: the last step of a testbed's run. Every time has beside it the bound, the processor and
 //! the memory, what was the limit, and the machine that it was measured on.
 
-pub mod chart;
+mod chart;
 pub mod page;
 pub mod text;
 

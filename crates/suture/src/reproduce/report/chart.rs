@@ -7,7 +7,7 @@
 use std::fmt::Write as _;
 
 use crate::reproduce::table::{Group, PanelTable, shown};
-use crate::testbed::report::chart::escape;
+use crate::svg::{ACCENT, INK, MUTED, short, text};
 
 const WIDTH: f64 = 400.0;
 const LEFT: f64 = 118.0;
@@ -21,9 +21,6 @@ const GROUP_GAP: f64 = 8.0;
 /// Letters that fit beside a bar.
 const NAME_LETTERS: usize = 18;
 
-const INK: &str = "#1f2933";
-const MUTED: &str = "#6b7785";
-const ACCENT: &str = "#c8553d";
 const SUTURE: &str = "#1d5f94";
 
 /// The shades of published policies, in turn.
@@ -61,7 +58,7 @@ fn draw(out: &mut String, panel: &PanelTable, group: &Group, y: f64, scale: &Sca
         let middle = row + HEIGHT / 2.0 + 4.0;
         let is_ours = cell.series == "suture";
         let ink = if is_ours { INK } else { MUTED };
-        text(out, (LEFT - 8.0, middle), (11.0, ink, "end"), &short(&cell.series));
+        text(out, (LEFT - 8.0, middle), (11.0, ink, "end"), &short(&cell.series, NAME_LETTERS));
         let Some(mean) = cell.mean() else {
             text(out, (LEFT, middle), (10.0, MUTED, "start"), "not measured");
             continue;
@@ -131,24 +128,6 @@ impl Scale {
         };
         BARS * part.clamp(0.0, 1.0)
     }
-}
-
-/// A name that fits beside its bar.
-fn short(name: &str) -> String {
-    match name.chars().count() {
-        ..=NAME_LETTERS => name.to_string(),
-        _ => name.chars().take(NAME_LETTERS - 1).chain(['\u{2026}']).collect(),
-    }
-}
-
-/// Words at a place, in a size, a colour, and from which side on.
-fn text(out: &mut String, (x, y): (f64, f64), style: (f64, &str, &str), words: &str) {
-    let ((size, color, anchor), words) = (style, escape(words));
-    let _ = writeln!(
-        out,
-        "<text x=\"{x:.1}\" y=\"{y:.1}\" font-size=\"{size}\" fill=\"{color}\" \
-         text-anchor=\"{anchor}\">{words}</text>"
-    );
 }
 
 #[cfg(test)]

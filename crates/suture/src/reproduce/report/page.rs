@@ -9,7 +9,7 @@ use super::{Reproduction, Tally, chart, measured};
 use crate::reproduce::claim::{Judged, Verdict};
 use crate::reproduce::experiment::Paper;
 use crate::reproduce::folder::{Emulated, Finished, cell_text};
-use crate::testbed::report::chart::escape;
+use crate::svg::escape;
 
 const STYLE: &str = "*{box-sizing:border-box}body{font:15px/1.5 Inter,'Helvetica Neue',Arial,\
 'DejaVu Sans',sans-serif;color:#1f2933;max-width:1320px;margin:24px auto;padding:0 16px;\

@@ -4,6 +4,8 @@
 
 use std::fmt::Write as _;
 
+use crate::svg::{ACCENT, INK, MUTED, nice_step, text};
+
 /// Bars over one axis.
 pub struct BarChart {
     /// What is measured, and in what.
@@ -40,12 +42,9 @@ const PITCH: f64 = 34.0;
 const HEIGHT: f64 = 20.0;
 const BOTTOM: f64 = 40.0;
 
-const INK: &str = "#1f2933";
-const MUTED: &str = "#6b7785";
 const BAR: &str = "#6fafd4";
 const INNER: &str = "#2d7ab2";
 const FLAGGED: &str = "#e3b7a0";
-const ACCENT: &str = "#c8553d";
 
 impl BarChart {
     /// The picture as one SVG element.
@@ -125,30 +124,6 @@ impl Bar {
         text(out, (LEFT - 12.0, middle + 4.5), (13.0, INK, "end"), &self.name);
         text(out, (LEFT + WIDTH + 14.0, middle + 4.5), (12.0, MUTED, "start"), &self.note);
     }
-}
-
-/// Words at a place, in a size, a colour, and from which side on.
-fn text(out: &mut String, at: (f64, f64), style: (f64, &str, &str), words: &str) {
-    let ((x, y), (size, color, anchor)) = (at, style);
-    let words = escape(words);
-    let _ = writeln!(
-        out,
-        "<text x=\"{x:.1}\" y=\"{y:.1}\" font-size=\"{size}\" fill=\"{color}\" \
-         text-anchor=\"{anchor}\">{words}</text>"
-    );
-}
-
-/// Text as it may stand in a page or a picture.
-pub fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
-}
-
-/// The least of 1, 2, 5, 10, 20, ... that is not below.
-fn nice_step(least: f64) -> f64 {
-    let scale = 10f64.powf(least.max(1e-9).log10().floor());
-    let steps = [1.0, 2.0, 5.0, 10.0];
-    let step = steps.into_iter().find(|step| step * scale >= least * (1.0 - 1e-9));
-    step.unwrap_or(10.0) * scale
 }
 
 #[cfg(test)]

@@ -6,9 +6,10 @@
 use std::fmt::Write as _;
 
 use super::CampaignReport;
-use super::chart::{Bar, BarChart, escape};
+use super::chart::{Bar, BarChart};
 use super::text::{HEADER, cells, notes, subject};
 use crate::picture::{Panel, Picture, PictureRow};
+use crate::svg::escape;
 use crate::testbed::campaign::Campaign;
 use crate::testbed::figures::{Limit, Medians, RepairFigures};
 
