@@ -3,9 +3,13 @@
 //! Place: `[plan]`, inside of every choice of destinations. A node must have space for the chunk
 //! and none of the stripe's others. Besides, as far as enough nodes allow it, no attempt
 //! should have failed by it, and no rack should end with more chunks of the stripe than the code can
-//! lose, or losing that rack loses the stripe.
+//! lose, or losing that rack loses the stripe. Where racks have places for some of a stripe's chunks
+//! only, these are kept there, and the others in as few racks as can be.
 //!
 //! Space here is that for a single chunk; a whole batch is held to it by `free_space.rs`.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
 
 use crate::id::{NodeId, RackId};
 use crate::planner::{Job, View};
@@ -65,6 +69,12 @@ impl DestinationRule {
             return DestinationRule::default();
         }
         let shared = (wanted > 1 && !full.is_empty()).then(|| places.shared(job, view));
+        if let Some(nodes) = &shared
+            && (1..wanted).contains(&nodes.len())
+            && let Some(among) = places.filled(nodes, wanted, job, view)
+        {
+            return DestinationRule { trusted: true, among: Some(among), ..Default::default() };
+        }
         let shared = shared.filter(|nodes| nodes.len() >= wanted);
         let left = shared.is_some().then(|| places.left());
         let trusted = DestinationRule { trusted: true, left, ..DestinationRule::default() };
@@ -177,5 +187,33 @@ impl Places {
             shared.extend(round.take(left).map(|(_, node)| *node));
         }
         shared
+    }
+    /// These nodes and others, as many as are wanted together: of racks that hold more than may be
+    /// lost already, then of those with most nodes, so that few do. `None` where not enough are
+    /// trusted.
+    fn filled(
+        &self,
+        shared: &[NodeId],
+        wanted: usize,
+        job: &Job,
+        view: &View<'_>,
+    ) -> Option<Vec<NodeId>> {
+        let rack_of = |node: &NodeId| view.cluster.node(*node).rack;
+        let is_over = |node: &NodeId| {
+            rack_of(node).is_some_and(|rack| self.held[rack.0 as usize] > self.tolerance)
+        };
+        let is_other = |node: &NodeId| {
+            job.may_be_kept_by(*node, view) && !job.avoid.contains(node) && !shared.contains(node)
+        };
+        let mut others: Vec<NodeId> = view.cluster.ids().filter(is_other).collect();
+        let mut sizes = BTreeMap::new();
+        others.iter().for_each(|node| *sizes.entry(rack_of(node)).or_insert(0) += 1);
+        let key = |node: &NodeId| {
+            let rack = rack_of(node);
+            (!is_over(node), Reverse(sizes[&rack]), rack, *node)
+        };
+        others.sort_by_key(key);
+        let among: Vec<NodeId> = shared.iter().chain(&others).copied().take(wanted).collect();
+        (among.len() == wanted).then_some(among)
     }
 }

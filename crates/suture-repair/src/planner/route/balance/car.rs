@@ -112,24 +112,28 @@ impl RackDestinations<'_> {
     fn choose(&mut self, request: &RouteRequest<'_>, random: &mut Random) -> Vec<NodeId> {
         let racks = self.racks(request);
         let mut chosen: Vec<NodeId> = Vec::with_capacity(request.lost.len());
-        for avoided in [false, true] {
-            for &rack in &racks {
-                if chosen.len() == request.lost.len() {
-                    break;
+        // What racks have places for first, then beyond, then by whom attempts have failed.
+        for (avoided, is_bounded) in [(false, true), (false, false), (true, false)] {
+            for &(rack, places) in &racks {
+                let missing = request.lost.len() - chosen.len();
+                let most = if is_bounded { missing.min(places) } else { missing };
+                if most == 0 {
+                    continue;
                 }
                 let mut nodes = self.nodes[rack].clone();
                 nodes.retain(|&node| {
                     request.job.may_be_kept_by(node, self.view)
                         && request.job.avoid.contains(&node) == avoided
+                        && !chosen.contains(&node)
                 });
                 random.shuffle(&mut nodes);
                 let count = |node: &NodeId| self.chosen_counts[node.index()];
-                match request.lost.len() - chosen.len() {
+                match most {
                     // Of equals the first, as by sorting.
                     1 => chosen.extend(nodes.into_iter().min_by_key(count)),
-                    missing => {
+                    _ => {
                         nodes.sort_by_key(count);
-                        chosen.extend(nodes.into_iter().take(missing));
+                        chosen.extend(nodes.into_iter().take(most));
                     }
                 }
             }
@@ -138,8 +142,9 @@ impl RackDestinations<'_> {
         chosen
     }
 
-    /// Racks in the order in which they may take the chunks.
-    fn racks(&self, request: &RouteRequest<'_>) -> Vec<usize> {
+    /// Racks in the order in which they may take the chunks, each with how many more chunks of the
+    /// stripe it may keep and be lost.
+    fn racks(&self, request: &RouteRequest<'_>) -> Vec<(usize, usize)> {
         let job = request.job;
         let rack = |node: NodeId| rack_of(node, self.view).0 as usize;
         let mut held = vec![0usize; self.nodes.len()];
@@ -150,10 +155,10 @@ impl RackDestinations<'_> {
         let is_there = |node: &NodeId| is_survivor(node) || job.idle.contains(node);
         let failed_nodes = job.excluded.iter().filter(|node| !is_there(node));
         failed_nodes.for_each(|node| failed[rack(*node)] = true);
-        let is_full = |rack: usize| held[rack] >= job.code.loss_tolerance();
+        let places = |rack: usize| job.code.loss_tolerance().saturating_sub(held[rack]);
         let mut racks: Vec<usize> = (0..self.nodes.len()).collect();
-        racks.sort_by_key(|&rack| (!failed[rack], is_full(rack), Reverse(held[rack])));
-        racks
+        racks.sort_by_key(|&rack| (!failed[rack], places(rack) == 0, Reverse(held[rack])));
+        racks.into_iter().map(|rack| (rack, places(rack))).collect()
     }
 }
 
