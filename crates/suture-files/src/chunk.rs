@@ -14,6 +14,7 @@ use std::fmt;
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::FileExt;
+use std::path::Path;
 
 use rustix::io::Errno;
 use suture_code::ChunkIndex;
@@ -74,6 +75,8 @@ pub enum ChecksumFile {
     Missing,
     /// It says something else, or cannot be read.
     Stale,
+    /// Its name is that of a folder, a pipe or a link that leads nowhere, which nobody replaces.
+    NoFile,
 }
 
 /// What a chunk of a stripe should be.
@@ -134,6 +137,7 @@ impl ChunkReader {
         let checksum_file = match &claim {
             Claim::Vouched(claimed) if *claimed == checksums => ChecksumFile::Fresh,
             Claim::None => ChecksumFile::Missing,
+            Claim::NoFile => ChecksumFile::NoFile,
             _ => ChecksumFile::Stale,
         };
         let good = match (expected.checksum, &claim) {
@@ -218,7 +222,7 @@ pub fn probe(files: &StripeFiles, expected: Expected) -> Result<(), ChunkFault> 
 pub fn vouched_by_file(files: &StripeFiles, expected: Expected) -> Option<BlockChecksums> {
     match claimed_checksums(files, expected) {
         Claim::Vouched(checksums) => Some(checksums),
-        Claim::None | Claim::Disowned => None,
+        Claim::None | Claim::NoFile | Claim::Disowned => None,
     }
 }
 
@@ -226,6 +230,8 @@ pub fn vouched_by_file(files: &StripeFiles, expected: Expected) -> Option<BlockC
 enum Claim {
     /// There is no such file.
     None,
+    /// It is no regular file.
+    NoFile,
     /// It belongs to another chunk or another time, or is damaged.
     Disowned,
     /// The manifest's checksum follows from it; or the manifest has none, and it is all there is.
@@ -237,7 +243,10 @@ fn claimed_checksums(files: &StripeFiles, expected: Expected) -> Claim {
     let is_it =
         |found: &fs::Metadata| found.is_file() && found.len() == file_bytes(expected.chunk_bytes);
     match fs::metadata(&path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Claim::None,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return if is_free(&path) { Claim::None } else { Claim::NoFile };
+        }
+        Ok(found) if !found.is_file() => return Claim::NoFile,
         // Looked at before anything is read: the file may be anything, of any length.
         Ok(found) if is_it(&found) => (),
         _ => return Claim::Disowned,
@@ -257,13 +266,25 @@ fn claimed_checksums(files: &StripeFiles, expected: Expected) -> Claim {
 fn open_file(files: &StripeFiles, expected: Expected) -> Result<File, ChunkFault> {
     let path = files.chunk(expected.chunk);
     // Before opening: to open a pipe is to wait for its other end.
-    check_metadata(&fs::metadata(&path).map_err(unreadable)?, expected)?;
+    let found = fs::metadata(&path).map_err(|error| match unreadable(error) {
+        ChunkFault::Missing if !is_free(&path) => {
+            ChunkFault::Unreadable("a link that leads nowhere; remove it, and it is missing".into())
+        }
+        fault => fault,
+    })?;
+    check_metadata(&found, expected)?;
     File::open(&path).map_err(unreadable)
+}
+
+/// Whether nothing has this name: a link has it, wherever it leads.
+fn is_free(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
 }
 
 fn check_metadata(metadata: &fs::Metadata, expected: Expected) -> Result<(), ChunkFault> {
     if !metadata.is_file() {
-        return Err(ChunkFault::Unreadable("not a regular file".to_string()));
+        let why = "not a regular file; remove it, and it is missing";
+        return Err(ChunkFault::Unreadable(why.to_string()));
     }
     if metadata.len() != expected.chunk_bytes {
         return Err(ChunkFault::WrongLength {

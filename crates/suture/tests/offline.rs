@@ -619,6 +619,22 @@ fn an_unreadable_chunk_is_only_a_lost_one() {
         "{rebuilt:?}"
     );
     assert!(!encoded.directory.join("chunk.01.tmp").exists());
+
+    fs::remove_dir(encoded.chunk(0, 1)).unwrap();
+    std::os::unix::fs::symlink("/nowhere/else", encoded.chunk(0, 1)).unwrap();
+    let verified = run(&["verify"], &encoded.directory);
+    let why = "chunk 1 cannot be read: a link that leads nowhere; remove it";
+    assert!(verified.status == 1 && verified.stdout.contains(why), "{verified:?}");
+    assert_eq!(run(&["rebuild"], &encoded.directory).status, 1);
+    fs::remove_file(encoded.chunk(0, 1)).unwrap();
+    assert_eq!(run(&["rebuild"], &encoded.directory).status, 0);
+
+    let checksums = encoded.directory.join("chunk.00.crc");
+    fs::remove_file(&checksums).unwrap();
+    fs::create_dir(&checksums).unwrap();
+    let verified = run(&["verify"], &encoded.directory);
+    let why = "chunk 0 is good, but its .crc file is not a regular file: remove it";
+    assert!(verified.status == 0 && verified.stdout.contains(why), "{verified:?}");
 }
 
 #[test]

@@ -119,7 +119,11 @@ impl VerifyReport {
             verdict.bad_checksum_files.iter().map(|(chunk, state)| BadChecksumFile {
                 stripe: verdict.stripe,
                 chunk: chunk.0,
-                state: if *state == ChecksumFile::Missing { "missing" } else { "stale" },
+                state: match state {
+                    ChecksumFile::Missing => "missing",
+                    ChecksumFile::NoFile => "not a regular file: remove it",
+                    ChecksumFile::Fresh | ChecksumFile::Stale => "stale",
+                },
             })
         });
         VerifyReport {
