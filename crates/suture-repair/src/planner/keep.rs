@@ -9,7 +9,6 @@
 //! Space here is that for a single chunk; a whole batch is held to it by `free_space.rs`.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
 
 use crate::id::{NodeId, RackId};
 use crate::planner::{Job, View};
@@ -26,7 +25,7 @@ impl Job {
 /// Racks of which no rule lets a node keep a chunk of the job: they hold as many as may be lost,
 /// and there are other nodes. None where space is scarce, since then batches are planned in rounds.
 pub(crate) fn full_racks(job: &Job, view: &View<'_>) -> Vec<RackId> {
-    let places = Places::new(job, view);
+    let places = Places::new(job, job.lost.len(), view);
     let mut held: Vec<RackId> = places.with_less_than(1).collect();
     if !held.is_empty() && (places.shared(job, view).len() < job.lost.len() || is_scarce(view)) {
         held.clear();
@@ -36,11 +35,16 @@ pub(crate) fn full_racks(job: &Job, view: &View<'_>) -> Vec<RackId> {
 
 /// How many chunks of a job each rack may keep, by any rule; nothing where none says so.
 pub(crate) fn rack_places(job: &Job, view: &View<'_>) -> Vec<usize> {
-    let places = Places::new(job, view);
+    let places = Places::new(job, job.lost.len(), view);
     match places.shared(job, view).len() < job.lost.len() || is_scarce(view) {
         true => Vec::new(),
-        false => places.left(),
+        false => places.left,
     }
+}
+
+/// How many of so many chunks each rack may keep; racks that are no choice have none.
+pub(super) fn places(job: &Job, wanted: usize, view: &View<'_>) -> Vec<usize> {
+    Places::new(job, wanted, view).left
 }
 
 /// Whether nodes have space for some chunks only.
@@ -63,20 +67,14 @@ pub(super) struct DestinationRule {
 impl DestinationRule {
     /// The strictest rule that `wanted` nodes pass.
     pub fn new(job: &Job, wanted: usize, view: &View<'_>) -> DestinationRule {
-        let places = Places::new(job, view);
+        let places = Places::new(job, wanted, view);
         let full: Vec<RackId> = places.with_less_than(wanted).collect();
         if full.is_empty() && job.avoid.is_empty() {
             return DestinationRule::default();
         }
         let shared = (wanted > 1 && !full.is_empty()).then(|| places.shared(job, view));
-        if let Some(nodes) = &shared
-            && (1..wanted).contains(&nodes.len())
-            && let Some(among) = places.filled(nodes, wanted, job, view)
-        {
-            return DestinationRule { trusted: true, among: Some(among), ..Default::default() };
-        }
         let shared = shared.filter(|nodes| nodes.len() >= wanted);
-        let left = shared.is_some().then(|| places.left());
+        let left = shared.is_some().then(|| places.left.clone());
         let trusted = DestinationRule { trusted: true, left, ..DestinationRule::default() };
         let strict = DestinationRule { full: full.clone(), ..trusted };
         if strict.passed_by(wanted, job, view) {
@@ -130,21 +128,23 @@ impl DestinationRule {
     }
 }
 
-/// How many more chunks of a stripe each rack may keep, so that the stripe survives its loss.
+/// How many more chunks of a stripe each rack may keep, so that the stripe survives its loss. Where
+/// these are places for some of the chunks only, as few racks as can be may keep the others too:
+/// first those of which the loss is fatal already, then those with most nodes.
 struct Places {
-    /// How many chunks each rack holds already; empty where racks are no choice.
-    held: Vec<usize>,
+    /// Of each rack; empty where racks are no choice.
+    left: Vec<usize>,
     /// The places of a rack that holds none.
     tolerance: usize,
 }
 
 impl Places {
-    fn new(job: &Job, view: &View<'_>) -> Places {
+    fn new(job: &Job, wanted: usize, view: &View<'_>) -> Places {
         let tolerance = job.code.loss_tolerance();
         let cluster = view.cluster;
         // A single rack is no choice.
         if cluster.racks.len() < 2 {
-            return Places { held: Vec::new(), tolerance };
+            return Places { left: Vec::new(), tolerance };
         }
         let mut held = vec![0; cluster.racks.len()];
         for node in job.survivors.iter().map(|(_, node)| node).chain(&job.idle) {
@@ -152,35 +152,58 @@ impl Places {
                 held[rack.0 as usize] += 1;
             }
         }
-        Places { held, tolerance }
+        let left = held.iter().map(|held| tolerance.saturating_sub(*held)).collect();
+        let mut places = Places { left, tolerance };
+        if wanted > 1 {
+            places.raise(job, wanted, (&held, view));
+        }
+        places
     }
 
-    /// How many places each rack has.
-    fn left(&self) -> Vec<usize> {
-        self.held.iter().map(|held| self.tolerance.saturating_sub(*held)).collect()
+    /// Makes places for so many chunks, if there are some and not enough, and nodes for all.
+    fn raise(&mut self, job: &Job, wanted: usize, (held, view): (&[usize], &View<'_>)) {
+        let (mut free, mut have) = (vec![0; held.len()], 0);
+        for node in trusted(job, view) {
+            match view.cluster.node(node).rack {
+                Some(rack) => free[rack.0 as usize] += 1,
+                None => have += 1,
+            }
+        }
+        let unused = |left: &[usize], rack: usize| free[rack] - left[rack].min(free[rack]);
+        have += (0..held.len()).map(|rack| self.left[rack].min(free[rack])).sum::<usize>();
+        let more: usize = (0..held.len()).map(|rack| unused(&self.left, rack)).sum();
+        if have == 0 || have >= wanted || have + more < wanted {
+            return;
+        }
+        // Of equals another one for each stripe.
+        let turn = |rack: usize| (rack + job.stripe.0 as usize) % held.len();
+        let mut racks: Vec<usize> = (0..held.len()).collect();
+        racks.sort_by_key(|&rack| (held[rack] <= self.tolerance, Reverse(free[rack]), turn(rack)));
+        for rack in racks {
+            let more = unused(&self.left, rack).min(wanted - have);
+            if more > 0 {
+                self.left[rack] += more;
+                have += more;
+            }
+        }
     }
 
     /// Racks that have places for fewer than so many more.
     fn with_less_than(&self, wanted: usize) -> impl Iterator<Item = RackId> {
-        let left = (0..).map(RackId).zip(self.left());
-        left.filter(move |(_, left)| *left < wanted).map(|(rack, _)| rack)
+        let left = (0..).map(RackId).zip(&self.left);
+        left.filter(move |(_, left)| **left < wanted).map(|(rack, _)| rack)
     }
 
     /// Trusted nodes, of each rack no more than it has places: any of them together will do. Which
     /// of a rack's nodes these are goes round with the stripes.
     fn shared(&self, job: &Job, view: &View<'_>) -> Vec<NodeId> {
-        let nodes = view
-            .cluster
-            .ids()
-            .filter(|node| job.may_be_kept_by(*node, view) && !job.avoid.contains(node));
         let mut nodes: Vec<(Option<RackId>, NodeId)> =
-            nodes.map(|node| (view.cluster.node(node).rack, node)).collect();
+            trusted(job, view).map(|node| (view.cluster.node(node).rack, node)).collect();
         nodes.sort_unstable();
         let mut shared = Vec::new();
         for same in nodes.chunk_by(|a, b| a.0 == b.0) {
             let left = same[0].0.map_or(same.len(), |rack| {
-                let held = self.held.get(rack.0 as usize).copied().unwrap_or(0);
-                self.tolerance.saturating_sub(held)
+                self.left.get(rack.0 as usize).copied().unwrap_or(self.tolerance)
             });
             let first = job.stripe.0 as usize % same.len();
             let round = same[first..].iter().chain(&same[..first]);
@@ -188,32 +211,10 @@ impl Places {
         }
         shared
     }
-    /// These nodes and others, as many as are wanted together: of racks that hold more than may be
-    /// lost already, then of those with most nodes, so that few do. `None` where not enough are
-    /// trusted.
-    fn filled(
-        &self,
-        shared: &[NodeId],
-        wanted: usize,
-        job: &Job,
-        view: &View<'_>,
-    ) -> Option<Vec<NodeId>> {
-        let rack_of = |node: &NodeId| view.cluster.node(*node).rack;
-        let is_over = |node: &NodeId| {
-            rack_of(node).is_some_and(|rack| self.held[rack.0 as usize] > self.tolerance)
-        };
-        let is_other = |node: &NodeId| {
-            job.may_be_kept_by(*node, view) && !job.avoid.contains(node) && !shared.contains(node)
-        };
-        let mut others: Vec<NodeId> = view.cluster.ids().filter(is_other).collect();
-        let mut sizes = BTreeMap::new();
-        others.iter().for_each(|node| *sizes.entry(rack_of(node)).or_insert(0) += 1);
-        let key = |node: &NodeId| {
-            let rack = rack_of(node);
-            (!is_over(node), Reverse(sizes[&rack]), rack, *node)
-        };
-        others.sort_by_key(key);
-        let among: Vec<NodeId> = shared.iter().chain(&others).copied().take(wanted).collect();
-        (among.len() == wanted).then_some(among)
-    }
+}
+
+/// Nodes that may keep a chunk of the job and by which no attempt has failed.
+fn trusted(job: &Job, view: &View<'_>) -> impl Iterator<Item = NodeId> {
+    let nodes = view.cluster.ids();
+    nodes.filter(|node| job.may_be_kept_by(*node, view) && !job.avoid.contains(node))
 }

@@ -28,6 +28,7 @@ use std::cmp::Reverse;
 
 use crate::id::{NodeId, RackId};
 use crate::planner::View;
+use crate::planner::keep::places;
 use crate::planner::request::Holder;
 use crate::planner::route::request::{RouteRequest, Topology};
 use crate::planner::route::shape::rack;
@@ -155,7 +156,8 @@ impl RackDestinations<'_> {
         let is_there = |node: &NodeId| is_survivor(node) || job.idle.contains(node);
         let failed_nodes = job.excluded.iter().filter(|node| !is_there(node));
         failed_nodes.for_each(|node| failed[rack(*node)] = true);
-        let places = |rack: usize| job.code.loss_tolerance().saturating_sub(held[rack]);
+        let places = places(job, request.lost.len(), self.view);
+        let places = |rack: usize| places.get(rack).copied().unwrap_or(usize::MAX);
         let mut racks: Vec<usize> = (0..self.nodes.len()).collect();
         racks.sort_by_key(|&rack| (!failed[rack], places(rack) == 0, Reverse(held[rack])));
         racks.into_iter().map(|rack| (rack, places(rack))).collect()
