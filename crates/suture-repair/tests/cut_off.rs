@@ -4,9 +4,10 @@
 mod story;
 
 use story::{Story, sent, stripe};
-use suture_repair::event::{Health, Output, Report};
+use suture_repair::event::{Health, Input, Output, Report};
 use suture_repair::id::NodeId;
-use suture_repair::message::{FromAgent, Heartbeat, LinkReport, ToAgent};
+use suture_repair::message::{FromAgent, Heartbeat, Hello, LinkReport, ToAgent};
+use suture_repair::planner::Abilities;
 
 const CUT_OFF: NodeId = NodeId(1);
 
@@ -23,6 +24,14 @@ fn beat(story: &mut Story, node: u32, reached: &[u32], unreached: &[u32]) {
     story.hear(node, FromAgent::Heartbeat(beat));
 }
 
+/// The process of a node ends and another begins, before anyone notices.
+fn begin_anew(story: &mut Story, node: u32) {
+    let (pool_bytes, free_bytes) = (64 << 20, 1 << 30);
+    let abilities = Abilities::PARTIAL;
+    let hello = Hello { incarnation: 2, session: 99, abilities, pool_bytes, free_bytes };
+    story.hear(node, FromAgent::Hello(hello));
+}
+
 fn health(story: &Story) -> Health {
     story.core.status().nodes[CUT_OFF.index()].health
 }
@@ -32,7 +41,8 @@ fn pass(story: &mut Story, seconds: u64, reached: &[u32], unreached: &[u32]) -> 
     story.take();
     for _ in 0..seconds {
         story.wait(1, [1]);
-        for node in [0, 2, 3, 4, 5] {
+        let nodes = story.core.status().nodes.len() as u32;
+        for node in (0..nodes).filter(|node| *node != CUT_OFF.0) {
             let tells = |who: &[u32]| if who.contains(&node) { vec![CUT_OFF.0] } else { vec![] };
             beat(story, node, &tells(reached), &tells(unreached));
         }
@@ -71,9 +81,53 @@ fn neither_one_alone_nor_some_beside_one_that_reaches_it_cut_a_node_off() {
     assert_eq!(health(&story), Health::Up, "somebody reaches it");
     // What those have told who are gone does not count.
     pass(&mut story, 8, &[], &[0, 2, 3]);
-    story.give(suture_repair::event::Input::AgentLost(NodeId(0)));
+    story.give(Input::AgentLost(NodeId(0)));
     let left = pass(&mut story, 50, &[], &[]);
     assert!(!said(&left, true), "{left:?}");
+}
+
+#[test]
+fn where_there_are_two_others_both_suffice() {
+    let mut story = Story::new(3, []);
+    assert!(!said(&pass(&mut story, 90, &[], &[2]), true), "one alone");
+    assert!(said(&pass(&mut story, 90, &[], &[0, 2]), true));
+}
+
+#[test]
+fn who_is_cut_off_stays_so_by_the_words_of_those_who_tried_later() {
+    let mut story = Story::new(6, [stripe(0, [0, 1, 2, 3])]);
+    assert!(said(&pass(&mut story, 15, &[], &[0, 2, 4]), true));
+    pass(&mut story, 2, &[], &[3]);
+    for gone in [0, 2, 4] {
+        story.give(Input::AgentLost(NodeId(gone)));
+    }
+    let later = pass(&mut story, 5, &[], &[]);
+    assert!(!said(&later, false), "{later:?}");
+    assert_ne!(health(&story), Health::Up);
+}
+
+#[test]
+fn what_a_former_process_told_counts_no_more() {
+    let mut story = Story::new(6, [stripe(0, [0, 1, 2, 3])]);
+    pass(&mut story, 8, &[], &[0, 2, 4]);
+    begin_anew(&mut story, 0);
+    for _ in 0..20 {
+        story.wait(1, [1, 2, 3, 4, 5]);
+        let beat = Heartbeat { incarnation: 2, free_bytes: 1 << 30, ..Heartbeat::default() };
+        story.hear(0, FromAgent::Heartbeat(beat));
+    }
+    assert!(!said(&story.take(), true), "of three, one has begun anew");
+}
+
+#[test]
+fn one_that_begins_anew_is_not_cut_off_until_somebody_tries_it() {
+    let mut story = Story::new(6, [stripe(0, [0, 1, 2, 3])]);
+    assert!(said(&pass(&mut story, 15, &[], &[0, 2, 4]), true));
+    begin_anew(&mut story, CUT_OFF.0);
+    let beat = Heartbeat { incarnation: 2, free_bytes: 1 << 30, ..Heartbeat::default() };
+    story.hear(CUT_OFF.0, FromAgent::Heartbeat(beat));
+    assert!(said(&story.take(), false));
+    assert_eq!(health(&story), Health::Up);
 }
 
 #[test]
