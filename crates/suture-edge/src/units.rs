@@ -154,6 +154,11 @@ pub fn format_chance(chance: f64) -> String {
     }
 }
 
+/// `1 stripe`, `7 stripes`.
+pub fn counted(count: u64, thing: &str) -> String {
+    if count == 1 { format!("1 {thing}") } else { format!("{count} {thing}s") }
+}
+
 /// A size for people, three significant digits: `64.0 MiB`, `1.50 GiB`, `517 B`.
 pub fn format_size(bytes: u64) -> String {
     let mut value = bytes as f64;

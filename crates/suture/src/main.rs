@@ -36,6 +36,7 @@ mod testbed;
 mod timestamp;
 mod verbosity;
 mod web;
+mod window;
 
 /// Rebuilds lost erasure-coded data as fast as the network allows, and proves every byte.
 #[derive(Parser)]

@@ -16,6 +16,7 @@ use clap::ValueEnum;
 use comfy_table::{CellAlignment, Table, presets};
 use serde_json::json;
 use suture_edge::error::is_hidden;
+pub use suture_edge::units::counted;
 
 /// The `--format` of every command that prints a table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -172,9 +173,13 @@ pub fn is_stdout(output: &Path) -> bool {
 /// Lines of the same kind that a person is shown before "and 7 more".
 pub const LINES_MAX: usize = 20;
 
-/// `1 stripe`, `7 stripes`.
-pub fn counted(count: u64, thing: &str) -> String {
-    if count == 1 { format!("1 {thing}") } else { format!("{count} {thing}s") }
+/// How many of several things had been done before, if any.
+pub fn already_there(count: usize) -> Option<String> {
+    match count {
+        0 => None,
+        1 => Some("1 was there already".into()),
+        count => Some(format!("{count} were there already")),
+    }
 }
 
 /// A table without lines, for people: these columns, of which some are numbers.

@@ -16,6 +16,7 @@ use suture_drivers::metadata::Object;
 use suture_drivers::object::lookup::Lookup;
 use suture_drivers::object::read::{Fetched, Sink, get};
 use suture_edge::error::{ErrorKind, bad_input, kind, quoted};
+use suture_edge::progress::Progress as Listener;
 use suture_edge::units::{format_rate, format_seconds, format_size};
 use suture_files::directory::sync_directory;
 use suture_files::output::{NewFile, Place, folder_of, place};
@@ -42,6 +43,10 @@ pub struct Args {
     /// is made if need be; what follows NAME/ is the path in it
     #[arg(short, long)]
     recursive: bool,
+    /// With --recursive: leave out objects whose files are there and have the same length, as after
+    /// a get that was interrupted; their bytes are not compared
+    #[arg(long, requires = "recursive")]
+    skip_existing: bool,
     /// The file to write, or the folder to write it into; a device or FIFO is written into, `-` is
     /// standard output. Where it is no regular file, the summary goes to stderr
     #[arg(short, long, value_name = "FILE")]
@@ -81,7 +86,7 @@ async fn fetch(args: Args) -> Result<Outcome> {
         false => Output::open(&named_in(&args.output, &args.name)?)?,
     };
     let is_file = matches!(output, Output::File(..));
-    let result = read(&client, lookup, output, &progress).await;
+    let result = read(&client, lookup, output, &progress.listener()).await;
     drop(progress);
     let fetched = result?;
     let seconds = started.elapsed().as_secs_f64();
@@ -107,10 +112,10 @@ async fn read(
     client: &Client,
     lookup: Lookup,
     mut output: Output,
-    progress: &Progress,
+    listener: &Listener<'_>,
 ) -> Result<Fetched> {
     let object = lookup.object.clone();
-    let result = match get(client, lookup, &mut output, &progress.listener()).await {
+    let result = match get(client, lookup, &mut output, listener).await {
         Ok(fetched) => output.finish().map(|()| fetched),
         Err(why) => Err(changed(client, &object).await.unwrap_or(why)),
     };

@@ -23,15 +23,15 @@ use suture_edge::progress::Progress as Listener;
 use suture_edge::units::{
     format_exact_size, format_rate, format_seconds, format_size, parse_nonzero_size,
 };
-use tokio::task::JoinSet;
 
 use crate::address::CoordinatorAddress;
 use crate::daemon;
 use crate::input;
 use crate::listing::{find, folder_prefix, list};
 use crate::outcome::{Failures, Outcome};
-use crate::output::{Format, counted, print_json};
+use crate::output::{Format, already_there, counted, print_json};
 use crate::progress::Progress;
+use crate::window::Window;
 
 /// Store a file, a folder, or standard input in the native store.
 ///
@@ -72,10 +72,6 @@ const CHUNK_BYTES_MIN: u64 = 4 << 10;
 
 /// Stripes of one object: 12 TiB with the default code and chunks.
 const STRIPES_MAX: u64 = 1 << 18;
-
-/// Objects that are stored at a time, and the most bytes of them, unless one alone has more.
-const OBJECTS_AT_ONCE: usize = 8;
-const BYTES_AT_ONCE: u64 = 64 << 20;
 
 /// Where so many objects in a row cannot be stored, it is not for the files.
 const FAILURES_IN_A_ROW_MAX: u64 = 3;
@@ -169,7 +165,7 @@ impl Put {
         let progress =
             Progress::bytes(args.format, "storing", items.iter().map(|item| item.bytes).sum());
         let (count, mut items) = (items.len(), items.into_iter().enumerate().peekable());
-        let (mut in_flight, mut bytes) = (JoinSet::new(), 0);
+        let mut window = Window::new();
         let (mut failed_in_a_row, mut stored) = (0, Vec::new());
         let storing = Storing {
             client: client.clone(),
@@ -179,20 +175,15 @@ impl Put {
         };
         loop {
             // One by one while nothing shows yet that any can be stored.
-            let at_once = if stored.is_empty() { 1 } else { OBJECTS_AT_ONCE };
             let fits = |item: &Item| {
-                let more = bytes + item.bytes <= BYTES_AT_ONCE && in_flight.len() < at_once;
-                failed_in_a_row < FAILURES_IN_A_ROW_MAX && (more || in_flight.is_empty())
+                let more = window.is_empty() || (!stored.is_empty() && window.fits(item.bytes));
+                failed_in_a_row < FAILURES_IN_A_ROW_MAX && more
             };
             if let Some((index, item)) = items.next_if(|(_, item)| fits(item)) {
-                bytes += item.bytes;
-                in_flight.spawn(storing.clone().store(index, item));
+                window.begin(item.bytes, storing.clone().store(index, item));
                 continue;
             }
-            let Some(done) = in_flight.join_next().await else { break };
-            let (index, item, result) =
-                done.unwrap_or_else(|why| std::panic::resume_unwind(why.into_panic()));
-            bytes -= item.bytes;
+            let Some((index, item, result)) = window.next().await else { break };
             let named = |error: Error| match error.is::<NotKnown>() {
                 true => error,
                 false => error.context(format!("cannot store {}", quoted(&item.name))),
@@ -284,11 +275,7 @@ impl Put {
                 "{chunks} left to repair, because nodes are silent, full or slow (see suture status)"
             );
         }
-        match self.existing.len() {
-            0 => {}
-            1 => outln!("1 was there already"),
-            count => outln!("{count} were there already"),
-        }
+        already_there(self.existing.len()).into_iter().for_each(|line| outln!("{line}"));
     }
 }
 

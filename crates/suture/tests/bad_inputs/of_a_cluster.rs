@@ -106,9 +106,11 @@ pub const OF_A_CLUSTER: &[Row] = &[
     ("suture put f $CODE --skip-existing | grep -qx '1 was there already'", SILENT, 0),
     (
         "cp -r many grown && echo 7 >> grown/c && echo d > grown/d && suture put grown --name many $CODE --skip-existing",
-        "'many/c' already, of 1 bytes and not 3: remove it first",
+        "'many/c' already, of 1 byte and not 3: remove it first",
         2,
     ),
+    ("suture get -r many -o kept --skip-existing", SILENT, 0),
+    ("suture get -r many -o kept --skip-existing | grep -q ' were there already'", SILENT, 0),
     ("suture get many/d -o back && cmp back grown/d && suture rm many/d", SILENT, 0),
     ("suture put part $CODE", "cannot read 'part/b-secret': Permission denied", 1),
     ("suture get part/c -o back && cmp back f", SILENT, 0),

@@ -1,12 +1,14 @@
 //! `suture get --recursive`: the objects of a folder become files in a folder.
 //!
-//! Place: names -> [a path below the folder for each, or none is written] -> get, one by one.
+//! Place: names -> [a path below the folder for each, or none is written] -> get, several at a time.
 //! Invariant: no name leads out of the folder. Names of objects may have anything in them; those
 //! that are no paths are refused before anything is written.
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::{Context, Result};
@@ -16,6 +18,7 @@ use suture_drivers::metadata::Object;
 use suture_drivers::object::lookup::Lookup;
 use suture_drivers::object::read::Fetched;
 use suture_edge::error::{bad_input, quoted};
+use suture_edge::progress::Progress as Listener;
 use suture_edge::units::format_size;
 use suture_files::directory::sync_directory;
 use suture_files::output::folder_of;
@@ -24,8 +27,9 @@ use super::{Args, Output, read, summary};
 use crate::daemon;
 use crate::listing::{folder_prefix, list_selected};
 use crate::outcome::{Failures, Outcome};
-use crate::output::{Format, counted, is_stdout, print_json};
+use crate::output::{Format, already_there, counted, is_stdout, print_json};
 use crate::progress::Progress;
+use crate::window::Window;
 
 /// What to do about a name that is in the others' way.
 const BY_ITSELF: &str = "get it by itself, and the others by longer names";
@@ -44,6 +48,14 @@ pub fn run(args: &Args) -> Result<Outcome> {
     daemon::block_on(fetch(args))
 }
 
+/// An object that became a file.
+struct Got {
+    index: usize,
+    name: String,
+    path: PathBuf,
+    fetched: Fetched,
+}
+
 async fn fetch(args: &Args) -> Result<Outcome> {
     let started = Instant::now();
     let mut client = args.coordinator.connect().await?;
@@ -54,51 +66,99 @@ async fn fetch(args: &Args) -> Result<Outcome> {
         return Err(bad_input(format!("'{}' is not a folder", args.output.display())));
     }
     make_folder(&args.output)?;
-    let total = objects.iter().map(|object| object.bytes).sum();
-    let progress = Progress::bytes(args.format, "reading", total);
-    let (mut entries, mut failures) = (Vec::new(), Failures::default());
-    let mut all = Fetched::default();
-    for (object, path) in objects.iter().zip(&paths) {
-        let path = args.output.join(path);
-        match fetch_one(&mut client, object, &path, &progress).await {
-            Ok(fetched) => {
-                if args.format == Format::Text {
-                    progress.line(format!("{} ({})", object.name, format_size(fetched.bytes)));
-                }
-                entries.push(describe(&object.name, &path, &fetched));
-                all.bytes += fetched.bytes;
-                all.decoded_bytes += fetched.decoded_bytes;
-                all.bad_copies += fetched.bad_copies;
-            }
-            Err(error) => progress.above(|| failures.add(&object.name, error)),
-        }
-    }
-    drop(progress);
-    let seconds = started.elapsed().as_secs_f64();
-    let failed = failures.describe();
-    match args.format {
-        Format::Json => {
-            print_json(&json!({ "objects": entries, "failed": failed, "seconds": seconds }))?;
-        }
-        Format::Text => {
-            outln!("{}: {}", counted(entries.len() as u64, "object"), summary(&all, seconds));
-        }
-    }
+    let paths = paths.iter().map(|path| args.output.join(path));
+    let (existing, left) = objects
+        .into_iter()
+        .zip(paths)
+        .partition(|(object, path)| args.skip_existing && is_there(object, path));
+    let (got, failures) = fetch_all(args, &client, left).await;
+    print(args.format, &got, existing, &failures, started.elapsed().as_secs_f64())?;
     Ok(failures.outcome())
 }
 
-async fn fetch_one(
-    client: &mut Client,
-    object: &Object,
-    path: &Path,
-    progress: &Progress,
-) -> Result<Fetched> {
-    let lookup = Lookup::of(client, &object.name).await?;
-    make_folder(folder_of(path))?;
-    read(client, lookup, Output::open(path)?, progress).await
+/// Whether the object's file was written before: files appear whole.
+fn is_there(object: &Object, path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|found| found.is_file() && found.len() == object.bytes)
 }
 
-fn describe(name: &str, path: &Path, fetched: &Fetched) -> Value {
+/// Small ones several at a time; what was read is in the order of names.
+async fn fetch_all(
+    args: &Args,
+    client: &Client,
+    objects: Vec<(Object, PathBuf)>,
+) -> (Vec<Got>, Failures) {
+    let total = objects.iter().map(|(object, _)| object.bytes).sum();
+    let progress = Progress::bytes(args.format, "reading", total);
+    let listener: Arc<Listener<'static>> = Arc::new(progress.listener());
+    let mut left = objects.into_iter().enumerate().peekable();
+    let (mut window, mut got, mut failures) = (Window::new(), Vec::new(), Failures::default());
+    loop {
+        if let Some((index, (object, path))) = left.next_if(|(_, (it, _))| window.fits(it.bytes)) {
+            let (client, listener) = (client.clone(), listener.clone());
+            window.begin(object.bytes, async move {
+                let result = fetch_one(client, &object, &path, &*listener).await;
+                (
+                    object.name.clone(),
+                    result.map(|fetched| Got { index, name: object.name, path, fetched }),
+                )
+            });
+            continue;
+        }
+        match window.next().await {
+            Some((_, Ok(done))) => {
+                if args.format == Format::Text {
+                    let bytes = format_size(done.fetched.bytes);
+                    progress.line(format!("{} ({bytes})", done.name));
+                }
+                got.push(done);
+            }
+            Some((name, Err(error))) => progress.above(|| failures.add(&name, error)),
+            None => break,
+        }
+    }
+    got.sort_unstable_by_key(|got| got.index);
+    (got, failures)
+}
+
+async fn fetch_one(
+    mut client: Client,
+    object: &Object,
+    path: &Path,
+    listener: &Listener<'_>,
+) -> Result<Fetched> {
+    let lookup = Lookup::of(&mut client, &object.name).await?;
+    make_folder(folder_of(path))?;
+    read(&client, lookup, Output::open(path)?, listener).await
+}
+
+fn print(
+    format: Format,
+    got: &[Got],
+    existing: Vec<(Object, PathBuf)>,
+    failures: &Failures,
+    seconds: f64,
+) -> Result<()> {
+    if format == Format::Json {
+        let existing: Vec<String> = existing.into_iter().map(|(object, _)| object.name).collect();
+        return print_json(&json!({
+            "objects": got.iter().map(describe).collect::<Vec<_>>(),
+            "existing": existing,
+            "failed": failures.describe(),
+            "seconds": seconds,
+        }));
+    }
+    let all = got.iter().fold(Fetched::default(), |all, Got { fetched, .. }| Fetched {
+        bytes: all.bytes + fetched.bytes,
+        decoded_bytes: all.decoded_bytes + fetched.decoded_bytes,
+        bad_copies: all.bad_copies + fetched.bad_copies,
+    });
+    outln!("{}: {}", counted(got.len() as u64, "object"), summary(&all, seconds));
+    already_there(existing.len()).into_iter().for_each(|line| outln!("{line}"));
+    Ok(())
+}
+
+fn describe(got: &Got) -> Value {
+    let Got { name, path, fetched, .. } = got;
     json!({
         "name": name,
         "path": path.display().to_string(),
@@ -115,8 +175,11 @@ fn make_folder(folder: &Path) -> Result<()> {
     }
     let outer = folder_of(folder);
     make_folder(outer)?;
-    fs::create_dir(folder)
-        .with_context(|| format!("cannot make the folder '{}'", folder.display()))?;
+    match fs::create_dir(folder) {
+        // An object beside this one has just made it.
+        Err(why) if why.kind() == ErrorKind::AlreadyExists && folder.is_dir() => {}
+        made => made.with_context(|| format!("cannot make the folder '{}'", folder.display()))?,
+    }
     sync_directory(outer)
 }
 

@@ -15,6 +15,7 @@ use suture_drivers::control::object_name::check_name;
 use suture_edge::error::{bad_input, quoted};
 
 use crate::outcome::Failures;
+use crate::output::counted;
 use crate::standard::is_closed;
 
 /// What is to be stored, and what in it cannot be.
@@ -210,8 +211,9 @@ impl Sorted {
 /// Why a file is not left out that an object of another length has the name of.
 pub fn other_length(item: &Item, bytes: u64) -> Error {
     bad_input(format!(
-        "there is an object {} already, of {bytes} bytes and not {}: remove it first (suture rm), or choose another --name",
+        "there is an object {} already, of {} and not {}: remove it first (suture rm), or choose another --name",
         quoted(&item.name),
+        counted(bytes, "byte"),
         item.bytes
     ))
 }
