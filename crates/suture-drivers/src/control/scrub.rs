@@ -67,11 +67,15 @@ pub(super) fn describe(
 fn warnings(scrub: &proto::ScrubStatus) -> Vec<String> {
     let mut warnings = Vec::new();
     if let Some(first) = scrub.inconsistent.first() {
-        let (count, object) = (scrub.inconsistent.len(), &first.object);
+        let object = &first.object;
+        let stripes = match scrub.inconsistent.len() {
+            1 => format!("a stripe of '{object}'"),
+            count => format!("{count} stripes, the first of them of '{object}',"),
+        };
         warnings.push(format!(
-            "the chunks of {count} stripes, the first of them of '{object}', do not fit each other \
-             though each has its checksum: they were written wrong, and no repair can mend that. \
-             Read the objects (suture get) and put again those that fail"
+            "the chunks of {stripes} do not fit each other though each has its checksum: they \
+             were written wrong, and no repair can mend that. Read what has them (suture get) and \
+             put again what fails"
         ));
     }
     if let Some(first) = scrub.unread.first() {

@@ -21,6 +21,7 @@ use anyhow::{Context, Result, bail};
 use rusqlite::{Connection, OptionalExtension};
 use suture_code::Code;
 use suture_edge::error::quoted;
+use suture_edge::units::counted;
 use suture_repair::cluster::{Node, Rate};
 use suture_repair::event::{Commit, Input};
 use suture_repair::id::{NodeId, StripeId};
@@ -429,7 +430,8 @@ impl fmt::Display for MetadataError {
             }
             MetadataError::NodeHolds(chunks) => write!(
                 f,
-                "it holds {chunks} chunks: suture node fail has them rebuilt on others, and suture repair status says when that is done"
+                "it holds {}: suture node fail has what it holds rebuilt on others, and suture repair status says when that is done",
+                counted(*chunks, "chunk")
             ),
             MetadataError::OtherStore(node) => write!(
                 f,

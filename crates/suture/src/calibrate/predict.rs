@@ -12,6 +12,7 @@ use suture_sim::scenario::{Overheads, Scenario};
 use suture_sim::simulate::simulate;
 
 use super::measure::MeasuredRepair;
+use crate::output::counted;
 
 /// Seconds from the first dispatch to the last chunk of what was measured: the same nodes, stripes,
 /// failures and choices.
@@ -45,8 +46,8 @@ pub fn predict(measured: &MeasuredRepair, policy: Policy, overheads: Overheads) 
     let outcome = simulate(&scenario, &mut || 0);
     ensure!(
         outcome.rebuilt.len() as u64 == measured.chunks && outcome.unrepaired.is_empty(),
-        "the agents rebuilt {} chunks, the simulated ones {}",
-        measured.chunks,
+        "the agents rebuilt {}, the simulated ones {}",
+        counted(measured.chunks, "chunk"),
         outcome.rebuilt.len(),
     );
     Ok(outcome.seconds)

@@ -69,7 +69,8 @@ pub fn run(args: Args) -> Result<Outcome> {
         errln!("suture: stripe {stripe} chunk {chunk} {fault}; computed from others");
     }
     if decoded.faults.len() > LINES_MAX {
-        errln!("suture: and {} chunks more", decoded.faults.len() - LINES_MAX);
+        let more = (decoded.faults.len() - LINES_MAX) as u64;
+        errln!("suture: and {} more", counted(more, "chunk"));
     }
     if !decoded.faults.is_empty() {
         errln!("suture: to repair the directory: suture rebuild {}", args.directory.display());

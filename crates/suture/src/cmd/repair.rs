@@ -95,16 +95,20 @@ pub fn run(args: Args) -> Result<Outcome> {
 async fn command(common: &Common, action: RepairAction, object: Option<String>) -> Result<Outcome> {
     let mut client = common.coordinator.connect().await?;
     let was_paused = status::ask(&mut client).await?.paused;
-    let is_of_all = object.is_none();
-    let object = object.unwrap_or_default();
-    let command = proto::RepairCommand { action: action.into(), object };
+    let named = object.clone().unwrap_or_default();
+    let command = proto::RepairCommand { action: action.into(), object: named };
     client.command_repair(command).await.map_err(refusal)?;
-    match was_paused && action == RepairAction::Start {
-        true if is_of_all => errln!("suture: repairs were paused; now they go on"),
+    let is_start = action == RepairAction::Start;
+    match was_paused && is_start {
+        true if object.is_none() => errln!("suture: repairs were paused; now they go on"),
         true => errln!("suture: repairs are paused (suture repair resume)"),
         false => {}
     }
-    show(&mut client, common).await
+    let status = status::ask(&mut client).await?;
+    let shown = finish(&status, common.format)?;
+    let is_asked = |name: &str| object.as_deref().is_none_or(|object| object == name);
+    let waits = status.blocked.iter().any(|entry| is_asked(&entry.object));
+    Ok(if is_start && waits { Outcome::Unrepairable } else { shown })
 }
 
 async fn show(client: &mut Client, common: &Common) -> Result<Outcome> {
@@ -162,12 +166,11 @@ async fn preview(common: &Common) -> Result<Outcome> {
     let preview = client.preview_repair(proto::PreviewRequest {}).await.map_err(refusal)?;
     let preview = preview.into_inner();
     let now = status::ask(&mut client).await?;
-    let unrepairable = preview.blocked.iter().any(|entry| entry.unrepairable);
     match common.format {
         Format::Json => print_json(&describe(&preview))?,
         Format::Text => print(&preview, &now),
     }
-    Ok(if unrepairable { Outcome::Unrepairable } else { Outcome::Done })
+    Ok(if preview.blocked.is_empty() { Outcome::Done } else { Outcome::Unrepairable })
 }
 
 fn print(preview: &proto::PreviewReply, now: &proto::StatusReply) {

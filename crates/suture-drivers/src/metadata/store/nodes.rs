@@ -8,6 +8,7 @@
 use std::fmt;
 
 use rusqlite::{OptionalExtension, params};
+use suture_edge::units::counted;
 use suture_repair::event::{Command, Input};
 use suture_repair::id::NodeId;
 use suture_repair::keeper::admission::{Joining, Known, Refused};
@@ -213,7 +214,7 @@ impl MetadataStore {
 
 impl fmt::Display for KnownNode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let KnownNode { address, chunks, .. } = self;
-        write!(f, "last at {address} and with {chunks} chunks on record")
+        let chunks = counted(self.chunks, "chunk");
+        write!(f, "last at {} and with {chunks} on record", self.address)
     }
 }
