@@ -292,4 +292,50 @@ mod tests {
         assert_eq!(faults.next_deadline(), None);
         faults.assert_invariants();
     }
+
+    #[test]
+    fn what_is_recorded_is_the_same_to_the_next_and_heals_as_it_did() {
+        let mut faults = CopyFaults::default();
+        let copies: Vec<Location> = (0..4)
+            .map(|stripe| (NodeId(1), ChunkCopy { stripe: StripeId(stripe), ..HERE.1 }))
+            .collect();
+        faults.found(copies[0], CopyFault::Corrupt, at(0), FIRST);
+        faults.found_inconsistent(copies[1]);
+        faults.condemn(copies[2], CopyFault::Unreadable);
+        faults.found(copies[3], CopyFault::Missing, at(0), FIRST);
+        let known = [KnownFault::Corrupt, KnownFault::Inconsistent, KnownFault::Unreadable];
+        let recorded: Vec<(Location, KnownFault)> = copies.iter().copied().zip(known).collect();
+        let news = faults.news();
+        assert_eq!(news, recorded.iter().map(|(at, it)| (*at, Some(*it))).collect::<Vec<_>>());
+        assert_eq!(faults.news(), [], "once");
+
+        let mut next = CopyFaults::default();
+        recorded.iter().for_each(|(location, fault)| next.recall(*location, *fault));
+        assert_eq!(next.news(), [], "it is recorded");
+        next.assert_invariants();
+        // Of those the first and the third are good when they are read in full.
+        for faults in [&mut faults, &mut next] {
+            let healed: Vec<Location> = copies[..3]
+                .iter()
+                .copied()
+                .filter(|location| faults.read_well(*location))
+                .collect();
+            assert_eq!(healed, [copies[0], copies[2]]);
+            let news: Vec<_> = healed.into_iter().map(|location| (location, None)).collect();
+            assert_eq!(faults.news(), news);
+            faults.assert_invariants();
+        }
+    }
+
+    #[test]
+    fn of_a_node_only_what_is_nowhere_any_more_is_forgotten() {
+        let mut faults = CopyFaults::default();
+        let elsewhere = (NodeId(2), HERE.1);
+        let other = (NodeId(1), ChunkCopy { stripe: StripeId(8), ..HERE.1 });
+        faults.found(HERE, CopyFault::Corrupt, at(0), FIRST);
+        faults.found(elsewhere, CopyFault::Corrupt, at(0), FIRST);
+        faults.found(other, CopyFault::Corrupt, at(0), FIRST);
+        faults.keep_only(HERE.0, |copy| *copy == other.1);
+        assert!(!faults.is_bad(HERE) && faults.is_bad(elsewhere) && faults.is_bad(other));
+    }
 }
