@@ -7,6 +7,7 @@
 //!
 //! * [`store`] is the metadata themselves, synchronous and testable without a runtime;
 //! * [`schema`] opens, locks and versions the file;
+//! * `former` keeps one of an older schema as it was, before it is changed;
 //! * `work` says what comes next of all that is asked;
 //! * `place` sees that what is written can be found again;
 //! * `wal` keeps the one file whole that people copy;
@@ -19,6 +20,7 @@
 //! enough and needs no locks.
 
 pub mod backup;
+mod former;
 mod place;
 pub mod schema;
 mod sealed;

@@ -15,8 +15,9 @@ use std::path::Path;
 use anyhow::{Context, Result, bail, ensure};
 use rusqlite::{Connection, OpenFlags, OptionalExtension};
 use suture_edge::error::bad_input;
+use tracing::warn;
 
-use super::wal;
+use super::{former, wal};
 use crate::data_dir;
 
 /// "Sutr", as SQLite's header has it.
@@ -118,7 +119,7 @@ ALTER TABLE node ADD COLUMN replaced INTEGER NOT NULL DEFAULT 0;
 ";
 
 /// The version from which on the file says whether it is in use.
-const IN_USE_SINCE: u32 = 4;
+pub(super) const IN_USE_SINCE: u32 = 4;
 
 /// What to do with a file that was copied while a coordinator had it open, without its log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -225,7 +226,14 @@ pub fn open(dir: &Path, incomplete: Incomplete) -> Result<Database> {
     wal::keep_log(&connection).with_context(cannot)?;
     let version = identify(&connection, &path)?;
     check(&connection).with_context(cannot)?;
-    advance(&mut connection, version).with_context(cannot)?;
+    if version < SCHEMA_VERSION {
+        let kept = former::keep(&connection, dir, version)?;
+        advance(&mut connection, version).with_context(cannot)?;
+        warn!(
+            "the metadata were of schema {version}, and are of schema {SCHEMA_VERSION} from now on: a suture that wrote the former cannot read them. As they were they are in '{}'; remove it when this suture is to stay",
+            kept.display()
+        );
+    }
     // FULL rather than WAL's default NORMAL, which may lose the last commits when power fails.
     connection.pragma_update(None, "journal_mode", "WAL").with_context(cannot)?;
     connection.pragma_update(None, "synchronous", "FULL").with_context(cannot)?;
@@ -338,6 +346,7 @@ pub(super) fn lock(dir: &Path) -> Result<File> {
 
 /// Makes sure that the file is ours and no newer than this program; gives its version.
 pub(super) fn identify(connection: &Connection, path: &Path) -> Result<u32> {
+    let dir = path.parent().unwrap_or(path);
     let path = path.display();
     let pragma = |connection: &Connection, name| {
         let value = connection.pragma_query_value(None, name, |row| row.get::<_, u32>(0));
@@ -349,8 +358,16 @@ pub(super) fn identify(connection: &Connection, path: &Path) -> Result<u32> {
         return Ok(version);
     }
     if application == APPLICATION_ID {
+        let kept = Some(former::path_of(dir, SCHEMA_VERSION));
+        let former_copy = kept.filter(|kept| kept.exists()).map(|kept| {
+            format!(
+                ", or return to the copy of before the upgrade: suture metadata restore '{}' --replace. What was stored since is not in it, and found by suture metadata rebuild",
+                kept.display()
+            )
+        });
         return Err(bad_input(format!(
-            "'{path}' has schema version {version}, this build reads version {SCHEMA_VERSION}: run the suture that wrote it"
+            "'{path}' has schema version {version}, this build reads version {SCHEMA_VERSION}: run the suture that wrote it{}",
+            former_copy.unwrap_or_default()
         )));
     }
     let first_table = "SELECT name FROM sqlite_schema LIMIT 1";
@@ -367,9 +384,6 @@ pub(super) fn identify(connection: &Connection, path: &Path) -> Result<u32> {
 
 /// Takes the steps that a file of this version lacks, all or none.
 fn advance(connection: &mut Connection, version: u32) -> Result<()> {
-    if version == SCHEMA_VERSION {
-        return Ok(());
-    }
     let changed = connection.transaction()?;
     STEPS[version as usize..].iter().try_for_each(|step| changed.execute_batch(step))?;
     changed.pragma_update(None, "application_id", APPLICATION_ID)?;
@@ -434,6 +448,44 @@ mod tests {
         assert_eq!(columns(&old.connection), columns(&new.connection));
         drop(old);
         open(dir.path()).unwrap();
+    }
+
+    #[test]
+    fn what_is_brought_up_to_date_stays_beside_it_as_it_was() {
+        let dir = tempfile::tempdir().unwrap();
+        let kept = former::path_of(dir.path(), 1);
+        let first = create_first(dir.path());
+        first.execute("INSERT INTO node VALUES (0, 'n0', 'here', 1, 1, 0)", []).unwrap();
+        drop(first);
+        // Without the copy nothing is changed.
+        fs::create_dir(&kept).unwrap();
+        let error = format!("{:#}", open(dir.path()).err().unwrap());
+        assert!(error.contains("cannot keep the metadata of schema 1 as"), "{error}");
+        let version = |path: &Path| identify(&Connection::open(path).unwrap(), path).unwrap();
+        assert_eq!(version(&dir.path().join(DATABASE)), 1);
+        fs::remove_dir(&kept).unwrap();
+
+        drop(open(dir.path()).unwrap());
+        assert_eq!((version(&dir.path().join(DATABASE)), version(&kept)), (SCHEMA_VERSION, 1));
+        let copy = Connection::open(&kept).unwrap();
+        let names: String = copy.query_row("SELECT name FROM node", [], |row| row.get(0)).unwrap();
+        assert_eq!((names.as_str(), fs::metadata(&kept).unwrap().mode() & 0o777), ("n0", 0o600));
+        let when = fs::metadata(&kept).unwrap().modified().unwrap();
+        drop(open(dir.path()).unwrap());
+        assert_eq!(fs::metadata(&kept).unwrap().modified().unwrap(), when, "once");
+        let parts = fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name());
+        assert!(!parts.into_iter().any(|it| it.to_string_lossy().starts_with(BACKUP_PART)));
+    }
+
+    #[test]
+    fn who_returns_to_a_former_program_is_told_of_the_copy() {
+        let dir = tempfile::tempdir().unwrap();
+        drop(open(dir.path()).unwrap());
+        set_version(dir.path(), SCHEMA_VERSION + 1);
+        fs::write(former::path_of(dir.path(), SCHEMA_VERSION), "").unwrap();
+        let error = open(dir.path()).err().unwrap().to_string();
+        let former_copy = format!("metadata.db.schema-{SCHEMA_VERSION}' --replace");
+        assert!(error.contains(&former_copy), "{error}");
     }
 
     #[test]

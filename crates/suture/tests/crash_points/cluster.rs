@@ -22,7 +22,8 @@ use serde_json::Value;
 use super::attack::{Attack, Fault, Point};
 use super::daemons::{Cluster, Process, count, noise, start_coordinator, suture};
 use super::disk::{Loss, folder};
-use super::stories::{files_in, look_at_metadata, metadata_in};
+use super::metadata::{look_at_metadata, metadata_in};
+use super::stories::files_in;
 use super::table::{Place, Table};
 use super::tracer::{Traced, Tracer};
 

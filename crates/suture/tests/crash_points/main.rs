@@ -14,6 +14,7 @@ mod cluster;
 mod daemons;
 mod direct;
 mod disk;
+mod metadata;
 mod stories;
 mod table;
 mod tracer;
