@@ -6,7 +6,7 @@ use prost::Message;
 use suture_code::layout::Layout;
 use suture_drivers::control::listing::Listing;
 use suture_drivers::control::proto::agent_message::Message as AgentWord;
-use suture_drivers::control::{PROTOCOL_VERSION, convert, proto, session};
+use suture_drivers::control::{PROTOCOL_OLDEST, PROTOCOL_VERSION, convert, proto, session};
 use suture_repair::id::{
     ChunkCopy, ChunkIndex, Digest, Generation, ListedCopy, NodeId, RepairId, Stamp, StripeId,
 };
@@ -71,6 +71,7 @@ pub fn valid() -> Vec<Vec<u8>> {
     );
     let join = proto::Join {
         protocol: PROTOCOL_VERSION,
+        oldest_protocol: PROTOCOL_OLDEST,
         name: "n1".into(),
         data_address: "[::1]:7401".into(),
         uplink: 1e8,

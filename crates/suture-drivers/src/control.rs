@@ -44,7 +44,9 @@ pub mod proto {
     tonic::include_proto!("suture.v1");
 }
 
-/// Raised when an old peer would misread a new one. 8: orders to delete name the session.
+/// The newest version of the control plane that this program speaks; it is raised where an old peer
+/// would misread a new one. 10: a session is of the newest version that both sides speak.
+/// 8: orders to delete name the session.
 /// 7: agents say that they cannot list their copies,
 /// and know puts by their stamps.
 /// 6: tasks carry labels, copies are asked for theirs, agents are told to keep backups.
@@ -54,7 +56,31 @@ pub mod proto {
 /// 2: a lane's slices are as long as it is itself,
 /// tasks may be gated, held and continued.
 /// 1: the first.
-pub const PROTOCOL_VERSION: u32 = 9;
+pub const PROTOCOL_VERSION: u32 = 10;
+
+/// The oldest that it speaks: the newest of the release before, so that a cluster can be upgraded
+/// machine by machine.
+pub const PROTOCOL_OLDEST: u32 = 9;
+
+/// What a coordinator of any release says of an agent whose version it does not speak.
+const OTHER_PROTOCOL: &str = "the agent speaks protocol";
+
+/// The version of the session that an agent asks for: the newest that both sides speak.
+///
+/// # Errors
+/// What to do where there is none.
+pub fn agreed_protocol(join: &proto::Join) -> Result<u32, String> {
+    let newest = join.protocol;
+    let oldest = if join.oldest_protocol == 0 { newest } else { join.oldest_protocol };
+    let agreed = newest.min(PROTOCOL_VERSION);
+    if oldest <= agreed && PROTOCOL_OLDEST <= agreed {
+        return Ok(agreed);
+    }
+    let theirs = if oldest < newest { format!("{oldest} to {newest}") } else { newest.to_string() };
+    Err(format!(
+        "{OTHER_PROTOCOL} {theirs}, the coordinator {PROTOCOL_OLDEST} to {PROTOCOL_VERSION}: run the same suture on both, or releases that follow on each other"
+    ))
+}
 
 /// The longest message that the coordinator takes: listings come in parts of 2.6 MB at most, and a
 /// fingerprint of a code with 4096 sub-chunks has 2 MiB. Only agents can make it keep so much.
@@ -78,3 +104,25 @@ pub const KEEPALIVE_EVERY: std::time::Duration = std::time::Duration::from_secs(
 /// How long it waits for the answer. A machine that lost its power is noticed no later than this;
 /// a killed process at once.
 pub const KEEPALIVE_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(5);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_is_of_the_newest_version_that_both_sides_speak() {
+        let agreed = |protocol, oldest_protocol| {
+            agreed_protocol(&proto::Join { protocol, oldest_protocol, ..proto::Join::default() })
+        };
+        let (newest, oldest) = (PROTOCOL_VERSION, PROTOCOL_OLDEST);
+        assert_eq!(agreed(newest, oldest), Ok(newest));
+        assert_eq!(agreed(oldest, 0), Ok(oldest), "the release before");
+        assert_eq!(agreed(newest + 1, newest), Ok(newest), "the next release");
+        for (protocol, least) in [(newest + 2, newest + 1), (oldest - 1, 0), (newest + 1, 0)] {
+            assert!(agreed(protocol, least).is_err(), "{protocol}");
+        }
+        assert!(agreed(oldest, newest).is_err(), "nonsense");
+        let why = agreed(newest + 2, newest + 1).unwrap_err();
+        assert!(why.contains(&format!("{} to {}", newest + 1, newest + 2)), "{why}");
+    }
+}

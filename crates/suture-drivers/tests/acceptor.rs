@@ -11,7 +11,7 @@ use std::time::Duration;
 use suture_drivers::control::acceptor::{self, ControlLimits};
 use suture_drivers::control::client::{self, Client};
 use suture_drivers::control::{
-    PROTOCOL_VERSION, REQUEST_BYTES_MAX, SHORT_REQUEST_BYTES_MAX, proto,
+    PROTOCOL_OLDEST, PROTOCOL_VERSION, REQUEST_BYTES_MAX, SHORT_REQUEST_BYTES_MAX, proto,
 };
 use suture_drivers::metadata::{Incomplete, MetadataStore};
 use suture_repair::stripe::CHUNK_BYTES_MAX;
@@ -200,6 +200,37 @@ async fn a_put_of_impossible_sizes_is_refused() {
         let mut replies = client.put(steps).await.unwrap().into_inner();
         let error = timeout(TIMEOUT, replies.message()).await.unwrap().unwrap_err();
         assert_eq!(error.code(), Code::InvalidArgument, "{chunk_bytes}: {error}");
+    }
+}
+
+#[tokio::test]
+async fn a_session_is_of_the_newest_version_that_both_sides_speak() {
+    use proto::agent_message::Message;
+    use proto::coordinator_message::Message as Answer;
+
+    let (_dir, address) = start(ControlLimits::default()).await;
+    let mut client = client(address).await;
+    let (newest, oldest) = (PROTOCOL_VERSION, PROTOCOL_OLDEST);
+    // The release before says nothing of an oldest one.
+    for (asked, least, agreed) in [
+        (newest, oldest, Ok(newest)),
+        (oldest, 0, Ok(oldest)),
+        (newest + 1, newest, Ok(newest)),
+        (newest + 1, 0, Err(Code::FailedPrecondition)),
+        (oldest - 1, 0, Err(Code::FailedPrecondition)),
+    ] {
+        let mut word = words::join("n0");
+        let Some(Message::Join(join)) = &mut word.message else { unreachable!("it is a Join") };
+        (join.protocol, join.oldest_protocol) = (asked, least);
+        let said = tokio_stream::iter([word]);
+        let answer = match client.session(said).await {
+            Err(why) => Err(why.code()),
+            Ok(session) => match session.into_inner().message().await.unwrap().unwrap().message {
+                Some(Answer::Welcome(welcome)) => Ok(welcome.protocol),
+                other => panic!("{other:?}"),
+            },
+        };
+        assert_eq!(answer, agreed, "{asked}, {least}");
     }
 }
 

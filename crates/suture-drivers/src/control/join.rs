@@ -32,7 +32,7 @@ use super::client::Client;
 use super::membership::{Membership, MembershipFile};
 use super::proto::agent_message::Message as AgentWord;
 use super::proto::coordinator_message::Message as CoordinatorWord;
-use super::{PROTOCOL_VERSION, client, convert, listing, proto};
+use super::{OTHER_PROTOCOL, PROTOCOL_OLDEST, PROTOCOL_VERSION, client, convert, listing, proto};
 use crate::agent::session::{SESSION_QUEUE, SessionEvent, SessionFeed};
 use crate::identity::credentials::Kept;
 use crate::put_key::PutKey;
@@ -212,12 +212,28 @@ fn is_renewing(me: &Introduction, number: u64) -> bool {
 
 /// Begins a session; it `renews` the one that there is, or there is none.
 async fn join(me: &Introduction, renews: bool) -> Result<(Welcome, JoinedSession), End> {
+    match join_by(PROTOCOL_VERSION, me, renews).await {
+        // A coordinator of the release before knows of no choice.
+        Err(End::Refused(why)) if format!("{why:#}").contains(OTHER_PROTOCOL) => {
+            join_by(PROTOCOL_OLDEST, me, renews).await
+        }
+        joined => joined,
+    }
+}
+
+/// Begins a session of this version of the control plane at most.
+async fn join_by(
+    protocol: u32,
+    me: &Introduction,
+    renews: bool,
+) -> Result<(Welcome, JoinedSession), End> {
     let by = me.credentials.as_ref().map_or(0, |kept| kept.current().number);
     let mut client =
         client::connect(&me.coordinator, me.credentials.clone()).await.map_err(End::Broken)?;
     let (outgoing, words) = mpsc::channel(SESSION_QUEUE);
     let introduction = proto::Join {
-        protocol: PROTOCOL_VERSION,
+        protocol,
+        oldest_protocol: PROTOCOL_OLDEST,
         name: me.name.clone(),
         rack: me.rack.clone(),
         data_address: me.data_address.to_string(),
@@ -244,9 +260,9 @@ async fn join(me: &Introduction, renews: bool) -> Result<(Welcome, JoinedSession
     let Some(CoordinatorWord::Welcome(welcome)) = first else {
         return Err(broken(me, anyhow!("unexpected reply to request Join")));
     };
-    if welcome.protocol != PROTOCOL_VERSION {
+    if !(PROTOCOL_OLDEST..=PROTOCOL_VERSION).contains(&welcome.protocol) {
         return Err(End::Refused(bad_input(format!(
-            "the coordinator at {} speaks protocol {}, this agent {PROTOCOL_VERSION}: run the same suture on both",
+            "the coordinator at {} speaks protocol {}, this agent {PROTOCOL_OLDEST} to {PROTOCOL_VERSION}: run the same suture on both, or releases that follow on each other",
             me.coordinator, welcome.protocol
         ))));
     }

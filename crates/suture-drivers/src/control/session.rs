@@ -23,7 +23,7 @@ use super::proto::agent_message::Message as AgentWord;
 use super::proto::coordinator_message::Message as CoordinatorWord;
 use super::served::Served;
 use super::service::ControlService;
-use super::{PROTOCOL_VERSION, convert, proto};
+use super::{agreed_protocol, convert, proto};
 use crate::config::check_name;
 use crate::coordinator::outbox::OUTBOX_MAX;
 use crate::coordinator::refused::RefusedAgent;
@@ -58,10 +58,10 @@ pub async fn begin(
 ) -> Result<Messages, Status> {
     let joined = join(&served, &mut said).await;
     let joined = joined.inspect_err(|why| warn!("an agent is refused: {}", why.message()));
-    let (record, epoch, renews) = joined?;
+    let Joined { record, epoch, protocol, renews } = joined?;
     let (node, name) = (record.id, record.node.name.clone());
     let welcome = proto::Welcome {
-        protocol: PROTOCOL_VERSION,
+        protocol,
         node: node.0,
         epoch,
         cluster: served.service.cluster().0,
@@ -103,10 +103,20 @@ async fn receive(
     Ok(())
 }
 
+/// An agent that is let in.
+struct Joined {
+    record: NodeRecord,
+    epoch: u32,
+    /// The version of its session.
+    protocol: u32,
+    /// Whether it has a session already, whose place this one takes.
+    renews: bool,
+}
+
 async fn join(
     served: &Served,
     said: &mut Streaming<proto::AgentMessage>,
-) -> Result<(NodeRecord, u32, bool), Status> {
+) -> Result<Joined, Status> {
     let first = tokio::time::timeout(JOIN_TIMEOUT, said.message()).await;
     let first =
         first.map_err(|_| Status::deadline_exceeded("the agent sent no Join in time"))??;
@@ -115,7 +125,7 @@ async fn join(
     };
     served.check_node(&join.name).await?;
     let begun = served.begin(&join.name).await?;
-    let renews = join.renews;
+    let (renews, protocol) = (join.renews, agreed_protocol(&join));
     let (name, theirs) = (join.name.clone(), join.cluster.map(ClusterId));
     let joined = admit(&served.service, join).await;
     if let Err(why) = &joined
@@ -127,7 +137,9 @@ async fn join(
         served.service.coordinator.refused(RefusedAgent { name, cluster, why }).await;
     }
     served.end(begun, joined.as_ref().map(drop).map_err(Clone::clone)).await?;
-    joined.map(|(record, epoch)| (record, epoch, renews))
+    let (record, epoch) = joined?;
+    let protocol = protocol.map_err(Status::failed_precondition)?;
+    Ok(Joined { record, epoch, protocol, renews })
 }
 
 /// Lets an agent in under its number.
@@ -187,12 +199,7 @@ async fn is_established(service: &ControlService) -> Result<bool, Status> {
 /// # Errors
 /// What is wrong with it.
 pub fn check(cluster: ClusterId, join: proto::Join) -> Result<NewNode, Status> {
-    if join.protocol != PROTOCOL_VERSION {
-        return Err(Status::failed_precondition(format!(
-            "the agent speaks protocol {}, the coordinator {PROTOCOL_VERSION}: run the same suture on both",
-            join.protocol
-        )));
-    }
+    agreed_protocol(&join).map_err(Status::failed_precondition)?;
     if let Some(theirs) = join.cluster.map(ClusterId)
         && theirs != cluster
     {
