@@ -99,12 +99,21 @@ fn order_away(story: &mut Story, excess: &[ChunkCopy]) -> Vec<Output> {
     all
 }
 
+fn sessions_of_deletes(said: &[Output]) -> Vec<u64> {
+    let session = |output: &Output| match output {
+        Output::Send { message: ToAgent::Delete { session, .. }, .. } => Some(*session),
+        _ => None,
+    };
+    said.iter().filter_map(session).collect()
+}
+
 #[test]
 fn a_copy_that_was_ordered_away_is_never_adopted() {
     let mut story = Story::new(6, [stripe(0, [0, 1, 2, 3])]);
     let old = copy(0, 0, 9);
     let said = order_away(&mut story, &[old]);
     assert!(is_deleted(&said, 4, old), "{said:?}");
+    assert_eq!(sessions_of_deletes(&said), [5], "an order is good in its session only");
     story.give(Input::Operator(Command::FailNode(NodeId(0))));
     // What others list says nothing of it.
     list(&mut story, 3, &[copy(0, 3, 0)]);
@@ -139,7 +148,9 @@ fn an_order_to_delete_that_was_lost_with_its_session_is_not_remembered() {
         free_bytes,
     };
     story.hear(4, FromAgent::Hello(hello));
-    assert!(is_deleted(&story.take(), 4, old));
+    let said = story.take();
+    assert!(is_deleted(&said, 4, old));
+    assert_eq!(sessions_of_deletes(&said), [1 << 20]);
     story.give(Input::Operator(Command::FailNode(NodeId(0))));
     assert!(!is_checked(&list(&mut story, 4, &[old]), 4, old));
 }
@@ -152,10 +163,14 @@ fn a_hello_that_comes_twice_or_late_begins_no_session_and_orders_are_remembered(
     story.take();
     story.give(Input::Operator(Command::FailNode(NodeId(0))));
     let (pool_bytes, free_bytes, abilities) = (64 << 20, 1 << 30, Abilities::PARTIAL);
-    for session in [0, 1] {
+    // The fifth is the one that there is.
+    for session in [0, 1, 5] {
         let hello = Hello { incarnation: 1, session, abilities, pool_bytes, free_bytes };
+        story.take();
         story.hear(4, FromAgent::Hello(hello));
-        assert!(!is_checked(&list(&mut story, 4, &[old]), 4, old), "it may still be on its way");
+        let mut said = story.take();
+        said.extend(list(&mut story, 4, &[old]));
+        assert!(!is_checked(&said, 4, old), "it may still be on its way: {said:?}");
     }
     // A new start has a session of its own, whatever its number.
     let hello = Hello { incarnation: 2, session: 0, abilities, pool_bytes, free_bytes };

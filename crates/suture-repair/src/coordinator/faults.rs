@@ -294,6 +294,14 @@ mod tests {
     }
 
     #[test]
+    fn a_copy_that_waits_and_is_found_corrupt_waits_no_more() {
+        let mut faults = CopyFaults::default();
+        assert!(!faults.found(HERE, CopyFault::Unreadable, at(0), FIRST));
+        assert!(faults.found(HERE, CopyFault::Corrupt, at(0), FIRST));
+        assert_eq!((faults.is_unread(HERE), faults.next_deadline()), (false, None));
+    }
+
+    #[test]
     fn what_is_recorded_is_the_same_to_the_next_and_heals_as_it_did() {
         let mut faults = CopyFaults::default();
         let copies: Vec<Location> = (0..4)
