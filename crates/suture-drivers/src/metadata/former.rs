@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use rusqlite::Connection;
 
-use super::schema::{self, IN_USE_SINCE};
+use super::wal::IN_USE_SINCE;
 use crate::data_dir;
 
 /// What the names of such copies begin with; the number of their schema follows.
@@ -23,12 +23,12 @@ pub(super) fn path_of(dir: &Path, version: u32) -> PathBuf {
     dir.join(format!("{FORMER}{version}"))
 }
 
-/// Copies the metadata, which are of that schema. A copy of the same schema that there is gives way:
+/// Copies the metadata, which are of that schema, first under a name with that beginning. A copy of the same schema that there is gives way:
 /// it is of an upgrade before, which was taken back since.
 ///
 /// # Errors
 /// When the database cannot be read, or there is no room for the copy.
-pub(super) fn keep(database: &Connection, dir: &Path, version: u32) -> Result<PathBuf> {
+pub(super) fn keep(database: &Connection, dir: &Path, version: u32, part: &str) -> Result<PathBuf> {
     let path = path_of(dir, version);
     let cannot = || {
         format!(
@@ -36,7 +36,7 @@ pub(super) fn keep(database: &Connection, dir: &Path, version: u32) -> Result<Pa
             path.display()
         )
     };
-    write(database, dir, version)
+    write(database, dir, version, part)
         .and_then(|part| {
             part.persist(&path)?;
             Ok(data_dir::sync(dir)?)
@@ -46,9 +46,13 @@ pub(super) fn keep(database: &Connection, dir: &Path, version: u32) -> Result<Pa
 }
 
 /// The copy under a name that a start removes.
-fn write(database: &Connection, dir: &Path, version: u32) -> Result<tempfile::TempPath> {
-    let part =
-        tempfile::Builder::new().prefix(schema::BACKUP_PART).tempfile_in(dir)?.into_temp_path();
+fn write(
+    database: &Connection,
+    dir: &Path,
+    version: u32,
+    part: &str,
+) -> Result<tempfile::TempPath> {
+    let part = tempfile::Builder::new().prefix(part).tempfile_in(dir)?.into_temp_path();
     let into = part.to_str().context("the data_dir's name is not text")?;
     database.execute("VACUUM INTO ?1", [into])?;
     if version >= IN_USE_SINCE {

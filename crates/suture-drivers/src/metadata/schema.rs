@@ -17,6 +17,7 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension};
 use suture_edge::error::bad_input;
 use tracing::warn;
 
+use super::wal::IN_USE_SINCE;
 use super::{former, wal};
 use crate::data_dir;
 
@@ -117,9 +118,6 @@ const STORES: &str = "
 ALTER TABLE node ADD COLUMN store INTEGER;
 ALTER TABLE node ADD COLUMN replaced INTEGER NOT NULL DEFAULT 0;
 ";
-
-/// The version from which on the file says whether it is in use.
-pub(super) const IN_USE_SINCE: u32 = 4;
 
 /// What to do with a file that was copied while a coordinator had it open, without its log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -227,7 +225,7 @@ pub fn open(dir: &Path, incomplete: Incomplete) -> Result<Database> {
     let version = identify(&connection, &path)?;
     check(&connection).with_context(cannot)?;
     if version < SCHEMA_VERSION {
-        let kept = former::keep(&connection, dir, version)?;
+        let kept = former::keep(&connection, dir, version, BACKUP_PART)?;
         advance(&mut connection, version).with_context(cannot)?;
         warn!(
             "the metadata were of schema {version}, and are of schema {SCHEMA_VERSION} from now on: a suture that wrote the former cannot read them. As they were they are in '{}'; remove it when this suture is to stay",

@@ -14,6 +14,9 @@ use anyhow::{Result, ensure};
 use rusqlite::Connection;
 use rusqlite::config::DbConfig;
 
+/// The schema from which on the file says whether it is in use.
+pub(super) const IN_USE_SINCE: u32 = 4;
+
 /// Without work for this long, the log is folded in.
 pub(super) const IDLE: Duration = Duration::from_secs(1);
 

@@ -129,7 +129,7 @@ impl Coordinator {
         }
     }
 
-    /// Puts a stripe before all others, with what silent nodes hold of it.
+    /// Puts a stripe among the most urgent, with what silent nodes hold of it.
     pub(super) fn repair_now(&mut self, now: Time, id: StripeId) {
         let Some(stripe) = self.stripes.get(id) else { return };
         let silent: Vec<NodeId> = match self.config.liveness {
