@@ -152,7 +152,9 @@ fn print(
         decoded_bytes: all.decoded_bytes + fetched.decoded_bytes,
         bad_copies: all.bad_copies + fetched.bad_copies,
     });
-    outln!("{}: {}", counted(got.len() as u64, "object"), summary(&all, seconds));
+    if !got.is_empty() || existing.is_empty() {
+        outln!("{}: {}", counted(got.len() as u64, "object"), summary(&all, seconds));
+    }
     already_there(existing.len()).into_iter().for_each(|line| outln!("{line}"));
     Ok(())
 }
