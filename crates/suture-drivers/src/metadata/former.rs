@@ -23,8 +23,9 @@ pub(super) fn path_of(dir: &Path, version: u32) -> PathBuf {
     dir.join(format!("{FORMER}{version}"))
 }
 
-/// Copies the metadata, which are of that schema, first under a name with that beginning. A copy of the same schema that there is gives way:
-/// it is of an upgrade before, which was taken back since.
+/// Copies the metadata, which are of that schema; the copy is made under a name that begins with
+/// `part`. A copy of the same schema that there is gives way: it is of an upgrade before, which was
+/// taken back since.
 ///
 /// # Errors
 /// When the database cannot be read, or there is no room for the copy.
