@@ -473,7 +473,10 @@ fn few_outcomes_are_under_way_and_each_that_is_forgotten_lets_one_follow() {
     for sequence in 1..=300 {
         // Of an epoch that has passed.
         let task = star(RepairId::new(0, sequence), 0, CHUNK);
-        count += failures(&host.tell(ToAgent::Dispatch(Arc::new(task)))).len();
+        let failed = failures(&host.tell(ToAgent::Dispatch(Arc::new(task))));
+        let is_refused = |(_, why): &_| *why == Failure::Refused(Refusal::StaleEpoch);
+        assert!(failed.iter().all(is_refused), "{failed:?}");
+        count += failed.len();
     }
     assert_eq!(count, 256);
     let forget = |host: &mut Host, sequence| {

@@ -134,6 +134,30 @@ fn a_location_with_other_bytes_is_lost_however_often_it_is_listed() {
     }
 }
 
+/// The right copy, which a return brings back, is what is left of its chunk.
+#[test]
+fn the_right_copy_is_not_deleted_for_a_location_with_other_bytes() {
+    let mut story = Story::new(5, [stripe(0, [4, 1, 2, 3])]);
+    let (own, digest) = (copy(0, 0, 0), story.digest(copy(0, 0, 0)));
+    let other = Digest { crc: digest.crc.map(|crc| !crc), ..digest };
+    let list = |story: &mut Story, node, digest| {
+        story.hear(node, FromAgent::Inventory(vec![ListedCopy { copy: own, digest }]));
+    };
+    list(&mut story, 4, other);
+    assert!(story.core.is_lost(StripeId(0), ChunkIndex(0)));
+    list(&mut story, 0, digest);
+    let said = story.take();
+    let at_right = |m: &ToAgent| matches!(m, ToAgent::Delete { copy, .. } if *copy == own);
+    assert!(!sent(&said, |to, message| to == NodeId(0) && at_right(message)), "{said:?}");
+    story.hear(0, FromAgent::Verified(Check { copy: own, digest, excess: None }));
+    let said = story.take();
+    let adopted = said.iter().filter_map(|output| match output {
+        Output::Commit(commit) => Some((commit.node, commit.copy)),
+        _ => None,
+    });
+    assert_eq!(adopted.collect::<Vec<_>>(), [(NodeId(0), own)], "{said:?}");
+}
+
 #[test]
 fn a_copy_with_other_bytes_is_neither_adopted_nor_deleted() {
     let mut story = Story::new(5, [stripe(0, [0, 1, 2, 3])]);
@@ -509,13 +533,19 @@ fn chunks_that_are_known_to_be_zero_are_not_lost_and_take_no_place() {
 
 #[test]
 fn a_short_sleep_of_the_coordinator_is_nobody_s_silence() {
-    let mut story = Story::new(6, [stripe(0, [0, 1, 2, 3])]);
-    story.wait(2, 0..6);
-    story.take();
-    story.now = story.now + Span::from_millis(3500);
-    story.give(Input::Tick);
-    let is_node = |output: &Output| matches!(output, Output::Report(Report::Node { .. }));
-    assert!(!story.take().iter().any(is_node), "nobody was there to receive");
+    // It ends by the clock, or by what a node has said meanwhile.
+    for is_told in [false, true] {
+        let mut story = Story::new(6, [stripe(0, [0, 1, 2, 3])]);
+        story.wait(2, 0..6);
+        story.take();
+        story.now = story.now + Span::from_millis(3500);
+        if is_told {
+            story.beat(0);
+        }
+        story.give(Input::Tick);
+        let is_node = |output: &Output| matches!(output, Output::Report(Report::Node { .. }));
+        assert!(!story.take().iter().any(is_node), "nobody was there to receive");
+    }
 }
 
 /// Its agent lives and can do nothing, so what it holds is as far away as that of a dead node.

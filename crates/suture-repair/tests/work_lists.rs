@@ -80,6 +80,20 @@ fn a_listing_of_thirty_thousand_excess_copies_has_few_of_them_in_flight() {
 }
 
 #[test]
+fn a_listing_of_thirty_thousand_orphans_has_few_of_them_in_flight() {
+    const COPIES: u64 = 30_000;
+    let mut story = Story::new(6, [stripe(COPIES, [0, 1, 2, 3])]);
+    story.give(Input::StripesReserved { below: StripeId(COPIES + 1), writing: Vec::new() });
+    story.take();
+    let held = (0..COPIES).map(|id| copy(id, 0, 9).into()).collect();
+    story.hear(4, FromAgent::Inventory(held));
+    let mut bursts = Bursts::new();
+    bursts.answer(&mut story);
+    story.core.assert_all_invariants();
+    assert_eq!(bursts.answered, (0, COPIES as usize), "all of them are gone");
+}
+
+#[test]
 fn ten_listings_ask_for_one_check_of_each_copy() {
     let (mut story, held) = excess(8);
     story.take();
