@@ -38,7 +38,9 @@ pub struct ClientLimits {
 pub struct OperationLimits {
     /// Operations that move bytes at a time; each holds a buffer. More wait.
     pub places: usize,
-    /// How many of one may be under way, whether they move bytes or not. More of it wait.
+    /// How many of one may be under way, whether they move bytes or not. More of it wait. One that
+    /// moves none holds a file and no buffer, so these are many: clients that are frozen at what
+    /// they write must not keep others of their address waiting.
     pub each: usize,
     /// How fast the client has to be.
     pub least: LeastRate,
@@ -51,7 +53,7 @@ impl Default for ClientLimits {
     fn default() -> ClientLimits {
         let operations = |grace| OperationLimits {
             places: 16,
-            each: 32,
+            each: 128,
             least: LeastRate { rate: 4096, grace: Duration::from_secs(grace) },
         };
         ClientLimits {
