@@ -7,6 +7,7 @@ disks=()
 machines=()
 net=
 own= # a folder of everybody's credentials, if the cluster has certificates
+policy= # how the coordinator plans, if not by the default
 export SUTURE_COORDINATOR=
 
 # Ends all daemons, frozen ones too, and removes the folder.
@@ -67,7 +68,8 @@ soon() {
 start() {
   local name=$1
   shift
-  "$@" >"$folder/$name.out" 2>>"$folder/$name.log" &
+  : >"$folder/$name.out" # what one before it said is gone before the first look
+  "$@" >>"$folder/$name.out" 2>>"$folder/$name.log" &
   pid[$name]=$!
   for _ in $(seq 100); do
     grep -q "listening on" "$folder/$name.out" && return
@@ -110,6 +112,8 @@ coordinator() {
 listen = "${SUTURE_COORDINATOR:-127.0.0.1:0}"
 data_dir = "$folder/${1:-coordinator}"
 ${own:+credentials = \"$own/coordinator\"}
+${policy:+[repair]
+policy = \"$policy\"}
 [timers]
 suspect = "1s"
 dead = "2s"
