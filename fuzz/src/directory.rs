@@ -1,8 +1,9 @@
 //! Encoded directories: whatever becomes of their files, what is decoded or rebuilt is what was
 //! encoded, or nothing is.
 //!
-//! Place: the plain-files commands, on folders that people copy, cut short and mix up. An input is a
-//! byte that chooses the code, and a sequence of edits: a file, a kind of edit, where, and a byte.
+//! Place: the plain-files commands, on folders that people copy, cut short and mix up. An input is
+//! a byte that chooses the code, and a sequence of edits: a file, a kind of edit, where, and a
+//! byte.
 
 use std::fs;
 use std::io::{Read, Seek, SeekFrom};

@@ -2,8 +2,8 @@
 //!
 //! Place: in front of everything that reads what Suture did not write. Each body is also run by an
 //! ordinary test of the crate that it examines, over random and mutated inputs and over the corpus
-//! that fuzzing left (`ordinary.rs`, which only those tests have), so that it fails without a fuzzer
-//! too; [`mutation`] makes the mutations. `docs/fuzzing.md` says which body examines what.
+//! that fuzzing left (`ordinary.rs`, which only those tests have), so that it fails without a
+//! fuzzer too; [`mutation`] makes the mutations. `docs/fuzzing.md` says which body examines what.
 
 pub mod abi;
 pub mod chunk_file;

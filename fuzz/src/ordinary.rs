@@ -1,8 +1,8 @@
 //! A target without a fuzzer: seeded mutations, and the kept corpus.
 //!
-//! Place: the ordinary tests `tests/fuzz.rs` of the crates that are examined; not a part of the fuzz
-//! crate. The corpus is every input that once reached something new; a finding of the fuzzer stays
-//! in it as the input that showed it.
+//! Place: the ordinary tests `tests/fuzz.rs` of the crates that are examined; not a part of the
+//! fuzz crate. The corpus is every input that once reached something new; a finding of the fuzzer
+//! stays in it as the input that showed it.
 
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -2,7 +2,8 @@
 //! the handshake, comes out exactly as it was sealed, or is an error.
 //!
 //! Place: under every connection between agents, of whom one may have been taken over. The other
-//! side is `tls_peer.rs`, which seals what no honest one would; both ends are real sockets, in turns.
+//! side is `tls_peer.rs`, which seals what no honest one would; both ends are real sockets, in
+//! turns.
 //!
 //! An input is a byte that says which side we are and what is sent, then mistakes in the handshake
 //! or steps of the other side, pieces in which the bytes come, and pieces into which they are read.

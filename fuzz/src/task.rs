@@ -1,9 +1,9 @@
 //! Tasks: whatever an agent is told to do it refuses, or does to the end; and a plan that it takes
 //! for valid rebuilds what was lost.
 //!
-//! Place: [dispatch] -> slices flow -> chunk proven, at an agent whose coordinator may say anything.
-//! An input is an encoded task. Every node of its plan gets it, and is answered as by an honest
-//! driver until nothing is left to do.
+//! Place: [dispatch] -> slices flow -> chunk proven, at an agent whose coordinator may say
+//! anything. An input is an encoded task. Every node of its plan gets it, and is answered as by an
+//! honest driver until nothing is left to do.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

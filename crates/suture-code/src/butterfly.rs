@@ -7,8 +7,8 @@
 //! (2^j - 1), which mirrors row i within its aligned block of 2^j rows, it is
 //!
 //! ```text
-//! B[i] = D0[i] + sum over j = 1..k of  D0[s_j(i)] + .. + Dj[s_j(i)]   when bits j and j-1 of i differ,
-//!                                      Dj[s_j(i)]                     when they are equal.
+//! B[i] = D0[i] + sum over j = 1..k of D0[s_j(i)] + .. + Dj[s_j(i)]  if bits j and j-1 of i differ,
+//!                                     Dj[s_j(i)]                    if they are equal.
 //! ```
 //!
 //! So B is made of sums over the first columns of a row, and so is H: each is formed once and kept

@@ -125,8 +125,8 @@ impl Layout {
     /// Chunks that are cut like this, if they can be; for what comes from outside.
     ///
     /// # Errors
-    /// [`SizeError`] when a unit or the chunk is empty or its sub-chunks, or those of the last one, cannot be
-    /// equally long, or when no code has so many sub-chunks.
+    /// [`SizeError`] when a unit or the chunk is empty or its sub-chunks, or those of the last one,
+    /// cannot be equally long, or when no code has so many sub-chunks.
     pub fn checked(
         chunk_bytes: u64,
         unit_bytes: u64,

@@ -8,13 +8,13 @@
 //! one plain and one with TLS, so that what else the machine does meets both; the ratio of their
 //! processor time is to be 1.5 at most. Whoever waits for its neighbours is woken more often, and
 //! neighbours that encrypt are slower: so both are measured at one and the same rate as well,
-//! `SUTURE_BENCH_RATE` bytes a second. Then both neighbours are agents too, with stores; on two cores
-//! all three share, so the rate is what the machine gives to all of them, and only the processor time
-//! is the relay's own.
+//! `SUTURE_BENCH_RATE` bytes a second. Then both neighbours are agents too, with stores; on two
+//! cores all three share, so the rate is what the machine gives to all of them, and only the
+//! processor time is the relay's own.
 //!
 //! `SUTURE_BENCH_DIR` names the folder of the stores; by default it is in memory, so that no disk
-//! is measured. `SUTURE_BENCH_MIB` is the length of the chunk, `SUTURE_BENCH_THREADS` how many threads
-//! an agent has for its connections.
+//! is measured. `SUTURE_BENCH_MIB` is the length of the chunk, `SUTURE_BENCH_THREADS` how many
+//! threads an agent has for its connections.
 
 #[path = "../tests/agents/mod.rs"]
 mod agents;

@@ -3,9 +3,10 @@
 //! Place: ... admit -> dispatch -> [slices flow -> chunk proven and durable] -> commit ...
 //! One task owns the core and waits for what comes next: the control plane (`session`), the network
 //! (`net`), the disk (`disk`), the core's deadline. Each becomes one input (time for a heartbeat, a
-//! reader that has ended, and the end are the driver's own affair); the outputs that follow are handed to whoever performs them. The task itself never waits for any of
-//! them and never touches a byte, so the core always learns of what happened in the order in which
-//! it did, and needs no lock.
+//! reader that has ended, and the end are the driver's own affair); the outputs that follow are
+//! handed to whoever performs them. The task itself never waits for any of them and never touches a
+//! byte, so the core always learns of what happened in the order in which it did, and needs no
+//! lock.
 //!
 //! A slice's way: a reader takes it off the wire, checks it, and sends the buffer here; it waits in
 //! its repair's `task_data` for the other sources; the core says `Deliver` or `Spool`, and all its

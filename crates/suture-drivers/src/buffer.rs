@@ -3,9 +3,9 @@
 //! Place: ... [memory taken] -> slice received or read -> sent or written -> [given back] ...
 //! How many are in use is bounded by the agent core, which admits a task only if its windows fit;
 //! the pool only saves asking the system for memory 40,000 times a second, each time with its page
-//! faults. Traces and sub-chunks come in many lengths, so buffers lie idle by size class, four to an
-//! octave: each length finds its own again at once. The last one returned is the next one given: it
-//! is still in the cache.
+//! faults. Traces and sub-chunks come in many lengths, so buffers lie idle by size class, four to
+//! an octave: each length finds its own again at once. The last one returned is the next one given:
+//! it is still in the cache.
 //!
 //! Invariant: what lies idle goes before all buffers together, in use and idle, exceed `bytes_max`.
 

@@ -2,12 +2,12 @@
 //!
 //! Place: [failure noticed] -> ... -> `[dispatch]` -> ... -> [commit location] -> stripe healthy.
 //! * [`convert`] is the one place where the core's types become messages and come back, checked;
-//! * [`acceptor`] takes the connections, [`rpc`] the calls; who asks what is judged by [`access`], what
-//!   is changed comes into the [`audit`] log ([`served`]; what operators command: [`command`]), and
-//!   [`trust`] knows when certificates end;
-//!   [`service`] answers clients and operators
-//!   (of scrubs with [`scrub`]), [`session`] talks to one agent, [`put`] follows one put within a
-//!   [`put_budget`] and across changes of certificates ([`put_renewal`]), [`backup`] sends the metadata: the coordinator's side;
+//! * [`acceptor`] takes the connections, [`rpc`] the calls; who asks what is judged by [`access`],
+//!   what is changed comes into the [`audit`] log ([`served`]; what operators command:
+//!   [`command`]), and [`trust`] knows when certificates end; [`service`] answers clients and
+//!   operators (of scrubs with [`scrub`]), [`session`] talks to one agent, [`put`] follows one put
+//!   within a [`put_budget`] and across changes of certificates ([`put_renewal`]), [`backup`] sends
+//!   the metadata: the coordinator's side;
 //! * [`join`] is the agent's side of its session, of which [`membership`] is kept, [`client`]
 //!   everybody else's; what an agent has is sent as a [`listing`].
 //!
@@ -86,9 +86,9 @@ pub fn agreed_protocol(join: &proto::Join) -> Result<u32, String> {
 /// fingerprint of a code with 4096 sub-chunks has 2 MiB. Only agents can make it keep so much.
 pub const REQUEST_BYTES_MAX: usize = 4 << 20;
 
-/// The longest message of any other call: names and numbers. A stripe of 255 chunks that was put has
-/// some 7 KB. Whoever connects can make the coordinator keep so much for each of its calls, whatever
-/// its role.
+/// The longest message of any other call: names and numbers. A stripe of 255 chunks that was put
+/// has some 7 KB. Whoever connects can make the coordinator keep so much for each of its calls,
+/// whatever its role.
 pub const SHORT_REQUEST_BYTES_MAX: usize = 16 << 10;
 
 /// The longest message that it sends: a status with two million blocked stripes has some 256 MB.

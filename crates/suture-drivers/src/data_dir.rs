@@ -64,8 +64,8 @@ pub fn create_folder(path: &Path) -> io::Result<()> {
     created.or_else(|error| if path.is_dir() { Ok(()) } else { Err(error) })
 }
 
-/// The same, but what is there and is no folder stays, with a warning: what else the data_dir holds is
-/// of use without it.
+/// The same, but what is there and is no folder stays, with a warning: what else the data_dir holds
+/// is of use without it.
 ///
 /// # Errors
 /// As [`create_folder`].

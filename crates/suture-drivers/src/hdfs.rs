@@ -1,12 +1,12 @@
-//! HDFS behind Suture's two seams: its NameNode as the keeper of the truth, its DataNodes as stores of
-//! chunks. A plugin in each daemon speaks the frames of `docs/hdfs-protocol.md`; nothing of Hadoop is
-//! patched.
+//! HDFS behind Suture's two seams: its NameNode as the keeper of the truth, its DataNodes as stores
+//! of chunks. A plugin in each daemon speaks the frames of `docs/hdfs-protocol.md`; nothing of
+//! Hadoop is patched.
 //!
-//! Place: [stripes affected] -> queue -> plan -> [claim] -> dispatch -> [slices flow -> chunk durable ->
-//! commit location] -> healthy.
+//! Place: [stripes affected] -> queue -> plan -> [claim] -> dispatch -> [slices flow -> chunk
+//! durable -> commit location] -> healthy.
 //! * [`frame`] is one end of a connection; [`group`] reads a block group as a stripe;
-//! * [`keeper`] is the NameNode as a keeper, which asks through [`namenode`]; [`link`] drives it, over
-//!   the connections that [`listener`] takes;
+//! * [`keeper`] is the NameNode as a keeper, which asks through [`namenode`]; [`link`] drives it,
+//!   over the connections that [`listener`] takes;
 //! * [`rebuilt`] writes down what was rebuilt;
 //! * [`store`] is a DataNode as a chunk store, which asks through [`datanode`].
 //!

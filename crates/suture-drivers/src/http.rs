@@ -1,16 +1,16 @@
 //! A small HTTP/1.1 server for what monitoring and browsers read.
 //!
 //! Place: beside the whole life of a repair; nothing of it depends on who is served here.
-//! One request to a connection, and everything of it has an end: who has not said all of its request
-//! is a newcomer and gives way to newer ones, who has takes a place until it has read the answer, and
-//! a connection lasts at most half a minute. So slow ones, however many, hold a few kilobytes each of
-//! a bounded number of connections, and keep nobody else waiting.
-//! Where there are credentials the connection is TLS, and who asks has proven who it is and may look.
-//! On loopback without them, whoever asks has to ask for this machine: a page of somebody else's, in a
-//! browser on it, can have its own name lead here, and would read what is shown.
-//! A browser shows its user's certificate for every page that asks, so a command is taken only from
-//! pages that came from here: as JSON, which other origins may not send without being asked first, and
-//! never where the browser says that it comes from elsewhere.
+//! One request to a connection, and everything of it has an end: who has not said all of its
+//! request is a newcomer and gives way to newer ones, who has takes a place until it has read the
+//! answer, and a connection lasts at most half a minute. So slow ones, however many, hold a few
+//! kilobytes each of a bounded number of connections, and keep nobody else waiting. Where there are
+//! credentials the connection is TLS, and who asks has proven who it is and may look. On loopback
+//! without them, whoever asks has to ask for this machine: a page of somebody else's, in a browser
+//! on it, can have its own name lead here, and would read what is shown. A browser shows its user's
+//! certificate for every page that asks, so a command is taken only from pages that came from here:
+//! as JSON, which other origins may not send without being asked first, and never where the browser
+//! says that it comes from elsewhere.
 
 use std::convert::Infallible;
 use std::future::pending;
@@ -140,8 +140,8 @@ impl HttpReply {
     }
 }
 
-/// An answer that is made anew only now and then: whoever asks without a pause costs no more than who
-/// asks once a second.
+/// An answer that is made anew only now and then: whoever asks without a pause costs no more than
+/// who asks once a second.
 #[derive(Debug)]
 pub struct Cached<T>(tokio::sync::Mutex<Option<(Instant, T)>>);
 

@@ -36,8 +36,8 @@ pub enum AccessRole {
     Coordinator,
     /// The agent of a node.
     Agent,
-    /// The keeper of other people's data, such as an HDFS NameNode: it tells the coordinator what lies
-    /// where and what is lost.
+    /// The keeper of other people's data, such as an HDFS NameNode: it tells the coordinator what
+    /// lies where and what is lost.
     Keeper,
     /// A user who sees what there is and how it does.
     Viewer,

@@ -13,9 +13,9 @@
 //! and gets, [`rebuild`] makes the map again from chunks. [`config`] reads the configuration of
 //! daemons, [`address`] where a coordinator is, a [`data_dir`] keeps what they are given, a
 //! [`label`] lies beside each chunk for the metadata that are lost, [`record`] writes down what
-//! they did; [`identity`] is who is at the end of a connection. [`metrics`] are the numbers of a daemon
-//! for monitoring, and [`http`] serves them. [`hdfs`] has a NameNode in place of
-//! the map, and DataNodes in place of the store.
+//! they did; [`identity`] is who is at the end of a connection. [`metrics`] are the numbers of a
+//! daemon for monitoring, and [`http`] serves them. [`hdfs`] has a NameNode in place of the map,
+//! and DataNodes in place of the store.
 //!
 //! Deliberately absent: arguments, printing and exit codes, which are the binary's.
 #![forbid(unsafe_code)]

@@ -15,10 +15,11 @@
 //!
 //! Clients go first: a repair's turn waits while a client waits for one, but no longer than a time
 //! that leaves repair a tenth of the port when clients never rest; and only one repair at a time
-//! waits together with clients. So what a client waits for at a port is other clients, and one turn.
+//! waits together with clients. So what a client waits for at a port is other clients, and one
+//! turn.
 //!
-//! The limit of repair is live: it is that of the configuration, or a lower one that the coordinator
-//! says. What passes is counted, for the coordinator to know what applications take.
+//! The limit of repair is live: it is that of the configuration, or a lower one that the
+//! coordinator says. What passes is counted, for the coordinator to know what applications take.
 //!
 //! Invariant: over any span T at most (T + 20 ms) * rate bytes pass, from 2 Mbit/s up, if everyone
 //! gives back at once what it does not use. No limit costs nothing.

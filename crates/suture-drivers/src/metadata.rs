@@ -184,7 +184,8 @@ impl Metadata {
     }
 }
 
-/// What the thread does until nobody has a handle: what it is asked, and between, keep the log short.
+/// What the thread does until nobody has a handle: what it is asked, and between, keep the log
+/// short.
 fn perform(store: &mut MetadataStore, queue: &WorkQueue) {
     let mut checked_at = Instant::now();
     loop {

@@ -3,11 +3,11 @@
 //! Place: `[put]` -> failure noticed -> ... -> stripe healthy -> `[get]`; both also in between.
 //! * [`layout`] says which byte of an object lies in which chunk of which stripe;
 //! * [`pool`] keeps connections to agents and remembers which agents do not answer;
-//! * [`answer_times`] knows which agents lag behind the others, and [`put_times`] how long a put waits
-//!   for one that does;
-//! * [`cut`] cuts a source of bytes into stripes, [`mod@write`] stores them, as a
-//!   [`put_stream`] tells the coordinator ([`unanswered`] finds out what became of a commit), [`lookup`]
-//!   finds an object, and [`read`] brings it back, around what is missing.
+//! * [`answer_times`] knows which agents lag behind the others, and [`put_times`] how long a put
+//!   waits for one that does;
+//! * [`cut`] cuts a source of bytes into stripes, [`mod@write`] stores them, as a [`put_stream`]
+//!   tells the coordinator ([`unanswered`] finds out what became of a commit), [`lookup`] finds an
+//!   object, and [`read`] brings it back, around what is missing.
 //!
 //! Invariant: memory depends on the code and on constants here, never on the length of an object;
 //! nor on that of its chunks, but for reads of codes with sub-chunks, which hold some chunks whole.

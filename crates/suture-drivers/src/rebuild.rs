@@ -2,12 +2,13 @@
 //!
 //! Place: beside the life of a repair: without the map of stripes nothing can be repaired or read.
 //! Agents join and list their copies, as at every start of a coordinator; one copy of each stripe
-//! that the metadata do not know is asked for its label. The labels give objects, the lists give the
-//! places of their chunks. What is known already stays as it is, so a backup is completed by what
-//! was stored since; but where two objects have one name, the newer one gets it that can be read.
+//! that the metadata do not know is asked for its label. The labels give objects, the lists give
+//! the places of their chunks. What is known already stays as it is, so a backup is completed by
+//! what was stored since; but where two objects have one name, the newer one gets it that can be
+//! read.
 //!
-//! Invariants: an object appears only with all of its stripes; a chunk is recorded only where a copy
-//! of its length and checksum was listed, and no two chunks of a stripe on one node.
+//! Invariants: an object appears only with all of its stripes; a chunk is recorded only where a
+//! copy of its length and checksum was listed, and no two chunks of a stripe on one node.
 //! Deliberately absent: which objects were removed. One that was comes back if its chunks are still
 //! there, since nothing tells it from one that was lost.
 
@@ -82,8 +83,8 @@ pub fn copies_of_unknown(
     copies
 }
 
-/// Asks the agents for the label of each stripe, of one copy after the other until one tells it that
-/// what most nodes have fits. `read` hears of each stripe that is done.
+/// Asks the agents for the label of each stripe, of one copy after the other until one tells it
+/// that what most nodes have fits. `read` hears of each stripe that is done.
 pub async fn read_labels(
     cluster: ClusterId,
     (addresses, credentials): (&BTreeMap<NodeId, AgentAddress>, Option<Arc<Kept>>),
@@ -114,9 +115,9 @@ pub async fn read_labels(
     }
 }
 
-/// The label that the copies of the most nodes fit. Those of a put all fit the same one; a copy with
-/// another has come under the number of the stripe by mistake or malice, and speaks for its node
-/// alone.
+/// The label that the copies of the most nodes fit. Those of a put all fit the same one; a copy
+/// with another has come under the number of the stripe by mistake or malice, and speaks for its
+/// node alone.
 async fn read_label(
     pool: &ConnectionPool,
     sources: &BTreeMap<NodeId, AgentAddress>,
@@ -169,8 +170,8 @@ fn is_of(label: &StripeLabel, listed: &ListedCopy) -> bool {
     crc.is_some() && listed.digest.bytes == Some(label.chunk_bytes) && listed.digest.crc == crc
 }
 
-/// The objects that the stripes make up, in the order in which they have a right to their name: such
-/// as can be read before others, newer ones before older ones.
+/// The objects that the stripes make up, in the order in which they have a right to their name:
+/// such as can be read before others, newer ones before older ones.
 pub fn objects_of(found: BTreeMap<StripeId, FoundStripe>) -> Rebuilt {
     let mut rebuilt = Rebuilt::default();
     let mut objects: BTreeMap<StripeId, Vec<(StripeLabel, ObjectStripe)>> = BTreeMap::new();

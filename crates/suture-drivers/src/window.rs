@@ -1,8 +1,8 @@
 //! When repairs may run: the minutes that a cron expression names, in a time zone.
 //!
 //! Place: beside [queue -> plan -> admit]: the machine is told only until when a window is closed.
-//! `* 22-23,0-5 * * *;Europe/Berlin` is open from ten at night to six in the morning; without a zone
-//! it is UTC. What has no margin left is repaired at any time.
+//! `* 22-23,0-5 * * *;Europe/Berlin` is open from ten at night to six in the morning; without a
+//! zone it is UTC. What has no margin left is repaired at any time.
 
 use std::fmt;
 use std::str::FromStr;

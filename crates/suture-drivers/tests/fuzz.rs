@@ -1,4 +1,5 @@
-//! All that agents, coordinator and clients read, under random and mutated bytes and those that fuzzing found.
+//! All that agents, coordinator and clients read, under random and mutated bytes and those that
+//! fuzzing found.
 //!
 //! Place: the bodies of the fuzz targets, run without a fuzzer.
 

@@ -1,5 +1,5 @@
-//! HDFS behind the two seams: the rules that every keeper and every chunk store has to keep, and what
-//! only HDFS has.
+//! HDFS behind the two seams: the rules that every keeper and every chunk store has to keep, and
+//! what only HDFS has.
 
 mod plugins;
 

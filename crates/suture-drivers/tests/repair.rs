@@ -236,8 +236,8 @@ async fn an_agent_knows_its_free_bytes_before_its_first_word() {
     assert!(matches!(first, FromAgent::Hello(hello) if hello.free_bytes > 0), "{first:?}");
 }
 
-/// A name says nothing of the bytes: two puts may have been given the same one by metadata that were
-/// set back.
+/// A name says nothing of the bytes: two puts may have been given the same one by metadata that
+/// were set back.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_whole_copy_of_other_bytes_is_corrupt_to_checks_reads_and_helpers() {
     let mut cluster = Cluster::start(4, FAST).await;

@@ -60,8 +60,8 @@ pub fn is_hidden(c: char) -> bool {
         | '\u{e0000}'..='\u{e007f}')
 }
 
-/// A name as messages show it: in quotes, escaped where a terminal would act on it, and cut where it
-/// is longer than a line.
+/// A name as messages show it: in quotes, escaped where a terminal would act on it, and cut where
+/// it is longer than a line.
 pub fn quoted(name: &str) -> String {
     let escape = |c: char| match c {
         '\'' | '"' | '\\' => c.to_string(),

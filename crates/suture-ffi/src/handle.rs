@@ -6,7 +6,8 @@
 //! one that encodes for good.
 //!
 //! Invariants: threads may share a handle; the lock is held to look up and to insert, never while
-//! compiling or running; whoever encodes waits at most for the first to have compiled it; the same question always gets the same answer.
+//! compiling or running; whoever encodes waits at most for the first to have compiled it; the same
+//! question always gets the same answer.
 
 use crate::job::Job;
 use std::collections::BTreeMap;

@@ -5,8 +5,8 @@
 //! * find what is lost: by reading everything, or only what the user names and what has no file;
 //! * choose helpers and combine them window by window into temporaries; every block that is read is
 //!   checked, and a helper that fails is lost too: the stripe starts over without it;
-//! * where the good chunks do not determine the lost ones, all bytes of the file may be left all the
-//!   same ([`content`]): then the stripe is encoded again;
+//! * where the good chunks do not determine the lost ones, all bytes of the file may be left all
+//!   the same ([`content`]): then the stripe is encoded again;
 //! * the checksum of each rebuilt chunk must be the manifest's; only then is it published;
 //! * `.crc` files that are missing or stale beside good chunks are written anew.
 //!
@@ -109,8 +109,8 @@ pub struct StripeReport {
     /// Why the method is not the one that was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub instead: Option<String>,
-    /// Whether the good chunks were too few for any repair, so that the stripe was encoded again from
-    /// the bytes of the file, which were all left.
+    /// Whether the good chunks were too few for any repair, so that the stripe was encoded again
+    /// from the bytes of the file, which were all left.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub encoded_again: bool,
     /// Who supplied, and how much.

@@ -1,4 +1,5 @@
-//! Manifests, encoded directories and trace schemes, under random and mutated bytes and those that fuzzing found.
+//! Manifests, encoded directories and trace schemes, under random and mutated bytes and those that
+//! fuzzing found.
 //!
 //! Place: the bodies of the fuzz targets, run without a fuzzer.
 

@@ -13,8 +13,8 @@
 //! * *destinations*: each rebuilt chunk is received and written by one node that may keep it;
 //! * *racks* (`bound/rack.rs`): what must cross between racks even if each sends only sums;
 //! * *crossing* (`bound/crossing.rs`): the same with all other ports, by prices, for small batches;
-//!   several losses of a stripe by what crosses whatever is formed (`bound/several.rs`), or of local
-//!   codes by the lanes that plans may have (`bound/crossing/lanes.rs`);
+//!   several losses of a stripe by what crosses whatever is formed (`bound/several.rs`), or of
+//!   local codes by the lanes that plans may have (`bound/crossing/lanes.rs`);
 //! * *gathered* (`bound/gathered.rs`): the same for codes with sub-chunks.
 //!
 //! Invariant: never more than what the busiest port of any valid plans of the same jobs needs, as

@@ -103,9 +103,9 @@ pub trait ChunkStore: Debug + Send + Sync {
     /// [`Failure::NoSpace`] when the space is known not to be there; [`Failure::Disk`] otherwise.
     fn begin(&self, bytes: u64) -> Result<Arc<dyn ChunkWriter>, Failure>;
 
-    /// As [`ChunkStore::begin`], for a chunk whose bytes come from somebody who may never send them:
-    /// where space is taken before bytes are there, it is taken little by little as they come, from
-    /// the first one to the last.
+    /// As [`ChunkStore::begin`], for a chunk whose bytes come from somebody who may never send
+    /// them: where space is taken before bytes are there, it is taken little by little as they
+    /// come, from the first one to the last.
     ///
     /// # Errors
     /// As [`ChunkStore::begin`].

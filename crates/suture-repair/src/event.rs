@@ -66,7 +66,8 @@ pub enum Input {
     StripesAdded(Vec<Stripe>),
     /// The keeper has one stripe less.
     StripeRemoved(StripeId),
-    /// A pass under the coordinator before found that the chunks of this stripe do not fit each other.
+    /// A pass under the coordinator before found that the chunks of this stripe do not fit each
+    /// other.
     Inconsistent(StripeId),
     /// The coordinator before knew what is wrong with a copy.
     Faulty {
@@ -158,8 +159,8 @@ pub enum Command {
     FailNode(NodeId),
     /// Move the node's chunks elsewhere and give it no more, until it is returned.
     DrainNode(NodeId),
-    /// Let the node be silent for the span: it is given no chunks, and what it holds is rebuilt only
-    /// where a stripe could lose no more.
+    /// Let the node be silent for the span: it is given no chunks, and what it holds is rebuilt
+    /// only where a stripe could lose no more.
     PauseNode {
         /// The node that is worked on.
         node: NodeId,
@@ -204,11 +205,11 @@ pub enum Output {
     /// Agents hold copies of stripes whose ids were never given out: give out none below this one.
     /// Answered by `StripesReserved` and `StripesUnknown`, asked again with each listing.
     Protect(StripeId),
-    /// How far scrubbing has come: for the keeper to remember, so that the next coordinator goes on.
-    /// Not answered.
+    /// How far scrubbing has come: for the keeper to remember, so that the next coordinator goes
+    /// on. Not answered.
     Scrub(ScrubStep),
-    /// What is wrong with a copy that the keeper points to, or that nothing is any more: for the keeper
-    /// to record, so that the next coordinator knows it. Not answered.
+    /// What is wrong with a copy that the keeper points to, or that nothing is any more: for the
+    /// keeper to record, so that the next coordinator knows it. Not answered.
     Faulty {
         /// The node that holds it.
         node: NodeId,

@@ -247,9 +247,9 @@ impl HealthTable {
         std::mem::replace(&mut entry.health, Health::Failed) != Health::Failed
     }
 
-    /// The operator empties it, which begins with so many chunks. One that was declared failed stays
-    /// so: nothing is left there to move; the silence of one that was paused counts from now on.
-    /// Returns whether that is news.
+    /// The operator empties it, which begins with so many chunks. One that was declared failed
+    /// stays so: nothing is left there to move; the silence of one that was paused counts from now
+    /// on. Returns whether that is news.
     pub fn drain(&mut self, now: Time, node: NodeId, chunks: u64) -> bool {
         let entry = &mut self.nodes[node.index()];
         match entry.intent {

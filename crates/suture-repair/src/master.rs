@@ -1,13 +1,13 @@
 //! The best mixture of ways: a linear program whose columns are made as they are needed.
 //!
 //! Place: beside `[plan]`: the last step of the potential planner for small batches
-//! (`planner/exact/potential/mixture.rs`), and the prices of the bound in racks (`bound/search.rs`),
-//! where all stripes are one item. Each column is one
-//! way to rebuild one item, with the seconds that it puts on ports; the program asks which part of
-//! each item goes which way, so that the busiest port is done first. Its dual is a price for a
-//! second of each port, and whoever can find the cheapest way at given prices can say whether any
-//! column is missing (Dantzig and Wolfe, 1960; Gilmore and Gomory, 1961). So the mixture is the
-//! optimum of all ways that this search knows, and not only of those that were met before.
+//! (`planner/exact/potential/mixture.rs`), and the prices of the bound in racks
+//! (`bound/search.rs`), where all stripes are one item. Each column is one way to rebuild one item,
+//! with the seconds that it puts on ports; the program asks which part of each item goes which way,
+//! so that the busiest port is done first. Its dual is a price for a second of each port, and
+//! whoever can find the cheapest way at given prices can say whether any column is missing (Dantzig
+//! and Wolfe, 1960; Gilmore and Gomory, 1961). So the mixture is the optimum of all ways that this
+//! search knows, and not only of those that were met before.
 //!
 //! The simplex method with the inverse of the basis kept: a few hundred rows at most. It begins
 //! with one way for each item, and every step holds a mixture that can be carried out, so it may

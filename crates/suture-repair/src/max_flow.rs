@@ -89,8 +89,8 @@ impl Transport {
         }
     }
 
-    /// Adds a demand that `nodes`, each named once, may ship, up to `limit` units each; nobody ships
-    /// it yet.
+    /// Adds a demand that `nodes`, each named once, may ship, up to `limit` units each; nobody
+    /// ships it yet.
     pub fn add(&mut self, limit: u32, nodes: impl IntoIterator<Item = u32>) -> usize {
         let demand = self.limits.len();
         self.links.extend(nodes.into_iter().map(|node| Link { node, units: 0 }));

@@ -102,8 +102,8 @@ pub enum ToAgent {
     /// by `Stored` or `Failed`.
     Publish(RepairId),
     /// Remove this copy, unless a newer coordinator than `epoch` has spoken meanwhile or another
-    /// session has begun: of former ones the coordinator has forgotten what it ordered, and the copy
-    /// may be needed. Answered by `Deleted`.
+    /// session has begun: of former ones the coordinator has forgotten what it ordered, and the
+    /// copy may be needed. Answered by `Deleted`.
     Delete {
         /// The epoch of the coordinator that decided it.
         epoch: u32,

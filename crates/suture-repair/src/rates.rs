@@ -6,8 +6,8 @@
 //! Each pair's results are averaged, and how far they scatter is kept. What a direction was seen to
 //! carry, it can carry.
 //!
-//! A direction that nobody has probed yet counts as the median of those that were: taken for a fixed
-//! rate among others that are known, plans would give it far too little or far too much.
+//! A direction that nobody has probed yet counts as the median of those that were: taken for a
+//! fixed rate among others that are known, plans would give it far too little or far too much.
 //!
 //! Invariants: a declared rate is never exceeded, and is what counts; one that was only taken for
 //! something counts until there is something better. Does not know when probes are sent.

@@ -1,11 +1,11 @@
 //! Which nodes speak to the coordinator and cannot be reached by anyone else.
 //!
 //! Place: [failure noticed] -> stripes affected -> queue -> plan -> ...
-//! Agents ask each other for a byte now and then, and tell whom they could not reach. Where a node's
-//! chunks are served may be cut off while its beats still arrive: then nothing on it can be read or
-//! written, whoever speaks for it. One that cannot reach others may be cut off itself, and a busy
-//! link may be late: so it takes several who say so, for a while, and nobody who has reached the
-//! node meanwhile.
+//! Agents ask each other for a byte now and then, and tell whom they could not reach. Where a
+//! node's chunks are served may be cut off while its beats still arrive: then nothing on it can be
+//! read or written, whoever speaks for it. One that cannot reach others may be cut off itself, and
+//! a busy link may be late: so it takes several who say so, for a while, and nobody who has reached
+//! the node meanwhile.
 //!
 //! Who is cut off stays so until somebody reaches it, or nobody is left who said so.
 //! Invariant: whoever was reached by anyone has no one left who says otherwise.

@@ -47,8 +47,8 @@ pub struct Role {
 pub struct Own {
     /// The copy to read.
     pub copy: ChunkCopy,
-    /// What it must be, or it is corrupt. Past its end the chunk is zeros, which nobody asks a store
-    /// for.
+    /// What it must be, or it is corrupt. Past its end the chunk is zeros, which nobody asks a
+    /// store for.
     pub digest: Digest,
     /// Its sub-chunks that are read, in the order in which they are combined.
     pub reads: Vec<u32>,

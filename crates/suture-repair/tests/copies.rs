@@ -28,7 +28,8 @@ fn is_deleted(said: &[Output], node: u32, gone: ChunkCopy) -> bool {
     sent(said, |to, m| to == NodeId(node) && is_it(m))
 }
 
-/// The copy of chunk 0 on node 0 is corrupt, and the chunk is rebuilt on another node, which is given.
+/// The copy of chunk 0 on node 0 is corrupt, and the chunk is rebuilt on another node, which is
+/// given.
 fn replace_corrupt(story: &mut Story) -> NodeId {
     let full = Heartbeat { incarnation: 1, free_bytes: 0, ..Heartbeat::default() };
     story.hear(0, FromAgent::Heartbeat(full));
@@ -40,8 +41,9 @@ fn replace_corrupt(story: &mut Story) -> NodeId {
     commit.node
 }
 
-/// Two corrupt copies of a stripe are replaced, one commit after the other: the first cannot be judged
-/// while the second commit is under way, and both are listed with bytes that nobody recorded.
+/// Two corrupt copies of a stripe are replaced, one commit after the other: the first cannot be
+/// judged while the second commit is under way, and both are listed with bytes that nobody
+/// recorded.
 #[test]
 fn corrupt_copies_that_were_replaced_together_all_go() {
     let mut story = Story::new(6, [stripe(0, [0, 1, 2, 3])]);

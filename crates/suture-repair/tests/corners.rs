@@ -161,8 +161,8 @@ fn racked(code: &str, stripes: &[&[u32]], failed: u32, nodes: usize, racks: usiz
 
 #[test]
 fn more_helpers_than_a_global_parity_needs_cross_fewer_racks() {
-    // Three helpers happen to be enough for this global parity, each in a rack of its own; two racks
-    // have two of four.
+    // Three helpers happen to be enough for this global parity, each in a rack of its own; two
+    // racks have two of four.
     let stripe = [5, 13, 10, 6, 2, 8, 3, 11, 12];
     let world = world("lrc(4,2,3)", &stripe, &[12], &[(1.0, 1.0); 15], 5, (10.0, 1.0));
     for policy in ["flow", "suture"] {

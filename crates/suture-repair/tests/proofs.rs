@@ -1,4 +1,5 @@
-//! How rebuilt chunks without a recorded checksum are proven: by fingerprints, and by which of them.
+//! How rebuilt chunks without a recorded checksum are proven: by fingerprints, and by which of
+//! them.
 
 #[path = "common/story.rs"]
 mod story;

@@ -241,8 +241,8 @@ impl World {
         }
     }
 
-    /// A deletion must leave the chunk a location: another copy that was properly written there. What
-    /// older metadata do not know was stored all the same: none of its copies is deleted.
+    /// A deletion must leave the chunk a location: another copy that was properly written there.
+    /// What older metadata do not know was stored all the same: none of its copies is deleted.
     /// Faults may have damaged that one since; that would be their doing.
     pub(crate) fn check_delete(&mut self, node: NodeId, copy: ChunkCopy) {
         let visible = self.metadata.stripes.get(&copy.stripe);
@@ -364,9 +364,9 @@ impl World {
         host.disk_of_node.as_ref().unwrap_or(&host.disk)
     }
 
-    /// What the operator wants of nodes is heeded: those that are emptied or may be silent are given
-    /// nothing but the end of what they have a part of, and silence is no reason to give the latter
-    /// up.
+    /// What the operator wants of nodes is heeded: those that are emptied or may be silent are
+    /// given nothing but the end of what they have a part of, and silence is no reason to give the
+    /// latter up.
     pub(crate) fn check_intents(&mut self, output: &Output) {
         let may_be_silent =
             |node: &NodeId| self.resting.get(node).is_some_and(|until| self.now < *until);

@@ -50,8 +50,8 @@ pub struct Stored {
     bytes: Vec<u8>,
     /// Checksum of each block, from when it was written.
     blocks: Vec<u32>,
-    /// Whether each block that is there has its checksum; looked at whenever the bytes change, since
-    /// reads and checkers ask far more often.
+    /// Whether each block that is there has its checksum; looked at whenever the bytes change,
+    /// since reads and checkers ask far more often.
     is_as_written: Vec<bool>,
     /// The length when it was written.
     length: usize,
@@ -215,8 +215,8 @@ impl Disk {
         self.contents().failing.set_errors(seed);
     }
 
-    /// Writes to a file beside the chunks, which has to be opened first if it is `new`: only whether
-    /// that fails.
+    /// Writes to a file beside the chunks, which has to be opened first if it is `new`: only
+    /// whether that fails.
     ///
     /// # Errors
     /// [`Failure::Disk`].
@@ -453,8 +453,8 @@ impl Drop for DiskWriter {
     }
 }
 
-/// CRC32C by tables, eight bytes at a time: apart from what production uses, and fast enough to look
-/// at every copy again and again.
+/// CRC32C by tables, eight bytes at a time: apart from what production uses, and fast enough to
+/// look at every copy again and again.
 pub fn checksum(bytes: &[u8]) -> u32 {
     let (words, rest) = bytes.as_chunks::<8>();
     let crc = words.iter().fold(!0, |crc, word| {

@@ -287,9 +287,9 @@ impl FluidAgents {
         }
     }
 
-    /// Every destination says that it lives and, where that matters, how far its chunks are, of those
-    /// that have moved since it last did.
-    /// Where links are measured, everybody says what they carried.
+    /// Every destination says that it lives and, where that matters, how far its chunks are, of
+    /// those that have moved since it last did. Where links are measured, everybody says what they
+    /// carried.
     pub fn beat(&mut self, network: &Network, links: Option<Vec<LinkReport>>) {
         let mut beats: Vec<Heartbeat> = self.free_bytes.iter().copied().map(heartbeat).collect();
         let everybody = links.is_some();

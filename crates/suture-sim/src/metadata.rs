@@ -146,8 +146,8 @@ impl Metadata {
         versions.iter().position(|original| original == bytes).map(|version| version as u64)
     }
 
-    /// Whether the copy, if it is of this version of its stripe, is what it must be in the stripe of
-    /// now.
+    /// Whether the copy, if it is of this version of its stripe, is what it must be in the stripe
+    /// of now.
     pub fn is_of_version(&self, copy: ChunkCopy, version: u64) -> bool {
         let versions = &self.originals[&(copy.stripe, copy.chunk)];
         versions[version as usize] == self.original(copy.stripe, copy.chunk)

@@ -3,11 +3,11 @@
 //! Place: failure -> ... -> [dispatch -> slices flow] -> chunk durable -> ...
 //! A streamed lane is one flow whose bytes are those of its range: each edge takes its bytes per
 //! byte of the lane at the ports of both ends, so a node with c children is taken c times. Edges
-//! of a stored lane are flows of their own; each starts when what it sums has come. Disks keep pace:
-//! an edge takes what its child reads for it, and its part of what its parent writes of the result.
-//! What is not modelled (a disk without a rate, racks without a core) is no port. Clients stand
-//! outside of the racks, on links of their own.
-//! Invariant: what a plan's flows take in all is the plan's `Load`, to the byte.
+//! of a stored lane are flows of their own; each starts when what it sums has come. Disks keep
+//! pace: an edge takes what its child reads for it, and its part of what its parent writes of the
+//! result. What is not modelled (a disk without a rate, racks without a core) is no port. Clients
+//! stand outside of the racks, on links of their own. Invariant: what a plan's flows take in all is
+//! the plan's `Load`, to the byte.
 
 use suture_repair::cluster::{Cluster, Rate};
 use suture_repair::id::{ChunkIndex, NodeId, RackId};

@@ -5,9 +5,9 @@
 //! run can be repeated bit for bit. Agents' effects are performed on real bytes in memory.
 //! Faults enter through `injection.rs`; `check.rs` looks on and remembers the first broken rule.
 //!
-//! What it promises like the real transport: what a process said never comes once another one of its
-//! name has begun. Everything else may be lost, doubled, late or out of order, words of former sessions
-//! of the same two processes among them, which the real transport never brings.
+//! What it promises like the real transport: what a process said never comes once another one of
+//! its name has begun. Everything else may be lost, doubled, late or out of order, words of former
+//! sessions of the same two processes among them, which the real transport never brings.
 
 mod machines;
 mod sleep;
@@ -259,7 +259,8 @@ pub struct World {
     pub(crate) resting: BTreeMap<NodeId, Time>,
     /// How many coordinators have been started.
     pub(crate) starts: u32,
-    /// The first of them that asks the metadata of now: what others have asked was lost with theirs.
+    /// The first of them that asks the metadata of now: what others have asked was lost with
+    /// theirs.
     pub(crate) asked_since: u32,
     /// The last backup of the metadata.
     pub(crate) backup: Option<ClusterBackup>,

@@ -212,8 +212,8 @@ async fn reload(kept: Arc<Kept>) {
 /// Listens where the configuration says. An address that may not be is the configuration's fault.
 ///
 /// # Errors
-/// Bad input for an address beyond loopback that is not open to all; a failure when it is in use or not
-/// of this machine.
+/// Bad input for an address beyond loopback that is not open to all; a failure when it is in use or
+/// not of this machine.
 pub async fn listen(address: SocketAddr, is_open: bool) -> Result<TcpListener> {
     net::bind(address, is_open).await.map_err(|error| match error {
         BindError::Exposed(_) => bad_input(error),
@@ -335,8 +335,8 @@ impl Stop {
 pub struct Reloads(Option<Signal>);
 
 impl Reloads {
-    /// From this call on none is lost, and a terminal that closes ends the process no more. Where it
-    /// was started to outlive that (`nohup`) there are none.
+    /// From this call on none is lost, and a terminal that closes ends the process no more. Where
+    /// it was started to outlive that (`nohup`) there are none.
     ///
     /// # Errors
     /// When the system does not let signals be waited for.

@@ -1,7 +1,7 @@
 //! Text for people or JSON for scripts.
 //!
-//! With `--format json` stdout holds exactly one JSON object, also where the command fails; progress
-//! and chatter go to stderr.
+//! With `--format json` stdout holds exactly one JSON object, also where the command fails;
+//! progress and chatter go to stderr.
 
 use std::borrow::Cow;
 use std::ffi::OsString;

@@ -1,8 +1,8 @@
 //! What systemd is told of a daemon: that it is ready, that it lives, that it ends.
 //!
 //! Place: the first and the last moments of coordinator and agents, and now and then between.
-//! Where nobody asks (no `NOTIFY_SOCKET`), nothing is said. A daemon whose loop does not answer says
-//! nothing either, and systemd starts it anew.
+//! Where nobody asks (no `NOTIFY_SOCKET`), nothing is said. A daemon whose loop does not answer
+//! says nothing either, and systemd starts it anew.
 
 use std::env;
 use std::ffi::OsString;

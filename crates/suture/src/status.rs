@@ -251,8 +251,8 @@ fn describe_health(node: &proto::NodeStatus) -> String {
     }
 }
 
-/// What the operator wants of a node and how far that has come, in one word for scripts; empty where
-/// that is nothing.
+/// What the operator wants of a node and how far that has come, in one word for scripts; empty
+/// where that is nothing.
 pub fn node_state(node: &proto::NodeStatus) -> &str {
     match node.intent.as_str() {
         "draining" if node.chunks == 0 => "drained",

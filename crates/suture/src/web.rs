@@ -1,9 +1,10 @@
 //! The page that a coordinator shows to browsers: the cluster as it is now, and what operators do
 //! most often.
 //!
-//! Place: beside every step of failure -> ... -> stripe healthy; it shows what `status` says, and its
-//! commands are those of the command line: the same roles, the same refusals, the same audit log. What
-//! would need `--force` is left to that. All of it is in this binary; nothing comes from elsewhere.
+//! Place: beside every step of failure -> ... -> stripe healthy; it shows what `status` says, and
+//! its commands are those of the command line: the same roles, the same refusals, the same audit
+//! log. What would need `--force` is left to that. All of it is in this binary; nothing comes from
+//! elsewhere.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! Agents and a coordinator that are of different clusters: a disk that is not mounted, or a mistake.
-//! With real processes.
+//! Agents and a coordinator that are of different clusters: a disk that is not mounted, or a
+//! mistake. With real processes.
 
 mod daemons;
 

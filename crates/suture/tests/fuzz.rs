@@ -1,4 +1,5 @@
-//! Values of the command line and files of clusters, under random and mutated bytes and those that fuzzing found.
+//! Values of the command line and files of clusters, under random and mutated bytes and those that
+//! fuzzing found.
 //!
 //! Place: the bodies of the fuzz targets, run without a fuzzer.
 

@@ -1,4 +1,5 @@
-//! What agents hold in memory while a node's chunks, very small and large ones, are rebuilt at once.
+//! What agents hold in memory while a node's chunks, very small and large ones, are rebuilt at
+//! once.
 //!
 //! Place: slices flow; buffers come from a pool whose size the configuration says (`memory`).
 

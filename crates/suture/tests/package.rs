@@ -1,5 +1,5 @@
-//! The package: built from this binary, unpacked in a root of its own, looked at with the tools that
-//! would install it, and tried. What cannot be tried here is skipped, loudly.
+//! The package: built from this binary, unpacked in a root of its own, looked at with the tools
+//! that would install it, and tried. What cannot be tried here is skipped, loudly.
 
 use std::fs;
 use std::path::{Path, PathBuf};

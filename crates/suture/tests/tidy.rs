@@ -6,7 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// No file is longer, tests included; past 600 lines without them it asks to be two (CONTRIBUTING.md).
+/// No file is longer, tests included; past 600 lines without them it asks to be two
+/// (CONTRIBUTING.md).
 const FILE_LINES_MAX: usize = 800;
 
 /// What each crate of the workspace may use of the others.

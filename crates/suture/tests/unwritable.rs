@@ -1,5 +1,5 @@
-//! A coordinator that cannot write its metadata says so, acknowledges nothing, and goes on when it can.
-//! With real processes.
+//! A coordinator that cannot write its metadata says so, acknowledges nothing, and goes on when it
+//! can. With real processes.
 
 mod daemons;
 

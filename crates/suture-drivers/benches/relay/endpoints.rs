@@ -2,8 +2,8 @@
 //!
 //! They speak the agents' protocol to the letter, with TLS or without: a connection in each
 //! direction, `Hello` on both, a grant for each slice. What the source sends was computed and
-//! summed beforehand. The sink knows what must come, from the lost chunk itself: it compares the announced checksum of every slice,
-//! and the bytes of one in `VERIFY_EVERY`.
+//! summed beforehand. The sink knows what must come, from the lost chunk itself: it compares the
+//! announced checksum of every slice, and the bytes of one in `VERIFY_EVERY`.
 
 use std::io::{self, BufReader, IoSlice, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};

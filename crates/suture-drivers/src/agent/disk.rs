@@ -95,8 +95,8 @@ pub struct Disk {
     checks: Arc<Semaphore>,
     /// Held while free bytes are asked for.
     asking: Arc<Semaphore>,
-    /// Shared by deletes; a listing waits until those before it are done, so that it says nothing of
-    /// a copy that is about to go.
+    /// Shared by deletes; a listing waits until those before it are done, so that it says nothing
+    /// of a copy that is about to go.
     deletes: Arc<RwLock<()>>,
     events: mpsc::UnboundedSender<DiskEvent>,
     metrics: Arc<AgentMetrics>,

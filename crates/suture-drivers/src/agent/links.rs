@@ -3,9 +3,9 @@
 //! Place: beside [slices flow]: what the coordinator learns of this node's links.
 //! Payload is counted at the ports. What else passes the interface is what its counters say beyond
 //! the repairs, the probes, and what segments and acknowledgements add to them; on loopback, which
-//! everybody shares, it is what clients of this agent move. A prober asks one peer after the other for a byte
-//! now and then, as clients ask, and waits; and while nothing is repaired, rarely, for as much as
-//! the links carry for a moment.
+//! everybody shares, it is what clients of this agent move. A prober asks one peer after the other
+//! for a byte now and then, as clients ask, and waits; and while nothing is repaired, rarely, for
+//! as much as the links carry for a moment.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -40,8 +40,8 @@ const ASKED_EACH: usize = 20;
 const FIRST_RATES: usize = 8;
 const FIRST_TURNS: usize = 32;
 
-/// An agent whose links are both declared probes rates only so often, in turns: a peer that declares
-/// none learns of its uplink by that, and nobody else of anything.
+/// An agent whose links are both declared probes rates only so often, in turns: a peer that
+/// declares none learns of its uplink by that, and nobody else of anything.
 const DECLARED_TURNS: usize = 12;
 
 /// The wait before the next peer where one cannot be reached.
@@ -384,9 +384,9 @@ fn is_answer(error: &NetError) -> Option<bool> {
     }
 }
 
-/// Has a peer send so many bytes; gives how many came per second after those that are skipped, where
-/// any did. Who waits for the processor meanwhile finds the rest in memory: so no more counts than
-/// twice what came per second from the first byte on.
+/// Has a peer send so many bytes; gives how many came per second after those that are skipped,
+/// where any did. Who waits for the processor meanwhile finds the rest in memory: so no more counts
+/// than twice what came per second from the first byte on.
 async fn ask(
     connection: &mut Connection,
     bytes: u32,

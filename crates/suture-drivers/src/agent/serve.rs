@@ -1,16 +1,17 @@
-//! Chunks for clients: put writes them here, get reads them, a rebuild of the metadata their labels.
+//! Chunks for clients: put writes them here, get reads them, a rebuild of the metadata their
+//! labels.
 //!
 //! Place: beside the whole life of a repair; a read that meets a bad copy is [failure noticed].
 //! A written chunk goes the way of a rebuilt one: temporary file, read back against its checksum,
 //! durable, then named. A read that meets a damaged block says so, to the client and to the
 //! coordinator, who has the chunk repaired.
 //!
-//! Memory: one buffer for each operation that moves bytes, and few of them at a time. Clients may be
-//! anybody, so they hold nothing for long: an operation that waits for its other side goes without its
-//! place and its buffer while others wait for one, whoever has the fewest places is served first, and
-//! clients have other places than those who run the cluster. One that falls too far behind the least
-//! rate ends, and so does a connection on which nothing is asked for; space on disk is taken as a
-//! chunk's bytes come.
+//! Memory: one buffer for each operation that moves bytes, and few of them at a time. Clients may
+//! be anybody, so they hold nothing for long: an operation that waits for its other side goes
+//! without its place and its buffer while others wait for one, whoever has the fewest places is
+//! served first, and clients have other places than those who run the cluster. One that falls too
+//! far behind the least rate ends, and so does a connection on which nothing is asked for; space on
+//! disk is taken as a chunk's bytes come.
 
 mod limits;
 

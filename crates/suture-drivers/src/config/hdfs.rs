@@ -11,7 +11,8 @@ use serde::Deserialize;
 use super::spelling::{address, duration};
 use crate::hdfs::link::LinkSettings;
 
-/// Longer ones keep HDFS from its own repairs after this coordinator is gone; the plugin takes none.
+/// Longer ones keep HDFS from its own repairs after this coordinator is gone; the plugin takes
+/// none.
 const LEASE_MAX: Duration = Duration::from_secs(60);
 
 /// A lease has to outlive some questions that are lost.

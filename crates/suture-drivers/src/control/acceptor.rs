@@ -4,9 +4,9 @@
 //! Where there are credentials, a connection is encrypted and its other end has proven who it is
 //! before it can ask anything; every call sees who that is (`CallerCell`).
 //! Everybody reaches the listener, and agents need it most. So what can be held is counted: a
-//! connection has to begin HTTP/2 at once or gives way to newer ones, whoever proves who it is (or an
-//! address) has its share of the connections that have begun, viewers and clients have others than
-//! those who run the cluster, and a connection has so many calls and so much time for each.
+//! connection has to begin HTTP/2 at once or gives way to newer ones, whoever proves who it is (or
+//! an address) has its share of the connections that have begun, viewers and clients have others
+//! than those who run the cluster, and a connection has so many calls and so much time for each.
 //! Streams (sessions, puts) last; keepalive ends those whose other end is gone.
 
 use std::future::Future;

@@ -1,15 +1,15 @@
 //! The audit log: who asked for which change, when, from where, and what came of it.
 //!
-//! Place: a change is asked for -> [it is written down] -> it is carried out -> [and how it went] ->
-//! it is answered. A line of JSON for each, appended to a file that is kept in pieces; nothing in it
-//! is ever changed. Where the first line cannot be written nothing is changed, so a full disk stops
-//! changes that somebody asks for; what repairs wait for, sessions of agents and reports of readers,
-//! goes on. Refusals are written down as far as that goes, and only some of each caller's, with the
-//! number of the others: whoever is refused must not fill the disk.
+//! Place: a change is asked for -> [it is written down] -> it is carried out -> [and how it went]
+//! -> it is answered. A line of JSON for each, appended to a file that is kept in pieces; nothing
+//! in it is ever changed. Where the first line cannot be written nothing is changed, so a full disk
+//! stops changes that somebody asks for; what repairs wait for, sessions of agents and reports of
+//! readers, goes on. Refusals are written down as far as that goes, and only some of each caller's,
+//! with the number of the others: whoever is refused must not fill the disk.
 //!
-//! There are two files. What those do who run the cluster is kept apart from what agents, clients and
-//! viewers do, so that no number of calls of the others makes it go. Of these, whoever has changes
-//! fail over and over is refused further ones for some seconds.
+//! There are two files. What those do who run the cluster is kept apart from what agents, clients
+//! and viewers do, so that no number of calls of the others makes it go. Of these, whoever has
+//! changes fail over and over is refused further ones for some seconds.
 //!
 //! A line about a change is on the disk before what follows it: one call to the system for all that
 //! were written meanwhile.
@@ -394,8 +394,8 @@ impl AuditFile {
         })
     }
 
-    /// The file is the newest of the pieces that are kept, and another one is begun, in which so many
-    /// bytes fit. Nothing is moved before that can be done.
+    /// The file is the newest of the pieces that are kept, and another one is begun, in which so
+    /// many bytes fit. Nothing is moved before that can be done.
     fn begin_piece(&mut self, space: u64) -> io::Result<()> {
         let mut name = self.path.as_os_str().to_owned();
         name.push(".new");

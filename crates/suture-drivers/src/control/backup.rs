@@ -1,5 +1,5 @@
-//! A copy of the metadata on its way between a coordinator and whoever asked for it: an operator, or
-//! an agent that is to keep one.
+//! A copy of the metadata on its way between a coordinator and whoever asked for it: an operator,
+//! or an agent that is to keep one.
 //!
 //! Place: beside the life of a repair. It goes in steps, so neither side holds all of it.
 //! The coordinator's disk can be lost with everything on it; so one agent after the other keeps a
@@ -118,8 +118,8 @@ impl BackupKeeper {
         BackupKeeper { coordinator, credentials, data_dir, job: None }
     }
 
-    /// Fetches a copy meanwhile, and tells the session of it. What was kept before stays until all of
-    /// the new one is durable.
+    /// Fetches a copy meanwhile, and tells the session of it. What was kept before stays until all
+    /// of the new one is durable.
     pub(super) fn keep(&mut self, session: mpsc::Sender<proto::AgentMessage>) {
         if self.job.as_ref().is_some_and(|job| !job.is_finished()) {
             return;

@@ -55,8 +55,8 @@ impl Served {
         self.change(what, async move { service.set_throttle(wanted).await }).await
     }
 
-    /// Caps what repair moves at each node in each direction, in bytes a second, and leaves the other
-    /// limits as they are; none: no such cap.
+    /// Caps what repair moves at each node in each direction, in bytes a second, and leaves the
+    /// other limits as they are; none: no such cap.
     ///
     /// # Errors
     /// When the coordinator shuts down.

@@ -5,12 +5,11 @@
 //! meanwhile, and whoever started the agent wants it there when the coordinator returns. So is the
 //! right one where a new one of another cluster listens: the disk with the metadata may not be
 //! mounted yet. An agent that was never welcomed ends when it is refused for good (a cluster that
-//! others have joined, another protocol, a name that is taken): it serves nobody, and whoever started
-//! it should know. One that was serves reads, so it waits
-//! whatever a coordinator says.
-//! Invariants: one membership has one number: where the cluster has another, it ends, and the process
-//! begins anew under that; and it follows no coordinator of an older epoch than another that it has
-//! followed.
+//! others have joined, another protocol, a name that is taken): it serves nobody, and whoever
+//! started it should know. One that was serves reads, so it waits whatever a coordinator says.
+//! Invariants: one membership has one number: where the cluster has another, it ends, and the
+//! process begins anew under that; and it follows no coordinator of an older epoch than another
+//! that it has followed.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -192,8 +191,9 @@ struct JoinedSession {
     incoming: Streaming<proto::CoordinatorMessage>,
 }
 
-/// A new session, once this agent has other credentials than those of that number: it stands before the one before it ends, so
-/// that the node is missed by nobody. Never, where there are no credentials.
+/// A new session, once this agent has other credentials than those of that number: it stands before
+/// the one before it ends, so that the node is missed by nobody. Never, where there are no
+/// credentials.
 async fn renewed(me: &Introduction, number: u64) -> Box<(Welcome, JoinedSession)> {
     let Some(kept) = &me.credentials else { return std::future::pending().await };
     kept.changed(number).await;

@@ -4,9 +4,10 @@
 //! Place: [failure noticed] -> ... -> `[dispatch]` -> ... : told when the agent joins again.
 //! Metadata that were restored from a backup begin an epoch that was there before, and may number
 //! nodes otherwise. Agents outlive their coordinators, so they are who can tell; and they must not
-//! forget it with their process. The number of puts parts metadata from older ones that were copied in the
-//! middle of an epoch, as by a snapshot of the coordinator's disk. The file `membership` in the data directory is written at each
-//! session in which it changes, and when puts were committed, whole or not at all.
+//! forget it with their process. The number of puts parts metadata from older ones that were copied
+//! in the middle of an epoch, as by a snapshot of the coordinator's disk. The file `membership` in
+//! the data directory is written at each session in which it changes, and when puts were committed,
+//! whole or not at all.
 
 use std::fs::{self, File};
 use std::io::{self, Write};

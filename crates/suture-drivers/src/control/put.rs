@@ -341,8 +341,8 @@ fn check_chunk_bytes(code: &Code, chunk_bytes: u64) -> Result<(), Status> {
     })
 }
 
-/// Refuses a code that the cluster has too few nodes for, now or ever. Where some of enough nodes are
-/// silent, their chunks wait for repair.
+/// Refuses a code that the cluster has too few nodes for, now or ever. Where some of enough nodes
+/// are silent, their chunks wait for repair.
 async fn check_nodes(service: &ControlService, code: Code) -> Result<(), Status> {
     let Intent { failed, draining, .. } = service.metadata.query(|store| store.intent()).await?;
     let healths = service.coordinator.query(move |driver| {

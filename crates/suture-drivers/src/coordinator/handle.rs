@@ -1,7 +1,7 @@
 //! The way to the driver: what sessions, puts, operators and pages want of it.
 //!
-//! Place: around all of failure -> ... -> stripe healthy; every word here becomes a request that the
-//! driver's own task serves.
+//! Place: around all of failure -> ... -> stripe healthy; every word here becomes a request that
+//! the driver's own task serves.
 
 use suture_repair::event::Command;
 use suture_repair::id::{ChunkCopy, NodeId};

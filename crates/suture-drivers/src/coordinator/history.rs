@@ -1,10 +1,10 @@
 //! What was repaired since the coordinator began, from each loss until all was whole again.
 //!
-//! Place: [failure noticed -> ... -> stripe healthy], seen from its end: what `suture status` and the
-//! page show of the past. An episode begins with the first chunk that is lost or to leave its node,
-//! and ends when none is any more; losses that come meanwhile belong to it. What ended without a
-//! rebuilt chunk (a node that came back in time) is none.
-//! It is in memory alone, and bounded: the metrics are for what must outlive a restart.
+//! Place: [failure noticed -> ... -> stripe healthy], seen from its end: what `suture status` and
+//! the page show of the past. An episode begins with the first chunk that is lost or to leave its
+//! node, and ends when none is any more; losses that come meanwhile belong to it. What ended
+//! without a rebuilt chunk (a node that came back in time) is none. It is in memory alone, and
+//! bounded: the metrics are for what must outlive a restart.
 
 use suture_repair::event::{Health, Report, Status};
 use suture_repair::id::NodeId;

@@ -13,8 +13,8 @@ use super::history::History;
 /// Weight is lost by a factor of e over this time.
 const MEMORY_SECONDS: f64 = 5.0;
 
-/// Where nothing runs and nothing has moved for so long there is no rate. Above the longest pause of
-/// a healthy repair: a destination that proves and syncs its chunk.
+/// Where nothing runs and nothing has moved for so long there is no rate. Above the longest pause
+/// of a healthy repair: a destination that proves and syncs its chunk.
 const STALLED_AFTER: Span = Span::from_secs(10);
 
 /// Measures the repairs of one coordinator.

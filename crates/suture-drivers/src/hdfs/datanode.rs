@@ -1,9 +1,10 @@
 //! The way to the DataNode of this machine: a few connections to its plugin, over a unix socket.
 //!
 //! Place: ... dispatch -> [slices flow -> chunk proven and durable] -> commit ...
-//! Disk threads ask and wait; each takes a connection of its own, and gives it back. One that fails is
-//! dropped, and the question asked once more over a new one, since the DataNode may have restarted.
-//! The kernel says which user is at the other end; a socket of another one's is not spoken to.
+//! Disk threads ask and wait; each takes a connection of its own, and gives it back. One that fails
+//! is dropped, and the question asked once more over a new one, since the DataNode may have
+//! restarted. The kernel says which user is at the other end; a socket of another one's is not
+//! spoken to.
 
 use std::fmt;
 use std::fs;
@@ -166,8 +167,8 @@ enum BlockAnswer<T> {
 }
 
 impl DataNodeClient {
-    /// A way to the plugin at `socket`, of a DataNode that runs as `user` (as this process does, where
-    /// none is named).
+    /// A way to the plugin at `socket`, of a DataNode that runs as `user` (as this process does,
+    /// where none is named).
     ///
     /// # Errors
     /// When there is no such user.

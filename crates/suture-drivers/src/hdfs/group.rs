@@ -1,9 +1,9 @@
 //! A block group of HDFS as a stripe: what of it is where, and how long each internal block is.
 //!
 //! Place: [stripes affected] -> queue -> plan -> ...
-//! Data lie in cells, in turn over the data blocks; a block ends with its last cell, and nothing past
-//! that is stored. So a short group has short blocks, and a very short one has blocks that do not
-//! exist and are known to be zero. A parity block is as long as the first data block.
+//! Data lie in cells, in turn over the data blocks; a block ends with its last cell, and nothing
+//! past that is stored. So a short group has short blocks, and a very short one has blocks that do
+//! not exist and are known to be zero. A parity block is as long as the first data block.
 //!
 //! A copy's stamp is the group's generation stamp with the bit of puts, unless a repair made it.
 
@@ -133,9 +133,9 @@ impl Group {
         whole_rows * cell + rest.saturating_sub(before).min(cell)
     }
 
-    /// The stripe, with the node of each DataNode's UUID; of generation 0. Blocks on nodes that leave
-    /// count as wanted elsewhere. None where a node is not known yet or has two of the blocks, or no
-    /// stripe is like this.
+    /// The stripe, with the node of each DataNode's UUID; of generation 0. Blocks on nodes that
+    /// leave count as wanted elsewhere. None where a node is not known yet or has two of the
+    /// blocks, or no stripe is like this.
     pub fn stripe(&self, node_of: impl Fn(&str) -> Option<NodeId>) -> Option<Stripe> {
         let is_group = self.group < 0 && self.group & i64::from(BLOCKS_MAX - 1) == 0;
         let has_length = (1..=CHUNK_BYTES_MAX).contains(&self.cell)

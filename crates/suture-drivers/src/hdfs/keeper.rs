@@ -1,17 +1,19 @@
-//! The NameNode as the keeper of the truth: its groups at risk are the stripes, its claims the claims.
+//! The NameNode as the keeper of the truth: its groups at risk are the stripes, its claims the
+//! claims.
 //!
 //! Place: [stripes affected] -> queue -> plan -> [claim] -> dispatch -> ... -> [commit location].
-//! Only groups at risk are stripes here; the NameNode knows the others and nobody need. What is known
-//! is refreshed by [`HdfsKeeper::refresh`], which asks for changes. The NameNode counts no generations,
-//! so they are counted here: a stripe gets the next one with every change that is told of it.
+//! Only groups at risk are stripes here; the NameNode knows the others and nobody need. What is
+//! known is refreshed by [`HdfsKeeper::refresh`], which asks for changes. The NameNode counts no
+//! generations, so they are counted here: a stripe gets the next one with every change that is told
+//! of it.
 //!
-//! A rebuilt block is HDFS's as soon as its DataNode has finalized it. So a commit asks the NameNode
-//! whether it has heard of it, and is answered once it has. Until then what a claim builds counts as
-//! missing, also if the NameNode says otherwise: a repair's own success must not look like a change
-//! under its feet.
+//! A rebuilt block is HDFS's as soon as its DataNode has finalized it. So a commit asks the
+//! NameNode whether it has heard of it, and is answered once it has. Until then what a claim builds
+//! counts as missing, also if the NameNode says otherwise: a repair's own success must not look
+//! like a change under its feet.
 //!
-//! Questions to the NameNode are gathered and asked in `changes`, claims many at a time, because each
-//! batch holds the NameNode's lock once.
+//! Questions to the NameNode are gathered and asked in `changes`, claims many at a time, because
+//! each batch holds the NameNode's lock once.
 
 use std::collections::BTreeMap;
 
@@ -254,8 +256,8 @@ impl<N: NameNode> HdfsKeeper<N> {
         }
     }
 
-    /// The stripe that a group is, with the names that repairs gave their copies, and without what is
-    /// being built.
+    /// The stripe that a group is, with the names that repairs gave their copies, and without what
+    /// is being built.
     fn read(&self, known: &KnownGroup) -> Option<Stripe> {
         let mut stripe = known.group.stripe(|uuid| self.nodes.get(uuid).map(|node| node.id))?;
         let building = self.building.values().filter(|of| of.claim.stripe == stripe.id);

@@ -4,10 +4,10 @@
 //! goes on keeping what is Suture's own: nodes, epochs, what operators want.
 //! A NameNode may take its time, and be gone; the coordinator's task waits for neither.
 //!
-//! HDFS leaves lost blocks alone for as long as it is told to, seconds at a time. It is told only while
-//! repairs can go on: not while they are paused, not while the agents of too many DataNodes are silent,
-//! and not for groups that wait for something. Whatever ends this process, HDFS repairs by itself soon
-//! after.
+//! HDFS leaves lost blocks alone for as long as it is told to, seconds at a time. It is told only
+//! while repairs can go on: not while they are paused, not while the agents of too many DataNodes
+//! are silent, and not for groups that wait for something. Whatever ends this process, HDFS repairs
+//! by itself soon after.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -320,7 +320,8 @@ pub fn store_id(uuid: &str) -> StoreId {
     StoreId(uuid.bytes().fold(0xcbf2_9ce4_8422_2325, step))
 }
 
-/// The node of a DataNode, with the rates that its agent said. The NameNode decides whose a name is.
+/// The node of a DataNode, with the rates that its agent said. The NameNode decides whose a name
+/// is.
 fn register(store: &mut MetadataStore, said: &DataNode) -> Result<NodeId, MetadataError> {
     let id = Some(store_id(&said.node));
     let known = store.nodes()?.into_iter().find(|record| record.node.name == said.name);

@@ -1,10 +1,10 @@
 //! Where NameNodes' plugins connect, and what each has to prove before it is asked anything.
 //!
 //! Place: before [stripes affected], of the coordinator's start.
-//! A plugin connects and the coordinator asks: the NameNode has no port of ours, and both NameNodes of
-//! a pair can be connected while one is active. With credentials both ends prove who they are, by TLS
-//! 1.3; the plugin's certificate must have the role `keeper`, since whoever is believed here says where
-//! data lie and what is lost.
+//! A plugin connects and the coordinator asks: the NameNode has no port of ours, and both NameNodes
+//! of a pair can be connected while one is active. With credentials both ends prove who they are,
+//! by TLS 1.3; the plugin's certificate must have the role `keeper`, since whoever is believed here
+//! says where data lie and what is lost.
 //!
 //! Who has not said who it is has one deadline for all of it, however the bytes come, and of such
 //! connections only the newest stay: a NameNode says it at once.

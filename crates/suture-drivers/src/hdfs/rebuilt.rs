@@ -1,9 +1,10 @@
-//! A line for every block that was rebuilt for HDFS: what it was made of, where, and how it was proven.
+//! A line for every block that was rebuilt for HDFS: what it was made of, where, and how it was
+//! proven.
 //!
 //! Place: ... [commit location -> stripe healthy], for whoever asks afterwards.
-//! JSON lines in `rebuilt.jsonl` of the coordinator's data_dir. HDFS itself cannot tell a rebuilt block
-//! from one that a client wrote. A file that has become long is kept as `rebuilt.jsonl.old`, in place of
-//! the one before. A disk that takes no line is warned of; repairs go on.
+//! JSON lines in `rebuilt.jsonl` of the coordinator's data_dir. HDFS itself cannot tell a rebuilt
+//! block from one that a client wrote. A file that has become long is kept as `rebuilt.jsonl.old`,
+//! in place of the one before. A disk that takes no line is warned of; repairs go on.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};

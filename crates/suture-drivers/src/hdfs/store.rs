@@ -1,15 +1,15 @@
 //! A DataNode as a chunk store: its internal blocks are the chunks.
 //!
 //! Place: ... dispatch -> [slices flow -> chunk proven and durable] -> commit ...
-//! Blocks are read through the plugin, which checks every byte against HDFS's own checksums and tells
-//! the NameNode of a block that fails them. A rebuilt chunk is made in a file without a name of the
-//! agent's own and proven there; only then the DataNode gets it, from the first byte to the last, reads
-//! it back, and has it finalized. So nothing unproven is ever HDFS's, and what an agent leaves that is
-//! killed is gone with it.
+//! Blocks are read through the plugin, which checks every byte against HDFS's own checksums and
+//! tells the NameNode of a block that fails them. A rebuilt chunk is made in a file without a name
+//! of the agent's own and proven there; only then the DataNode gets it, from the first byte to the
+//! last, reads it back, and has it finalized. So nothing unproven is ever HDFS's, and what an agent
+//! leaves that is killed is gone with it.
 //!
-//! A block has one copy on a node, whatever it is called: a copy that a client wrote is called by its
-//! generation stamp, one that a repair made by the repair. Nothing is ever deleted here: what is in
-//! excess HDFS finds and removes itself.
+//! A block has one copy on a node, whatever it is called: a copy that a client wrote is called by
+//! its generation stamp, one that a repair made by the repair. Nothing is ever deleted here: what
+//! is in excess HDFS finds and removes itself.
 
 use std::collections::BTreeMap;
 use std::fs::File;

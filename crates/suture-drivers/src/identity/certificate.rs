@@ -81,8 +81,8 @@ impl Statement {
     }
 }
 
-/// An authority, and its time. Whoever trusts it here goes on trusting it after that, other programs
-/// do not, and what it signs then is of no use to them.
+/// An authority, and its time. Whoever trusts it here goes on trusting it after that, other
+/// programs do not, and what it signs then is of no use to them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TrustedAuthority {
     /// What it calls itself.

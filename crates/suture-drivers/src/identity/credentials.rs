@@ -63,7 +63,8 @@ const OTHERS_WRITE: u32 = 0o002;
 /// there.
 const FOLDER_WRITE: u32 = 0o022;
 
-/// With this bit nobody takes away or replaces what belongs to others in a folder that all may write.
+/// With this bit nobody takes away or replaces what belongs to others in a folder that all may
+/// write.
 const STICKY: u32 = 0o1000;
 
 /// Hundreds of authorities or thousands of revocations fit.

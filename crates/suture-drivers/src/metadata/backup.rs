@@ -1,9 +1,9 @@
 //! A copy of the metadata that is whole by itself, and how one takes their place.
 //!
 //! Place: beside the life of a repair: without the map of stripes, nothing can be repaired or read.
-//! SQLite writes the copy from one moment's state while the coordinator goes on (`VACUUM INTO`); its
-//! log is not needed, and it says so in itself. What was stored after that moment is not in it: the
-//! agents keep such chunks, and a coordinator that starts on it says how many there are.
+//! SQLite writes the copy from one moment's state while the coordinator goes on (`VACUUM INTO`);
+//! its log is not needed, and it says so in itself. What was stored after that moment is not in it:
+//! the agents keep such chunks, and a coordinator that starts on it says how many there are.
 //!
 //! Invariant: metadata that are replaced are renamed, never deleted.
 
@@ -49,8 +49,8 @@ pub struct Backup {
     pub contents: Contents,
 }
 
-/// Copies the metadata as they are now. They may change meanwhile. From the id `open` on there may be
-/// stripes of puts that end after that: for whoever begins with the copy they are others'.
+/// Copies the metadata as they are now. They may change meanwhile. From the id `open` on there may
+/// be stripes of puts that end after that: for whoever begins with the copy they are others'.
 ///
 /// # Errors
 /// When the database cannot be read, or no copy be written beside it.

@@ -1,8 +1,10 @@
-//! Where the metadata lie: whether the file that is open is still the one that the next start opens.
+//! Where the metadata lie: whether the file that is open is still the one that the next start
+//! opens.
 //!
-//! Place: before every commit. A `metadata.db` that was removed, renamed or replaced while it is open
-//! takes commits as ever, into a file without a name: whoever was answered would have been answered
-//! for nothing. SQLite looks for that before it makes a rollback journal, and not with a log.
+//! Place: before every commit. A `metadata.db` that was removed, renamed or replaced while it is
+//! open takes commits as ever, into a file without a name: whoever was answered would have been
+//! answered for nothing. SQLite looks for that before it makes a rollback journal, and not with a
+//! log.
 
 use std::fs;
 use std::io;

@@ -144,15 +144,16 @@ CREATE TABLE unknown (
 ) STRICT;
 ";
 
-/// The last pass in which every copy was read: when it began, below which stripe it is done while it
-/// runs, and when one last ended; in seconds since 1970.
+/// The last pass in which every copy was read: when it began, below which stripe it is done while
+/// it runs, and when one last ended; in seconds since 1970.
 const SCRUB: &str = "
 ALTER TABLE cluster ADD COLUMN pass_begun INTEGER;
 ALTER TABLE cluster ADD COLUMN pass_next INTEGER;
 ALTER TABLE cluster ADD COLUMN pass_ended INTEGER;
 ";
 
-/// CRC-64/NVME of each stripe's data, which is told beside its chunks; null where none was recorded.
+/// CRC-64/NVME of each stripe's data, which is told beside its chunks; null where none was
+/// recorded.
 const CHECKSUMS: &str = "ALTER TABLE stripe ADD COLUMN checksum INTEGER";
 
 /// How many puts were committed so far: agents know it, which shows whose metadata are older.
@@ -175,7 +176,8 @@ ALTER TABLE cluster ADD COLUMN throttle_window TEXT;
 /// Whether a pass has found that the chunks of a stripe do not fit each other.
 const UNFIT: &str = "ALTER TABLE stripe ADD COLUMN inconsistent INTEGER NOT NULL DEFAULT 0";
 
-/// CRC32C over all that a row says, with a stripe's chunks (`store/sums.rs`); null until it is known.
+/// CRC32C over all that a row says, with a stripe's chunks (`store/sums.rs`); null until it is
+/// known.
 const SUMS: &str = "
 ALTER TABLE object ADD COLUMN sum INTEGER;
 ALTER TABLE stripe ADD COLUMN sum INTEGER;
@@ -187,7 +189,8 @@ ALTER TABLE cluster ADD COLUMN sum INTEGER;
 ALTER TABLE unknown ADD COLUMN sum INTEGER;
 ";
 
-/// Why the copy of a chunk is of no use (`store/scrub.rs`); null where nothing is known to be wrong.
+/// Why the copy of a chunk is of no use (`store/scrub.rs`); null where nothing is known to be
+/// wrong.
 const FAULTS: &str = "ALTER TABLE chunk ADD COLUMN fault INTEGER";
 
 /// Opens or creates the database in `dir`.
@@ -286,8 +289,8 @@ pub(super) fn is_in_use(connection: &Connection, version: u32) -> Result<bool> {
     Ok(mode == "wal")
 }
 
-/// Reads the whole file, as every start does anyway, and refuses one that hangs together wrongly, or
-/// whose indexes do not find what its tables hold. What is in the rows their sums tell.
+/// Reads the whole file, as every start does anyway, and refuses one that hangs together wrongly,
+/// or whose indexes do not find what its tables hold. What is in the rows their sums tell.
 pub(super) fn check(connection: &Connection) -> Result<()> {
     let found: String = connection.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))?;
     ensure!(

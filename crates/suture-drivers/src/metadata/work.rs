@@ -1,8 +1,9 @@
 //! What the metadata thread has to do: questions of people take turns with all other work.
 //!
 //! Place: beside commit location. While thousands of chunks are rebuilt, thousands of commits wait,
-//! each for the disk; whoever only wants to see how things are must not wait for all of them. Nobody
-//! has been answered whose work still waits, so a question that comes before it denies nothing.
+//! each for the disk; whoever only wants to see how things are must not wait for all of them.
+//! Nobody has been answered whose work still waits, so a question that comes before it denies
+//! nothing.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};

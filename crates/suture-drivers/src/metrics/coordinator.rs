@@ -1,7 +1,7 @@
 //! What a coordinator counts and measures: what is at risk, what is repaired, how fast, what fails.
 //!
-//! Place: beside every step of failure -> ... -> stripe healthy. Counters follow the core's reports;
-//! levels are set from its status when somebody asks.
+//! Place: beside every step of failure -> ... -> stripe healthy. Counters follow the core's
+//! reports; levels are set from its status when somebody asks.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,4 +1,5 @@
-//! How numbers are written: OpenMetrics for who asks for it, and what came before it for all others.
+//! How numbers are written: OpenMetrics for who asks for it, and what came before it for all
+//! others.
 //!
 //! Place: beside everything, the last step before monitoring reads it.
 //! The two differ in the names of counters in their heads, and in what the older one does not know.

@@ -99,7 +99,8 @@ impl Connection {
     /// Connects and shakes hands with the agent of that name; gives who answered.
     ///
     /// # Errors
-    /// When nobody answers in time, it is somebody else, or the answer is a refusal or no handshake.
+    /// When nobody answers in time, it is somebody else, or the answer is a refusal or no
+    /// handshake.
     pub async fn open(
         agent: &AgentAddress,
         greeting: &Greeting,
@@ -424,8 +425,8 @@ impl Connection {
         self.flush(traffic).await
     }
 
-    /// Sends headers, and the payload of the last of them, which is of no use afterwards: it may have
-    /// been encrypted where it lies.
+    /// Sends headers, and the payload of the last of them, which is of no use afterwards: it may
+    /// have been encrypted where it lies.
     ///
     /// # Errors
     /// As [`Connection::write`].

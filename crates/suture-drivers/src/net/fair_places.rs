@@ -1,10 +1,10 @@
 //! Places that go to whoever has the fewest, and are given up while their holder waits for others.
 //!
 //! Place: under each operation of a client at an agent.
-//! What costs memory and disk at a time is bounded, and whoever is slow must not have all of it. So a
-//! place is for moving bytes: where somebody waits for one, an operation that waits for its other side
-//! goes without until that side moves again, and whoever has the fewest places is served first. Then
-//! slow ones hold nothing, however many they are, and fast ones take turns.
+//! What costs memory and disk at a time is bounded, and whoever is slow must not have all of it. So
+//! a place is for moving bytes: where somebody waits for one, an operation that waits for its other
+//! side goes without until that side moves again, and whoever has the fewest places is served
+//! first. Then slow ones hold nothing, however many they are, and fast ones take turns.
 //!
 //! Invariant: nobody waits while a place is free.
 

@@ -3,9 +3,9 @@
 //! Place: between the slice that was computed for a parent and its socket.
 //! A record is a header, the encrypted payload, and a few bytes that come out behind it. So the
 //! payload stays where it is, all that lies around it in the stream is kept here, the *fringe*, and
-//! one call sends both in turn. What is encrypted with a piece of payload is the kind of its content,
-//! which stands behind it: for a moment it takes the place of the next piece's first byte. The last
-//! byte of all has nothing behind it, and gets a record of its own in the fringe.
+//! one call sends both in turn. What is encrypted with a piece of payload is the kind of its
+//! content, which stands behind it: for a moment it takes the place of the next piece's first byte.
+//! The last byte of all has nothing behind it, and gets a record of its own in the fringe.
 
 use std::io::IoSlice;
 

@@ -42,7 +42,8 @@ pub struct Places {
     of: Mutex<HashMap<Holder, Arc<Semaphore>>>,
 }
 
-/// Such a part of all places is for holders that have few: a handful of greedy ones cannot have all.
+/// Such a part of all places is for holders that have few: a handful of greedy ones cannot have
+/// all.
 const LAST_PART: usize = 4;
 
 /// Few is less than such a part of what each may have.

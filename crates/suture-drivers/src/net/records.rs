@@ -2,8 +2,8 @@
 //!
 //! Place: under the encrypted bytes of a connection; `tls.rs` says what is received and sent.
 //! The library that shook hands could do this too, with three copies of each byte on its way. Here
-//! a payload is encrypted where it was gathered and decrypted where it is wanted: ciphertext may lie
-//! behind the place of its plaintext, and moves there as it is decrypted. Keys come from the
+//! a payload is encrypted where it was gathered and decrypted where it is wanted: ciphertext may
+//! lie behind the place of its plaintext, and moves there as it is decrypted. Keys come from the
 //! library, new ones too (`rustls::kernel`); ciphers are those of `ring`.
 //!
 //! Invariant: one key seals no more than [`RECORDS_MAX`] records, and no number twice.
@@ -55,7 +55,8 @@ pub enum Opened {
     Data(usize),
     /// The other side sends no more.
     Closed,
-    /// The other side encrypts with its next keys from now on, and asks for ours where that is said.
+    /// The other side encrypts with its next keys from now on, and asks for ours where that is
+    /// said.
     NewKeys {
         /// Whether we are to take new ones, too.
         requested: bool,
@@ -107,8 +108,8 @@ impl Keys {
         self.seal_as(DATA, data, into)
     }
 
-    /// Encrypts data where it lies, but for the last byte of `data`, which stays as it is; `around`,
-    /// of [`OVERHEAD_BYTES`], gets the record's header and what comes behind the data.
+    /// Encrypts data where it lies, but for the last byte of `data`, which stays as it is;
+    /// `around`, of [`OVERHEAD_BYTES`], gets the record's header and what comes behind the data.
     ///
     /// # Errors
     /// As [`Keys::seal`].

@@ -2,11 +2,11 @@
 //!
 //! Place: under each [`Connection`](super::connection::Connection) of the data plane.
 //! A gigabyte a second leaves no time for copies. A slice that is sent is encrypted where it lies
-//! (`in_place.rs`); what has to stay as it is, into a buffer of a size that stays in a cache. Either
-//! leaves in one call. Large payload is received where it is wanted:
-//! the socket's bytes are read into the reader's own space, and each record is decrypted to where
-//! its plaintext belongs, a little before where it came. What is cut off at the end of the space
-//! waits for the next call; what is small, such as a header, is decrypted in a buffer.
+//! (`in_place.rs`); what has to stay as it is, into a buffer of a size that stays in a cache.
+//! Either leaves in one call. Large payload is received where it is wanted: the socket's bytes are
+//! read into the reader's own space, and each record is decrypted to where its plaintext belongs, a
+//! little before where it came. What is cut off at the end of the space waits for the next call;
+//! what is small, such as a header, is decrypted in a buffer.
 //!
 //! Both kinds behave as a non-blocking socket does: whoever would have to wait is told so, waits
 //! for the socket and tries again. What was written may still be here: `flush` says whether.
@@ -137,8 +137,8 @@ impl Stream {
         }
     }
 
-    /// Sends what [`TlsStream::seal`] has encrypted where it lies, but for the first `sent` bytes of
-    /// it; gives how much left.
+    /// Sends what [`TlsStream::seal`] has encrypted where it lies, but for the first `sent` bytes
+    /// of it; gives how much left.
     ///
     /// # Errors
     /// `WouldBlock` when nothing can be sent; when the connection breaks.

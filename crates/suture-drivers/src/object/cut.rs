@@ -22,8 +22,8 @@ pub enum ObjectSource {
     File(Arc<File>, Metadata),
     /// Can be read once.
     Stream(Box<dyn Read + Send>),
-    /// A file that has not the length that the system says, as those of `/proc`, which are said to be
-    /// empty: it ends where reading ends, and is read once.
+    /// A file that has not the length that the system says, as those of `/proc`, which are said to
+    /// be empty: it ends where reading ends, and is read once.
     Unmeasured(File, Metadata),
 }
 

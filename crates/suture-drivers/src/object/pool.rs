@@ -105,8 +105,8 @@ impl ConnectionPool {
     }
 
     /// Gives a connection back: it serves again unless it broke. Gives whether it ended because it
-    /// was made with former credentials: then nothing is wrong with the agent, and another connection
-    /// may do.
+    /// was made with former credentials: then nothing is wrong with the agent, and another
+    /// connection may do.
     pub fn give<T>(
         &self,
         agent: &AgentAddress,

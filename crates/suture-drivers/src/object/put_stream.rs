@@ -173,8 +173,8 @@ impl PutStream {
         bail!("the coordinator ended the put")
     }
 
-    /// Proves anew who we are where credentials have changed since. Whether it had to, the coordinator
-    /// says with the next step.
+    /// Proves anew who we are where credentials have changed since. Whether it had to, the
+    /// coordinator says with the next step.
     async fn renew(&mut self) {
         let number = self.client.refresh();
         if number == self.credentials_number || self.number == 0 {

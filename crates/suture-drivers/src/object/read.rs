@@ -326,7 +326,8 @@ impl Reader {
         }
     }
 
-    /// Whether the agent that has a chunk takes longer for so many bytes than others do. It is noted.
+    /// Whether the agent that has a chunk takes longer for so many bytes than others do. It is
+    /// noted.
     fn is_late(&self, stripe: &Stripe, chunk: ChunkIndex, bytes: u64, since: Instant) -> bool {
         let Some((_, agent, _)) = self.holder(stripe, chunk) else { return false };
         let mut times = self.times.lock().expect("no thread panics here");

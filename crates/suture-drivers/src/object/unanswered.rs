@@ -4,8 +4,8 @@
 //! that slept.
 //! The commit may have been carried out, may have been lost, or may be on its way still: the
 //! coordinator can take it in after a look that did not find the object. So it is asked first
-//! whether the put is under way, which ends with the put, and then for the object. What is not there
-//! after the put has ended cannot come any more.
+//! whether the put is under way, which ends with the put, and then for the object. What is not
+//! there after the put has ended cannot come any more.
 //!
 //! Invariant: whoever is told that an object is stored, or is not, is told what is so; where nobody
 //! can tell within [`ASKED_FOR`], that is said.

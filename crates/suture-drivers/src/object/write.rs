@@ -5,8 +5,8 @@
 //!   window and hands all n to n tasks, which push them to n agents. When all have their last
 //!   window the checksums of all chunks are known, and each gets the label of the stripe.
 //! * A chunk that cannot be stored, or whose agent lags far behind the others ([`put_times`]), is
-//!   encoded again for another node, as long as there is one. Then it is left without a location, and
-//!   repair will bring it, if enough others of its stripe are durable
+//!   encoded again for another node, as long as there is one. Then it is left without a location,
+//!   and repair will bring it, if enough others of its stripe are durable
 //!   ([`Code::durable_chunks_min`]); if not, the put fails and nothing is visible.
 //! * Stripes are told to the coordinator in order, and only `Commit` makes the object visible.
 

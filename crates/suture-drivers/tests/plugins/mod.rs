@@ -1,5 +1,5 @@
-//! Plugins of HDFS that live in this process: they speak the frames of `docs/hdfs-protocol.md` and keep
-//! blocks in memory.
+//! Plugins of HDFS that live in this process: they speak the frames of `docs/hdfs-protocol.md` and
+//! keep blocks in memory.
 #![allow(dead_code, reason = "each test file uses its part")]
 
 use std::collections::BTreeMap;

@@ -140,7 +140,8 @@ fn lane_stripes(
     stripes
 }
 
-/// Several lost chunks of a stripe, which are rebuilt from one set of helpers, or each from its own.
+/// Several lost chunks of a stripe, which are rebuilt from one set of helpers, or each from its
+/// own.
 struct Several {
     joint: JointRepair,
     /// Each by itself, where that may be cheaper for some port.

@@ -1,10 +1,10 @@
 //! What chunks of codes with sub-chunks take where racks have links, by prices of ports.
 //!
-//! Place: beside `[plan]`, a part of the lower bound, as `crossing.rs` is for sums. Helpers send parts
-//! of their chunks, of which no sums are formed on the way: all of them arrive at one decoder, and
-//! what it has rebuilt goes to the destination. So at given prices (`search.rs`) the cheapest way is
-//! that by the cheapest pair of both, whoever decodes. A chunk is kept by one node, which prices do
-//! not see: what each takes by itself at its best destination counts as well.
+//! Place: beside `[plan]`, a part of the lower bound, as `crossing.rs` is for sums. Helpers send
+//! parts of their chunks, of which no sums are formed on the way: all of them arrive at one
+//! decoder, and what it has rebuilt goes to the destination. So at given prices (`search.rs`) the
+//! cheapest way is that by the cheapest pair of both, whoever decodes. A chunk is kept by one node,
+//! which prices do not see: what each takes by itself at its best destination counts as well.
 //!
 //! Only one loss of a stripe is counted; other repairs cost nothing here.
 

@@ -2,10 +2,10 @@
 //! anything: from prices (`bound/search.rs`), what every stripe must cost even if each takes its
 //! cheapest repair.
 //!
-//! Place: beside `[plan]`. Repairs are counted as cheap as they can be: a tree's sums may meet at any
-//! survivor or at the destination, several losses decode where that is cheapest, and ranges of a
-//! chunk take each their own. Links between racks are not counted, so there is no such bound where
-//! they have a rate.
+//! Place: beside `[plan]`. Repairs are counted as cheap as they can be: a tree's sums may meet at
+//! any survivor or at the destination, several losses decode where that is cheapest, and ranges of
+//! a chunk take each their own. Links between racks are not counted, so there is no such bound
+//! where they have a rate.
 
 mod item;
 

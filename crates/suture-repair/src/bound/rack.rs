@@ -4,8 +4,8 @@
 //! other rack that is needed sends at least one sum for each lost chunk, or as many chunks as it
 //! reads, if these are fewer. So a stripe crosses least when its largest racks help, and the
 //! destination is in the largest of those that have a node to keep it. Codes with sub-chunks have
-//! no sums to form on the way: all that is sent outside of the decoder's rack crosses, and so does what
-//! is rebuilt there, if no node of that rack may keep it.
+//! no sums to form on the way: all that is sent outside of the decoder's rack crosses, and so does
+//! what is rebuilt there, if no node of that rack may keep it.
 //!
 //! Source: CAR (DSN'16), Theorem 1, for one loss and a fixed destination.
 

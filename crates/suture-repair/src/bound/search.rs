@@ -48,7 +48,8 @@ const COURSE_STEPS: usize = 160;
 /// After so many steps the bound of the mean of all prices so far is taken.
 const STEPS_PER_MEAN: usize = 20;
 
-/// The most prices that are taken from a program: large batches need more, and swing around instead.
+/// The most prices that are taken from a program: large batches need more, and swing around
+/// instead.
 const PROGRAM_STEPS: usize = 100;
 
 /// What is mixed is itself a way to do everything, in fractions: no bound is above its peak. Nearer

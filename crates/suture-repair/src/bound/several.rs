@@ -56,8 +56,9 @@ pub(super) fn joints<'a>(
     joints
 }
 
-/// The most that any stripe takes by itself, in seconds; `known` where that is no more. Whoever asks
-/// says how the cheapest way of one, spread over racks in some way, is put on loads at some prices.
+/// The most that any stripe takes by itself, in seconds; `known` where that is no more. Whoever
+/// asks says how the cheapest way of one, spread over racks in some way, is put on loads at some
+/// prices.
 pub(super) fn alone_seconds(
     joints: &[&JointRepair],
     ports: &Ports,
@@ -156,8 +157,8 @@ impl JointRepair {
         (lost <= most).then_some(JointRepair { bytes, lost, helpers, is_mds, racks })
     }
 
-    /// Whether the chunks may have helpers of their own each, for whom less crosses: of local codes,
-    /// though more is sent.
+    /// Whether the chunks may have helpers of their own each, for whom less crosses: of local
+    /// codes, though more is sent.
     pub fn may_be_apart(&self) -> bool {
         !self.is_mds
     }

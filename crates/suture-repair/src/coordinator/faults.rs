@@ -109,7 +109,8 @@ impl CopyFaults {
         self.recorded.insert(location, fault);
     }
 
-    /// What the keeper is to record: of each copy what is wrong with it, or that nothing is any more.
+    /// What the keeper is to record: of each copy what is wrong with it, or that nothing is any
+    /// more.
     pub fn news(&mut self) -> Vec<(Location, Option<KnownFault>)> {
         let mut news = Vec::new();
         for location in std::mem::take(&mut self.changed) {
@@ -169,8 +170,8 @@ impl CopyFaults {
         }
     }
 
-    /// Copies that are to be read again now; if nobody answers within `answer_within`, they are once
-    /// more.
+    /// Copies that are to be read again now; if nobody answers within `answer_within`, they are
+    /// once more.
     pub fn due(&mut self, now: Time, answer_within: Span) -> Vec<Location> {
         let due = self.due.iter().take_while(|(time, _)| *time <= now);
         let due: Vec<Location> = due.map(|(_, location)| *location).collect();

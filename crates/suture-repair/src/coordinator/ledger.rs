@@ -253,8 +253,9 @@ impl Ledger {
         self.consult(scene, |schedule, snapshot| schedule.quota(snapshot))
     }
 
-    /// Plans that were just made wait by the margins of their stripes, else as the schedule arranges
-    /// them; it may drop some, which are to be planned again later. Returns those that wait.
+    /// Plans that were just made wait by the margins of their stripes, else as the schedule
+    /// arranges them; it may drop some, which are to be planned again later. Returns those that
+    /// wait.
     pub fn wait(
         &mut self,
         scene: Scene,

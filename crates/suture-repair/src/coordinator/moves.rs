@@ -2,8 +2,8 @@
 //!
 //! Place: [failure noticed -> stripes affected -> queue] -> plan -> ... -> stripe healthy.
 //! An operator empties a node: each of its chunks gets another location like one that is lost, but
-//! after all that is lost, and it can be read where it is until then. One chunk of a stripe moves at
-//! a time, and none while the stripe lacks any. The copy that was left goes like any other in
+//! after all that is lost, and it can be read where it is until then. One chunk of a stripe moves
+//! at a time, and none while the stripe lacks any. The copy that was left goes like any other in
 //! excess, after the new one was read in full. A node that dies meanwhile is an ordinary failure.
 //!
 //! An operator pauses a node: while it is silent its chunks cannot be read, and are not lost; but

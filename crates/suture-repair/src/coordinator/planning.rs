@@ -306,8 +306,8 @@ pub(super) fn free_beside(load: &Load, takes: &[u64]) -> Vec<u64> {
     nodes.map(|(node, bytes)| bytes.saturating_sub(node.disk_write_bytes)).collect()
 }
 
-/// Those of a stripe's lost chunks that are to be rebuilt from what is known: all of them; or, where
-/// local groups repair some and the rest of the stripe is beyond repair, these.
+/// Those of a stripe's lost chunks that are to be rebuilt from what is known: all of them; or,
+/// where local groups repair some and the rest of the stripe is beyond repair, these.
 fn repairable(
     stripe: &Stripe,
     lost: &BTreeSet<ChunkIndex>,

@@ -6,12 +6,12 @@
 //! checksums, or its node says that it is bad; and the chunks fit each other, whatever their
 //! checksums say. Where they do not and all others agree once one is left out, that one is corrupt,
 //! unless it has the checksum that was recorded when it was written: then it was written wrong, no
-//! repair can bring back what was not there, and the stripe is reported, as it is where it cannot be
-//! told which chunk is wrong.
+//! repair can bring back what was not there, and the stripe is reported, as it is where it cannot
+//! be told which chunk is wrong.
 //!
 //! A node reads few copies for a pass at a time, none of them while it has others to check, and the
-//! next one not before the last one has taken as long as `rate` gives it. A stripe with a chunk on a
-//! silent node is put off; a pass ends when nothing is put off any more.
+//! next one not before the last one has taken as long as `rate` gives it. A stripe with a chunk on
+//! a silent node is put off; a pass ends when nothing is put off any more.
 //!
 //! Invariants: at most [`READS_MAX`] reads of a pass are in flight at a node, and at most one
 //! comparison of a stripe.

@@ -13,8 +13,8 @@ use crate::queue::Margin;
 use crate::throttle::{Direction, Limited, Situation, ThrottleConfig};
 use crate::time::Time;
 
-/// Stripes that can lose only so many more chunks, none, are repaired whatever the window says, and have the
-/// floor.
+/// Stripes that can lose only so many more chunks, none, are repaired whatever the window says, and
+/// have the floor.
 const URGENT_MARGIN: Margin = 0;
 
 /// A link that has changed by less than such a part is the same to planners.

@@ -2,10 +2,10 @@
 //!
 //! Place: [failure noticed -> stripes affected] -> queue -> ... -> stripe healthy.
 //! One listing can ask for as many checks and deletes as a node has copies, and the next listing
-//! asks for them again. Here each stands once, and a node is sent the next one of a kind when it has
-//! answered one. A copy that a stripe may lack is read before one that only proves others to be in
-//! excess. Whether an entry is still wanted is asked when it is sent (`copies.rs`), since it may have
-//! waited for long.
+//! asks for them again. Here each stands once, and a node is sent the next one of a kind when it
+//! has answered one. A copy that a stripe may lack is read before one that only proves others to be
+//! in excess. Whether an entry is still wanted is asked when it is sent (`copies.rs`), since it may
+//! have waited for long.
 //!
 //! Invariants: at most `in_flight_max` of a kind are under way at a node; nothing both waits and is
 //! under way. What is under way and not answered is sent again, in each new session and after
@@ -31,7 +31,8 @@ pub(super) struct Reading {
     pub copy: ChunkCopy,
 }
 
-/// A copy that is to go, and the location that was read in full and replaces it; none for an orphan.
+/// A copy that is to go, and the location that was read in full and replaces it; none for an
+/// orphan.
 pub(super) type Deletion = (ChunkCopy, Option<Location>);
 
 /// The checks and deletes of all nodes.

@@ -1,5 +1,5 @@
-//! Who may join under a name, and which epoch a coordinator goes on in: decided from what the keeper
-//! knows and what the agent says of itself.
+//! Who may join under a name, and which epoch a coordinator goes on in: decided from what the
+//! keeper knows and what the agent says of itself.
 //!
 //! Place: [an agent joins] -> failure noticed -> ... : before anything of it is believed.
 //! A name comes from a configuration, which is easily copied; a store has an id of its own. So a

@@ -21,8 +21,8 @@ pub trait Kept {
     /// The keeper ends without a word and starts again.
     fn restart(&mut self);
 
-    /// What a stripe looks like after a restart: as before, unless the keeper counts generations and
-    /// names copies only as long as it lives.
+    /// What a stripe looks like after a restart: as before, unless the keeper counts generations
+    /// and names copies only as long as it lives.
     fn as_restarted(&self, stripe: Stripe) -> Stripe {
         stripe
     }

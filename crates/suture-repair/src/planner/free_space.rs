@@ -11,8 +11,8 @@
 //! Those keep their place who have the fewest other nodes to go to. That is no exact assignment:
 //! when nearly everything is full, a chunk may be refused that another order could have placed.
 //!
-//! Invariants: what a batch puts on a node fits into its free space. Each round rations a node more,
-//! or settles a plan on each overfull node, so rounds end.
+//! Invariants: what a batch puts on a node fits into its free space. Each round rations a node
+//! more, or settles a plan on each overfull node, so rounds end.
 
 use std::cmp::Reverse;
 

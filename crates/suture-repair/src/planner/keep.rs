@@ -2,9 +2,9 @@
 //!
 //! Place: `[plan]`, inside of every choice of destinations. A node must have space for the chunk
 //! and none of the stripe's others. Besides, as far as enough nodes allow it, no attempt
-//! should have failed by it, and no rack should end with more chunks of the stripe than the code can
-//! lose, or losing that rack loses the stripe. Where racks have places for some of a stripe's chunks
-//! only, these are kept there, and the others in as few racks as can be.
+//! should have failed by it, and no rack should end with more chunks of the stripe than the code
+//! can lose, or losing that rack loses the stripe. Where racks have places for some of a stripe's
+//! chunks only, these are kept there, and the others in as few racks as can be.
 //!
 //! Space here is that for a single chunk; a whole batch is held to it by `free_space.rs`.
 

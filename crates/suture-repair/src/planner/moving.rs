@@ -1,11 +1,12 @@
-//! Chunks that are whole and only to move: copied from where they are, rebuilt from others, or both.
+//! Chunks that are whole and only to move: copied from where they are, rebuilt from others, or
+//! both.
 //!
 //! Place: `[plan]`, after a planner has planned their repair as if they were lost. A node that is
 //! emptied has one uplink for all of its chunks, so copying alone ends with that link; rebuilding
 //! alone moves several times as much. Each chunk is therefore cut in two at the same part of its
 //! length: the first is copied, the rest is rebuilt by the planner's lanes. Every port's load is
-//! linear in that part, so the best one is where the busiest port has the least to do; of equals the
-//! one that copies more, which moves less.
+//! linear in that part, so the best one is where the busiest port has the least to do; of equals
+//! the one that copies more, which moves less.
 //!
 //! Where too few other chunks can be read to rebuild it, a chunk is copied whole.
 //! Invariant: a plan that a chunk's job did not have a source for is left as it is.

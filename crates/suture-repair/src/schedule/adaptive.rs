@@ -7,10 +7,10 @@
 //! again and again, until its r falls below a threshold; then again when one has finished.
 //!
 //! Decided here, where the paper says "fixed by experience":
-//! - The threshold is 0 and alpha = beta = B / (P SHARING), B being the cluster's mean link and P the
-//!   ports of the tree, one for each sender and receiver. As S summed over what runs is the number of
-//!   repairs at these ports, a tree as fast as the mean starts while they are shared by fewer than
-//!   SHARING repairs on average.
+//! - The threshold is 0 and alpha = beta = B / (P SHARING), B being the cluster's mean link and P
+//!   the ports of the tree, one for each sender and receiver. As S summed over what runs is the
+//!   number of repairs at these ports, a tree as fast as the mean starts while they are shared by
+//!   fewer than SHARING repairs on average.
 //! - Where nothing runs the best is started whatever its r: waiting would not make it better.
 //! - When links change, trees that wait are made anew, at most once a second.
 

@@ -92,8 +92,8 @@ impl Metadata {
         self.replaced.insert(node);
     }
 
-    /// An agent that has followed this epoch joins. The epoch that the coordinator goes on in, where
-    /// it is another one by that.
+    /// An agent that has followed this epoch joins. The epoch that the coordinator goes on in,
+    /// where it is another one by that.
     pub fn outrank(&mut self, node: NodeId, followed: u32) -> Option<u32> {
         let raised = outranking(self.epoch, followed, self.joined.contains(&node));
         self.epoch = raised.unwrap_or(self.epoch);
@@ -137,9 +137,9 @@ impl Metadata {
         self.acknowledge(id);
     }
 
-    /// Whether a client was told that this version of a stripe is stored, and nobody removed it, but
-    /// the metadata of now do not have it, and can know that: a stripe of theirs that had the same
-    /// id and was removed leaves copies behind that nothing tells from those of the other.
+    /// Whether a client was told that this version of a stripe is stored, and nobody removed it,
+    /// but the metadata of now do not have it, and can know that: a stripe of theirs that had the
+    /// same id and was removed leaves copies behind that nothing tells from those of the other.
     pub fn is_forgotten(&self, id: StripeId, version: u64) -> bool {
         let is_known = self.stripes.contains_key(&id);
         let is_here = is_known && self.version(id) == version;

@@ -1,8 +1,8 @@
 //! A coordinator that sleeps: its process is stopped, or moved with its machine, or plans for long.
 //!
 //! Place: [failure noticed] -> stripes affected -> ...
-//! What is said to it meanwhile waits, in order, and is taken in at once when it wakes. A node whose
-//! word waits is alive, whatever the clock says; taking it for dead breaks a rule.
+//! What is said to it meanwhile waits, in order, and is taken in at once when it wakes. A node
+//! whose word waits is alive, whatever the clock says; taking it for dead breaks a rule.
 
 use std::collections::VecDeque;
 

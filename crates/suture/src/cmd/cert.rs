@@ -24,8 +24,8 @@ const DAYS_MAX: u64 = 3650;
 /// Make an authority and the certificates of nodes and users, take them back, change the authority.
 ///
 /// A folder of credentials has tls.crt, tls.key and ca.crt: name it in a daemon's configuration
-/// (`credentials`), or with --credentials or SUTURE_CREDENTIALS for a command. Daemons notice within
-/// seconds when its files change.
+/// (`credentials`), or with --credentials or SUTURE_CREDENTIALS for a command. Daemons notice
+/// within seconds when its files change.
 #[derive(clap::Args)]
 pub struct Args {
     #[command(subcommand)]
@@ -42,8 +42,8 @@ enum CertSubcommand {
     User(UserArgs),
     /// Take back all certificates of somebody, such as 'agent n1' or 'operator alice'
     Revoke(RevokeArgs),
-    /// Begin to change the authority: both are trusted, the new one signs. With --finish end it: only
-    /// the new one is trusted
+    /// Begin to change the authority: both are trusted, the new one signs. With --finish end it:
+    /// only the new one is trusted
     Rotate(RotateArgs),
     /// Say whose credentials a folder has, and until when
     Show(ShowArgs),

@@ -15,9 +15,9 @@ use crate::status::{ask, by_number};
 
 /// Show how full the cluster is: used, free and size of each node, each rack and all.
 ///
-/// Used is what chunks have, free what more chunks could have, size both together: what else is on a
-/// disk, and what is kept free there, counts as neither. Nodes that are not used count for nothing.
-/// Agents that share a disk each show what is free on it.
+/// Used is what chunks have, free what more chunks could have, size both together: what else is on
+/// a disk, and what is kept free there, counts as neither. Nodes that are not used count for
+/// nothing. Agents that share a disk each show what is free on it.
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]

@@ -39,8 +39,8 @@ pub struct Args {
     /// The object
     #[arg(value_name = "NAME")]
     name: String,
-    /// Read every object that is named NAME or begins with NAME/ into a file in the folder -o, which
-    /// is made if need be; what follows NAME/ is the path in it
+    /// Read every object that is named NAME or begins with NAME/ into a file in the folder -o,
+    /// which is made if need be; what follows NAME/ is the path in it
     #[arg(short, long)]
     recursive: bool,
     /// With --recursive: leave out objects whose files are there and have the same length, as after

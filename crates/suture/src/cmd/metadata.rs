@@ -34,8 +34,8 @@ enum MetadataSubcommand {
     Backup(BackupArgs),
     /// Put a copy in the place of the metadata of a coordinator that is stopped
     ///
-    /// What was put since the copy was made is found by metadata rebuild. What was removed since is in
-    /// the copy still, and its data may be gone.
+    /// What was put since the copy was made is found by metadata rebuild. What was removed since is
+    /// in the copy still, and its data may be gone.
     Restore(RestoreArgs),
     /// Find the objects again that only the agents know of, while the coordinator is stopped
     ///
@@ -81,8 +81,8 @@ struct RestoreArgs {
 /// Copies the metadata, puts a copy in their place, or makes them again.
 ///
 /// # Errors
-/// Bad input for a file that cannot be written or is no copy, and for metadata that would have to be
-/// replaced; a failure when no coordinator answers, or one runs where a copy is to be put.
+/// Bad input for a file that cannot be written or is no copy, and for metadata that would have to
+/// be replaced; a failure when no coordinator answers, or one runs where a copy is to be put.
 pub fn run(args: Args) -> Result<Outcome> {
     match args.command {
         MetadataSubcommand::Backup(args) => daemon::block_on(copied(args)),

@@ -37,11 +37,11 @@ use crate::window::Window;
 ///
 /// A folder becomes one object for each file in it, named FOLDER/PATH; links to files count as
 /// files, and what else is no file is skipped. An object is visible when all of it is durable, and
-/// not before: one chunk of each stripe more than hold its data, where nodes are silent, full or far
-/// slower than the others; repair brings the rest. Names are never overwritten: where one of several
-/// is taken, nothing is stored. A file of a folder that cannot be stored does not keep the others.
-/// Exit status 1: something failed, was skipped, or is not known to be stored; 2: a name cannot be
-/// or is taken.
+/// not before: one chunk of each stripe more than hold its data, where nodes are silent, full or
+/// far slower than the others; repair brings the rest. Names are never overwritten: where one of
+/// several is taken, nothing is stored. A file of a folder that cannot be stored does not keep the
+/// others. Exit status 1: something failed, was skipped, or is not known to be stored; 2: a name
+/// cannot be or is taken.
 #[derive(clap::Args)]
 pub struct Args {
     /// What to store; `-` is standard input

@@ -14,8 +14,8 @@ use crate::output::{Format, counted, print_json};
 
 /// Remove objects, at once and for good. Their chunks are deleted afterwards.
 ///
-/// Copies in excess, as a node has that was away, go when it lists what it holds: when it joins, and
-/// every ten minutes (its `inventory`).
+/// Copies in excess, as a node has that was away, go when it lists what it holds: when it joins,
+/// and every ten minutes (its `inventory`).
 ///
 /// Names are taken as they are, without wildcards. One that cannot be removed does not keep the
 /// others. Exit status 2: there is no object of some name; 1: something else failed.

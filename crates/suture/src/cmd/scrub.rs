@@ -20,12 +20,12 @@ const POLL_EVERY: Duration = Duration::from_millis(200);
 
 /// Read every copy now, compare the chunks of each stripe, and repair what is damaged.
 ///
-/// It begins from the first stripe, whatever a pass that runs has done, and reads as fast as [scrub]
-/// in the coordinator's configuration lets it. suture status shows how far it has come.
+/// It begins from the first stripe, whatever a pass that runs has done, and reads as fast as
+/// [scrub] in the coordinator's configuration lets it. suture status shows how far it has come.
 ///
-/// Exit status with --wait: 1 bad chunks were found, which are rebuilt, or some could not be read, so
-/// nobody knows whether they are good (or the scrub failed); 3 something cannot be repaired, or chunks do not fit each other though
-/// each has its checksum.
+/// Exit status with --wait: 1 bad chunks were found, which are rebuilt, or some could not be read,
+/// so nobody knows whether they are good (or the scrub failed); 3 something cannot be repaired, or
+/// chunks do not fit each other though each has its checksum.
 #[derive(clap::Args)]
 pub struct Args {
     /// Wait until every copy was read, with a progress bar

@@ -15,8 +15,8 @@ use crate::timestamp::format_timestamp;
 
 /// Show one object: its size, code and checksum, and what of it is missing.
 ///
-/// Exit status 3: some of it cannot be read until chunks return, or a scrub found that chunks do not
-/// fit each other.
+/// Exit status 3: some of it cannot be read until chunks return, or a scrub found that chunks do
+/// not fit each other.
 #[derive(clap::Args)]
 pub struct Args {
     /// The object

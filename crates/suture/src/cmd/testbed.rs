@@ -1,4 +1,5 @@
-//! `suture testbed`: a cluster of real processes on an emulated network, and what repairs take there.
+//! `suture testbed`: a cluster of real processes on an emulated network, and what repairs take
+//! there.
 
 use std::path::{Path, PathBuf};
 
@@ -51,8 +52,8 @@ struct UpArgs {
 
 /// Measure all repairs of a scenario, and write a report.
 ///
-/// Exit status 1: a repair failed, and the report says why; or it was interrupted, and the report is
-/// of the repairs that had been made.
+/// Exit status 1: a repair failed, and the report says why; or it was interrupted, and the report
+/// is of the repairs that had been made.
 #[derive(clap::Args)]
 struct RunArgs {
     /// What is to be measured (see docs/testbed.md)

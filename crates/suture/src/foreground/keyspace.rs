@@ -5,8 +5,8 @@
 //! from then on, and the former one is removed when nobody reads it any more. What is stored is
 //! noise of a seed, so that nothing has to be kept to make it.
 //!
-//! Whatever may be stored is known here from the moment that its put begins, so that nothing is left
-//! behind by a put that was cut off.
+//! Whatever may be stored is known here from the moment that its put begins, so that nothing is
+//! left behind by a put that was cut off.
 
 use std::collections::BTreeSet;
 use std::io::{self, Read};

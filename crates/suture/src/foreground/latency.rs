@@ -139,8 +139,8 @@ impl Latencies {
     }
 }
 
-/// Errors of one kind are one error, whatever they are about: what stands in quotes is left out, and
-/// so are numbers.
+/// Errors of one kind are one error, whatever they are about: what stands in quotes is left out,
+/// and so are numbers.
 fn without_names(text: &str) -> String {
     let mut plain = String::new();
     for (index, part) in text.split('\'').enumerate() {

@@ -22,8 +22,8 @@ const LINE_BYTES_MAX: u64 = 64 << 10;
 /// The node of each chunk, stripe after stripe.
 ///
 /// # Errors
-/// Bad input with file and line: not readable, no stripes, a name without node, or a stripe of the wrong
-/// width.
+/// Bad input with file and line: not readable, no stripes, a name without node, or a stripe of the
+/// wrong width.
 pub fn read(path: &Path, cluster: &Cluster, code: Code) -> Result<Vec<NodeId>> {
     let shown = path.display();
     let cannot = |why: &dyn Display| bad_input(format!("cannot read {shown}: {why}"));

@@ -2,10 +2,10 @@
 //!
 //! Place: between the testbed's network and what moves over it.
 //! A class of htb under a queue that is counted in bytes. htb, because a change of its rate leaves
-//! the tokens as they are, where tbf gives a full bucket with each change. The bucket holds 256 KiB:
-//! the kernel hands whole segments of 64 KiB on, and a bucket of little more makes it cut each of
-//! them, so that the machine would be what is measured.
-//! Stored data comes and goes without limits; only the repair itself meets them.
+//! the tokens as they are, where tbf gives a full bucket with each change. The bucket holds 256
+//! KiB: the kernel hands whole segments of 64 KiB on, and a bucket of little more makes it cut each
+//! of them, so that the machine would be what is measured. Stored data comes and goes without
+//! limits; only the repair itself meets them.
 
 use std::fmt::Write as _;
 

@@ -280,7 +280,8 @@ impl Point {
         faults
     }
 
-    /// Whether it is one of many that are alike: what an agent does all the time, or to each folder.
+    /// Whether it is one of many that are alike: what an agent does all the time, or to each
+    /// folder.
     pub fn is_repeated(&self) -> bool {
         self.nth > if self.changes() { 8 } else { 2 }
     }

@@ -1,6 +1,6 @@
 //! The page of the configuration, made from the code: which keys there are and of which kind from
-//! the structs that are read, what they mean and their defaults from the commented files, which tests
-//! of the drivers keep equal to those structs.
+//! the structs that are read, what they mean and their defaults from the commented files, which
+//! tests of the drivers keep equal to those structs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::{env, fs};

@@ -1,4 +1,5 @@
-//! The boxes of commands, run: all pages one after the other, in one shell, in the order of the book.
+//! The boxes of commands, run: all pages one after the other, in one shell, in the order of the
+//! book.
 //!
 //! What a reader has is there before: a folder of photos. Each page has a folder of its own; the
 //! cluster of `operating.md`, and where it is (`SUTURE_COORDINATOR`), stay until the end. Ports are

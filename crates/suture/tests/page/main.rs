@@ -1,4 +1,5 @@
-//! The coordinator's page: what it shows, what it takes from whom, and a walk through it in a browser.
+//! The coordinator's page: what it shows, what it takes from whom, and a walk through it in a
+//! browser.
 
 #[path = "../daemons/mod.rs"]
 mod daemons;

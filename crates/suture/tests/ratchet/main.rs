@@ -21,9 +21,10 @@ use source::Source;
 /// A rule: its name in `exceptions.txt`, and what it finds wrong.
 type Rule = (&'static str, fn(&[Source]) -> Vec<String>);
 
-const RULES: [Rule; 7] = [
+const RULES: [Rule; 8] = [
     ("function", sizes::long_functions),
     ("file", sizes::long_files),
+    ("comment", sizes::wide_comments),
     ("type", names::types_declared_twice),
     ("errors", docs::results_without_errors),
     ("brief", docs::brief_docs),
@@ -70,12 +71,16 @@ fn what_is_not_kept_yet_only_gets_less() {
 fn the_rules_see_what_they_look_for() {
     let text = format!(
         "//! Head.\n/// Which.\npub struct Twin;\nmod inner {{ pub struct Twin; }}\n\
-         /// Does it all at once.\npub fn long(grants: u8) -> Result<(), u8> {{\n{}    Ok(())\n}}\n",
-        "    let _ = 1;\n".repeat(70)
+         /// Does it all at once.\npub fn long(grants: u8) -> Result<(), u8> {{\n{}    Ok(())\n}}\n\
+         //{}\n// |{}\n",
+        "    let _ = 1;\n".repeat(70),
+        " word".repeat(20),
+        " cell |".repeat(20),
     );
     let sources = [Source::parse("suture-repair", "odd_name.rs", text)];
     let found = |rule: fn(&[Source]) -> Vec<String>| rule(&sources);
     assert_eq!(found(sizes::long_functions), ["suture-repair odd_name.rs long 73"]);
+    assert_eq!(found(sizes::wide_comments), ["suture-repair odd_name.rs 79"]);
     assert_eq!(found(names::types_declared_twice), ["suture-repair Twin 2"]);
     assert_eq!(found(docs::results_without_errors), ["suture-repair odd_name.rs long"]);
     assert_eq!(found(docs::brief_docs), ["suture-repair 1"]);

@@ -1,4 +1,4 @@
-//! Functions fit a screen, files fit the head.
+//! Functions fit a screen, files fit the head, comments fit the width of the code.
 
 use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
@@ -10,6 +10,9 @@ const FUNCTION_LINES_MAX: usize = 70;
 
 /// A file longer than this, without its tests, asks to be two.
 const FILE_LINES_MAX: usize = 600;
+
+/// A comment wider than this is not wrapped (rustfmt wraps code, and no comments).
+const WIDTH_MAX: usize = 100;
 
 /// `crate file function lines` of each function past the limit.
 pub fn long_functions(sources: &[Source]) -> Vec<String> {
@@ -29,6 +32,21 @@ pub fn long_functions(sources: &[Source]) -> Vec<String> {
 pub fn long_files(sources: &[Source]) -> Vec<String> {
     let long = sources.iter().filter(|source| source.line_count() > FILE_LINES_MAX);
     long.map(|s| format!("{} {} {}", s.krate, s.path, s.line_count())).collect()
+}
+
+/// `crate file line` of each comment that is wider than code may be; rows of tables have to be.
+pub fn wide_comments(sources: &[Source]) -> Vec<String> {
+    let mut found = Vec::new();
+    for source in sources {
+        let is_wide = |line: &str| {
+            let text = line.trim_start();
+            let is_row = text.trim_start_matches(['/', '!']).starts_with(" |");
+            text.starts_with("//") && !is_row && line.chars().count() > WIDTH_MAX
+        };
+        let lines = source.text.lines().enumerate().filter(|(_, line)| is_wide(line));
+        found.extend(lines.map(|(at, _)| format!("{} {} {}", source.krate, source.path, at + 1)));
+    }
+    found
 }
 
 struct Functions(Vec<(String, usize)>);

@@ -1,5 +1,5 @@
-//! Tables of what people type wrongly: each row is a line for the shell, what stderr contains and the
-//! exit status.
+//! Tables of what people type wrongly: each row is a line for the shell, what stderr contains and
+//! the exit status.
 //!
 //! Whatever a row says, nothing may panic, no terminal may be told what to do, and no error is said
 //! twice.

@@ -1,8 +1,8 @@
 //! Whether the metadata can be changed: what the last change came to, and what can be seen without
 //! one.
 //!
-//! Place: beside commit location, for `status`: a coordinator whose disk is full answers and repairs
-//! nothing.
+//! Place: beside commit location, for `status`: a coordinator whose disk is full answers and
+//! repairs nothing.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,9 +1,10 @@
 //! Nodes: their names, which store has each, and what an operator declares of them.
 //!
-//! Place: [an agent joins] -> failure noticed -> ... : who it is, before anything of it is believed.
-//! A name comes from a configuration, which is easily copied; a store has an id of its own. So a
-//! name belongs to the store that first had it, until an operator gives it to the next new one.
-//! Invariant: no two stores have one name, and no store loses it without an operator's word.
+//! Place: [an agent joins] -> failure noticed -> ... : who it is, before anything of it is
+//! believed. A name comes from a configuration, which is easily copied; a store has an id of its
+//! own. So a name belongs to the store that first had it, until an operator gives it to the next
+//! new one. Invariant: no two stores have one name, and no store loses it without an operator's
+//! word.
 
 use std::fmt;
 
@@ -117,8 +118,8 @@ impl MetadataStore {
     }
 
     /// Refuses an agent under the name of a node with another store, and one that begins anew under
-    /// the name of a node that holds chunks: the disk with them may only be missing, and to take the
-    /// agent in would have all of them rebuilt.
+    /// the name of a node that holds chunks: the disk with them may only be missing, and to take
+    /// the agent in would have all of them rebuilt.
     ///
     /// # Errors
     /// When there is such a node, and nobody gave its name away; when the database fails.

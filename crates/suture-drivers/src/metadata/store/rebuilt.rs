@@ -64,9 +64,9 @@ impl MetadataStore {
         Ok(ids.into_iter().filter(is_good).map(|(id, _)| id).collect())
     }
 
-    /// Records objects that were found. Of those with one name the first keeps it; where the name is
-    /// recorded already, that is for the older one to give up if the newer can be read. Others get
-    /// other names.
+    /// Records objects that were found. Of those with one name the first keeps it; where the name
+    /// is recorded already, that is for the older one to give up if the newer can be read. Others
+    /// get other names.
     ///
     /// # Errors
     /// When the database fails; then none is recorded.

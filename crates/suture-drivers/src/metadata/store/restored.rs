@@ -124,7 +124,8 @@ impl MetadataStore {
         Ok(self.puts.values().flat_map(|put| &put.stripes).copied().min().unwrap_or(next))
     }
 
-    /// Ids of stripes that others have given out, or may have, as ranges: the first, and one past the last.
+    /// Ids of stripes that others have given out, or may have, as ranges: the first, and one past
+    /// the last.
     ///
     /// # Errors
     /// When the database fails.

@@ -67,8 +67,8 @@ impl MetadataStore {
         Ok(())
     }
 
-    /// Notes what is wrong with the copy that is recorded of a chunk, or that nothing is any more; of
-    /// another copy nothing is kept.
+    /// Notes what is wrong with the copy that is recorded of a chunk, or that nothing is any more;
+    /// of another copy nothing is kept.
     ///
     /// # Errors
     /// When the database fails.

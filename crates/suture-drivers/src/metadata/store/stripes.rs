@@ -1,7 +1,7 @@
 //! Objects and stripes as they are recorded, each held against its sum.
 //!
-//! Place: stripes affected <- `[stripes]`; [commit location] -> healthy. A row that does not have its
-//! sum is not believed: the disk has changed it since it was written.
+//! Place: stripes affected <- `[stripes]`; [commit location] -> healthy. A row that does not have
+//! its sum is not believed: the disk has changed it since it was written.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -34,8 +34,8 @@ pub(super) struct StripeRow {
 /// A stripe that was read, or what is wrong with it.
 type ReadStripe = Result<StripeRow, MetadataError>;
 
-/// Stripes with all their chunks, in the order of their ids, which is that of an object's data; each
-/// with its object. They are not held against their sums.
+/// Stripes with all their chunks, in the order of their ids, which is that of an object's data;
+/// each with its object. They are not held against their sums.
 pub(super) fn read_stripes(
     database: &Connection,
     condition: &str,
@@ -321,7 +321,8 @@ fn check_complete(entry: &ObjectStripe, nodes: u32) -> Result<(), MetadataError>
     Ok(())
 }
 
-/// Leaves the stripes of damaged objects to others, so that no copy of them is deleted as an orphan.
+/// Leaves the stripes of damaged objects to others, so that no copy of them is deleted as an
+/// orphan.
 ///
 /// # Errors
 /// When the database fails.

@@ -21,7 +21,8 @@ use crate::address::AgentAddress;
 use crate::chunk_client::{ChunkConnection, ChunkError, ChunkWriter};
 use crate::object::put_times::Spare;
 
-/// How long a put waits for a place at an agent: somewhat longer than agents bear with idle clients.
+/// How long a put waits for a place at an agent: somewhat longer than agents bear with idle
+/// clients.
 const BUSY_FOR: Duration = Duration::from_secs(75);
 
 /// The wait before it asks again; it doubles up to the longest.
@@ -126,8 +127,8 @@ impl Writer {
         Ok(())
     }
 
-    /// A connection to the agent. One that has no place for more clients of this kind is asked again
-    /// until it hangs up on those that are idle, unless the chunk may as well go elsewhere.
+    /// A connection to the agent. One that has no place for more clients of this kind is asked
+    /// again until it hangs up on those that are idle, unless the chunk may as well go elsewhere.
     async fn connect(
         &self,
         agent: &AgentAddress,

@@ -1,7 +1,7 @@
 //! The bound when each chunk is kept by one node.
 //!
-//! Place: beside `[plan]`, a part of the bound by prices in racks (`../crossing.rs`). If nobody takes
-//! longer than some time, no chunk goes where its stripe takes longer by itself: without such
+//! Place: beside `[plan]`, a part of the bound by prices in racks (`../crossing.rs`). If nobody
+//! takes longer than some time, no chunk goes where its stripe takes longer by itself: without such
 //! destinations prices say more. Times at which another destination is left out are tried.
 
 use crate::bound::crossing::lanes::{KeeperChoice, alone};

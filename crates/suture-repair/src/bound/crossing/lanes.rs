@@ -9,8 +9,8 @@
 //! rack keeps more than it has places for. At given prices all of these are compared, for each set
 //! of nodes that keep the chunks.
 //!
-//! A chunk is kept by one node in all of its ranges, which prices do not see: what a stripe takes by
-//! itself counts as well, whichever nodes keep its chunks (`lanes/alone.rs`).
+//! A chunk is kept by one node in all of its ranges, which prices do not see: what a stripe takes
+//! by itself counts as well, whichever nodes keep its chunks (`lanes/alone.rs`).
 //!
 //! Stripes of which sets of helpers or of destinations are too many are left to `several.rs`.
 
@@ -93,8 +93,8 @@ impl AskedSets {
 }
 
 impl LaneStripe {
-    /// The stripe of a demand; `None` where its code is no local one, it lost too many chunks or one
-    /// that any so many helpers rebuild, sets are too many, or nodes too few.
+    /// The stripe of a demand; `None` where its code is no local one, it lost too many chunks or
+    /// one that any so many helpers rebuild, sets are too many, or nodes too few.
     pub fn new(
         demand: &Demand<'_>,
         asked: &mut AskedSets,
@@ -235,8 +235,8 @@ impl LaneStripe {
         (lanes.cost * self.bytes, kept)
     }
 
-    /// Those that are chosen, then the others, but for those of which as many others in their rack as
-    /// there are chunks left are as cheap: these can always take their place.
+    /// Those that are chosen, then the others, but for those of which as many others in their rack
+    /// as there are chunks left are as cheap: these can always take their place.
     fn candidates(&self, destinations: &KeeperChoice, costs: &Costs<'_>) -> Vec<usize> {
         let wanted = self.lost - destinations.chosen.len();
         // Whoever decodes sends as well.
@@ -397,8 +397,8 @@ struct CheapestLanes {
 }
 
 impl PricedStripe<'_> {
-    /// The cheapest lanes, and the keepers that their chunks go to: those that are chosen, which are
-    /// the first of the candidates, are among them.
+    /// The cheapest lanes, and the keepers that their chunks go to: those that are chosen, which
+    /// are the first of the candidates, are among them.
     fn cheapest(
         &self,
         candidates: &[usize],
@@ -431,8 +431,8 @@ impl PricedStripe<'_> {
         kept.iter().all(|at| in_rack(rack(at)) <= self.stripe.places[rack(at) as usize])
     }
 
-    /// The cheapest lanes of some of the chunks into as many of the nodes, in this order if there is
-    /// one.
+    /// The cheapest lanes of some of the chunks into as many of the nodes, in this order if there
+    /// is one.
     fn lanes(&self, (chunks, ends): (u8, u8), kept: &[usize], order: &[usize]) -> CheapestLanes {
         if chunks == 0 {
             return CheapestLanes { cost: 0.0, lanes: [(0, 0); LOST_MAX], count: 0 };

@@ -84,8 +84,8 @@ impl<'a> Instance<'a> {
         self.needs.get(*request.apart.get(at)?).parts.first()
     }
 
-    /// What two lost chunks need together, where that is one part, and a tree for another lost chunk
-    /// of the stripe may be better.
+    /// What two lost chunks need together, where that is one part, and a tree for another lost
+    /// chunk of the stripe may be better.
     pub fn pair(&self, request: &ExactRequest<'_>, lost: [ChunkIndex; 2]) -> Option<&Part> {
         let (_, need) = request.pairs.iter().find(|(pair, _)| *pair == lost)?;
         match &self.needs.get(*need).parts[..] {

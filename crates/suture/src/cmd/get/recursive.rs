@@ -1,8 +1,8 @@
 //! `suture get --recursive`: the objects of a folder become files in a folder.
 //!
-//! Place: names -> [a path below the folder for each, or none is written] -> get, several at a time.
-//! Invariant: no name leads out of the folder. Names of objects may have anything in them; those
-//! that are no paths are refused before anything is written.
+//! Place: names -> [a path below the folder for each, or none is written] -> get, several at a
+//! time. Invariant: no name leads out of the folder. Names of objects may have anything in them;
+//! those that are no paths are refused before anything is written.
 
 use std::collections::BTreeSet;
 use std::fs;

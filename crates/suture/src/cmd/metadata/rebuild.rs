@@ -53,8 +53,8 @@ pub struct RebuildArgs {
     /// Go on when no further agent has come for so long
     #[arg(long, value_name = "TIME", default_value = "20s", value_parser = parse_time)]
     wait: f64,
-    /// Which cluster's agents to hear; those of others are refused [default: that of the metadata that
-    /// there are, or of all agents that come]
+    /// Which cluster's agents to hear; those of others are refused [default: that of the metadata
+    /// that there are, or of all agents that come]
     #[arg(long, value_name = "HEX", value_parser = parse_cluster)]
     cluster: Option<ClusterId>,
     /// Let chunks that belong to no object in the end be deleted; --agents says of how many agents

@@ -1,5 +1,5 @@
-//! What `suture put` is to store: the files of its sources, under which names, and which of them are
-//! there already.
+//! What `suture put` is to store: the files of its sources, under which names, and which of them
+//! are there already.
 //!
 //! Place: sources -> [an object to be for each file] -> stored, one by one. A source that cannot be
 //! is refused before anything is stored; a file in a folder that cannot be does not keep the

@@ -1,13 +1,15 @@
 //! `--throttle LIMITS|off`: what repair may take of links beside applications.
 //!
-//! Place: beside `[slices flow]`: the coordinator in the simulator decides by it as a real one does.
+//! Place: beside `[slices flow]`: the coordinator in the simulator decides by it as a real one
+//! does.
 
 use std::str::FromStr;
 
 use suture_drivers::config::throttle::{cap, floor, keep};
 use suture_repair::throttle::{Keep, ThrottleConfig};
 
-/// What stays free of each link, in percent, where nothing else is said and applications share them.
+/// What stays free of each link, in percent, where nothing else is said and applications share
+/// them.
 const KEEP_DEFAULT: u8 = 10;
 
 /// The value of `--throttle`; none is off.

@@ -42,8 +42,8 @@ pub(in crate::bound::crossing) fn seconds(
     seconds
 }
 
-/// What a stripe takes by itself if a chunk goes to each of its keepers, in seconds; `known` where that
-/// is no more. Prices that are compared for each are at most `work`.
+/// What a stripe takes by itself if a chunk goes to each of its keepers, in seconds; `known` where
+/// that is no more. Prices that are compared for each are at most `work`.
 pub(in crate::bound::crossing) fn of_keepers(
     stripe: &LaneStripe,
     (ports, relays): (&Ports, &[u32]),

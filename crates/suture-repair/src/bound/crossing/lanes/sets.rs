@@ -3,8 +3,8 @@
 //! Place: beside `[plan]`, what the bound by the lanes of a stripe (`../lanes.rs`) asks the code
 //! once for each pattern of losses.
 //! A code takes helpers in an order of preference, the groups of the lost chunks first: those that
-//! the ones before do not determine are a basis, which expresses every lost chunk in one way, and of
-//! it those that are used help. So the sets that it may take in any order are those of all bases
+//! the ones before do not determine are a basis, which expresses every lost chunk in one way, and
+//! of it those that are used help. So the sets that it may take in any order are those of all bases
 //! that hold these groups; a planner that avoids a node need not begin with it. Of chunks that are
 //! one part of a need (`need.rs`) planners leave others out before they ask, but for those that are
 //! forced.

@@ -46,8 +46,8 @@ pub(super) fn relays(
     cheapest.into_values().map(|(_, node)| node).collect()
 }
 
-/// The tree of these helpers whose sums all meet at the cheapest node without a chunk of the stripe;
-/// `None` where there is none but the destination. For where racks have no links.
+/// The tree of these helpers whose sums all meet at the cheapest node without a chunk of the
+/// stripe; `None` where there is none but the destination. For where racks have no links.
 pub(super) fn relayed(
     item: &PricedPart<'_>,
     root: u32,

@@ -7,9 +7,9 @@
 //! what its item has. Destinations are whole: the sweeps' own first, then others by branch and
 //! bound, as far as some programs lead.
 //!
-//! Which way is cheapest is exact at such prices for trees and traces without racks, and for gathers
-//! into destinations that are decided. Of trees in racks it is the best of those that are tried, so
-//! the mixture may miss some.
+//! Which way is cheapest is exact at such prices for trees and traces without racks, and for
+//! gathers into destinations that are decided. Of trees in racks it is the best of those that are
+//! tried, so the mixture may miss some.
 
 mod allowed;
 mod columns;

@@ -19,7 +19,8 @@ use crate::planner::View;
 use crate::planner::request::Holder;
 use crate::planner::route::request::RouteRequest;
 
-/// The parent of a place of `helper_count` helpers: the next, and `helper_count` is the destination.
+/// The parent of a place of `helper_count` helpers: the next, and `helper_count` is the
+/// destination.
 pub(in crate::planner) fn parent(place: usize, _helper_count: usize) -> usize {
     place + 1
 }

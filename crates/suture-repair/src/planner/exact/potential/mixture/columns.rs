@@ -1,9 +1,9 @@
 //! The cheapest way of an item at the prices of a program, into destinations that it may use.
 //!
-//! Place: `[plan]`, beneath the mixtures of the potential planner (`../mixture.rs`): what is cheaper
-//! here than all that an item has becomes a column of the program. Gathers are exact: every decoder
-//! with the helpers that are cheapest for it, and the destinations that are cheapest then. Of trees
-//! in racks, some are tried.
+//! Place: `[plan]`, beneath the mixtures of the potential planner (`../mixture.rs`): what is
+//! cheaper here than all that an item has becomes a column of the program. Gathers are exact: every
+//! decoder with the helpers that are cheapest for it, and the destinations that are cheapest then.
+//! Of trees in racks, some are tried.
 
 use crate::id::NodeId;
 use crate::master::Seconds;
@@ -97,7 +97,8 @@ impl Descent<'_> {
         sets
     }
 
-    /// Destinations of the cheapest gathers of several chunks, each of which one of its nodes keeps.
+    /// Destinations of the cheapest gathers of several chunks, each of which one of its nodes
+    /// keeps.
     fn gathered_sets(&self, item: usize, nodes: &[Vec<u32>], taken: &[u32]) -> Vec<Vec<u32>> {
         let part = &self.items[item];
         let decodings = self.decodings(part, &once(nodes)).into_iter();
