@@ -38,9 +38,10 @@ pub fn valid() -> Vec<Vec<u8>> {
 pub fn check(input: &[u8]) -> bool {
     let Some((&daemon, text)) = input.split_first() else { return false };
     let path = &scratch::file("daemon.toml", text);
-    let result = match daemon.is_multiple_of(2) {
-        true => CoordinatorConfig::read(path).map(|config| check_coordinator(&config)),
-        false => AgentConfig::read(path).map(|config| check_agent(&config)),
+    let result = if daemon.is_multiple_of(2) {
+        CoordinatorConfig::read(path).map(|config| check_coordinator(&config))
+    } else {
+        AgentConfig::read(path).map(|config| check_agent(&config))
     };
     result.map_err(|why| check_refusal(&why, path)).is_ok()
 }

@@ -266,9 +266,10 @@ impl Code {
     /// chunks; none for codes without any.
     #[must_use]
     pub fn schemes(&self) -> &'static [Scheme] {
-        match self.has_traces() {
-            true => trace::known_schemes(self.data_chunks(), self.parity_chunks()),
-            false => &[],
+        if self.has_traces() {
+            trace::known_schemes(self.data_chunks(), self.parity_chunks())
+        } else {
+            &[]
         }
     }
 

@@ -162,9 +162,10 @@ impl Program {
         for step in &self.steps {
             let (own, rest) = operands.split_at(step.operand_count.into());
             let (own_targets, rest_targets) = targets.split_at(step.target_count.into());
-            match own.len() <= OPERANDS_FEW {
-                true => self.run_step::<OPERANDS_FEW>(step, tile, buffers, own, own_targets),
-                false => self.run_step::<OPERANDS_MAX>(step, tile, buffers, own, own_targets),
+            if own.len() <= OPERANDS_FEW {
+                self.run_step::<OPERANDS_FEW>(step, tile, buffers, own, own_targets)
+            } else {
+                self.run_step::<OPERANDS_MAX>(step, tile, buffers, own, own_targets)
             }
             (operands, targets) = (rest, rest_targets);
         }

@@ -375,10 +375,7 @@ pub fn check_chunk(chunk_bytes: u64, unit_bytes: u64) -> Result<(), SizeError> {
 }
 
 fn check_multiple(bytes: u64, step: u64) -> Result<(), SizeError> {
-    match bytes > 0 && bytes.is_multiple_of(step) {
-        true => Ok(()),
-        false => Err(SizeError { bytes, step }),
-    }
+    if bytes > 0 && bytes.is_multiple_of(step) { Ok(()) } else { Err(SizeError { bytes, step }) }
 }
 
 impl SizeError {

@@ -204,9 +204,10 @@ impl Describe for Lrc {
     fn repair_dag(&self, lost: &[ChunkIndex], helpers: &[ChunkIndex]) -> Result<Dag, CodeError> {
         let rows = self.decoding_rows(lost, helpers)?;
         let needed = (0..helpers.len()).filter(|&i| rows.rows().any(|row| row[i] != 0)).count();
-        match needed == helpers.len() {
-            true => Ok(sums_of_whole_chunks(helpers, lost, &rows)),
-            false => Err(CodeError::TooManyHelpers { needed, given: helpers.len() }),
+        if needed == helpers.len() {
+            Ok(sums_of_whole_chunks(helpers, lost, &rows))
+        } else {
+            Err(CodeError::TooManyHelpers { needed, given: helpers.len() })
         }
     }
 }

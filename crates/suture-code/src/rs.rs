@@ -44,9 +44,10 @@ impl Rs {
     pub fn generator_rows(&self, chunks: &[ChunkIndex]) -> Matrix {
         Matrix::from_fn(chunks.len(), self.data_chunks.into(), |row, column| {
             let chunk = chunks[row].0;
-            match chunk < self.data_chunks {
-                true => u8::from(usize::from(chunk) == column),
-                false => field::inv(chunk ^ column as u8),
+            if chunk < self.data_chunks {
+                u8::from(usize::from(chunk) == column)
+            } else {
+                field::inv(chunk ^ column as u8)
             }
         })
     }

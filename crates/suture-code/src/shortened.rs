@@ -239,11 +239,11 @@ impl Shortened {
     /// As [`Code::trace_dag`]; when all helpers are known zeros.
     pub fn trace_dag(&self, scheme: &Scheme) -> Result<Dag, CodeError> {
         let dag = self.code.trace_dag(scheme)?;
-        match self.zeros.is_empty() {
-            true => Ok(dag),
-            false => dag
-                .without(|chunk| self.is_zero(chunk))
-                .ok_or(CodeError::ZeroToo { chunk: scheme.lost() }),
+        if self.zeros.is_empty() {
+            Ok(dag)
+        } else {
+            dag.without(|chunk| self.is_zero(chunk))
+                .ok_or(CodeError::ZeroToo { chunk: scheme.lost() })
         }
     }
 
@@ -251,9 +251,8 @@ impl Shortened {
         check_repair(self.chunk_count(), lost, others)?;
         match lost.iter().chain(others).find(|chunk| self.is_zero(**chunk)) {
             Some(&chunk) => Err(CodeError::KnownZero { chunk }),
-            None => lost.iter().try_for_each(|&chunk| match self.is_zero_too(chunk) {
-                true => Err(CodeError::ZeroToo { chunk }),
-                false => Ok(()),
+            None => lost.iter().try_for_each(|&chunk| {
+                if self.is_zero_too(chunk) { Err(CodeError::ZeroToo { chunk }) } else { Ok(()) }
             }),
         }
     }
@@ -265,9 +264,10 @@ impl Shortened {
 
     fn not_enough(&self, lost: &[ChunkIndex], available: &[ChunkIndex]) -> CodeError {
         let (needed, available) = (self.data_chunks(), available.len());
-        match available < needed {
-            true => CodeError::NotEnoughChunks { needed, available },
-            false => CodeError::NotDetermined { lost: lost.len(), available },
+        if available < needed {
+            CodeError::NotEnoughChunks { needed, available }
+        } else {
+            CodeError::NotDetermined { lost: lost.len(), available }
         }
     }
 

@@ -29,9 +29,10 @@ impl Shape {
 
     fn group(&self, chunk: ChunkIndex) -> Option<usize> {
         let chunk = usize::from(chunk.0);
-        match chunk < self.k {
-            true => Some(chunk / (self.k / self.l)),
-            false => Some(chunk - self.k).filter(|group| *group < self.l),
+        if chunk < self.k {
+            Some(chunk / (self.k / self.l))
+        } else {
+            Some(chunk - self.k).filter(|group| *group < self.l)
         }
     }
 

@@ -555,9 +555,10 @@ impl AgentDriver {
         let data = self.task(id.repair);
         let Some(slice) = data.take_one(id, Source::Child(from)) else { return };
         let files = data.files.clone();
-        match self.is_of_length(id, (from, &slice), &role) {
-            true => self.disk.keep(&files, (from, id), role, slice),
-            false => self.later.push(AgentInput::PeerLost(from)),
+        if self.is_of_length(id, (from, &slice), &role) {
+            self.disk.keep(&files, (from, id), role, slice)
+        } else {
+            self.later.push(AgentInput::PeerLost(from))
         }
     }
 

@@ -80,9 +80,10 @@ impl Pool {
 
     fn give_back(&self, memory: Box<[u8]>) {
         let mut idle = self.idle();
-        match idle.held_bytes <= self.bytes_max {
-            true => idle.buffers.entry(memory.len()).or_default().push(memory),
-            false => idle.held_bytes -= memory.len(),
+        if idle.held_bytes <= self.bytes_max {
+            idle.buffers.entry(memory.len()).or_default().push(memory)
+        } else {
+            idle.held_bytes -= memory.len()
         }
     }
 

@@ -515,19 +515,21 @@ fn check_path(key: &str, path: &Path) -> Result<(), String> {
     if text.contains('\0') {
         return Err(format!("{key}: {} cannot be a path: it has a zero byte", quoted(&text)));
     }
-    match text.is_empty() || text.starts_with('~') || text.contains('$') {
-        true => Err(format!(
+    if text.is_empty() || text.starts_with('~') || text.contains('$') {
+        Err(format!(
             "{key}: {} is taken as it stands: write the whole path, like /var/lib/suture",
             quoted(&text)
-        )),
-        false => Ok(()),
+        ))
+    } else {
+        Ok(())
     }
 }
 
 fn check_timer(key: &str, value: Duration, (min, max): (Duration, Duration)) -> Result<(), String> {
-    match (min..=max).contains(&value) {
-        true => Ok(()),
-        false => Err(format!("timers: {key} must be {min:?} to {max:?}, not {value:?}")),
+    if (min..=max).contains(&value) {
+        Ok(())
+    } else {
+        Err(format!("timers: {key} must be {min:?} to {max:?}, not {value:?}"))
     }
 }
 

@@ -121,9 +121,10 @@ impl Principal {
     /// What a certificate says of it.
     pub fn uri(&self) -> String {
         let Principal { role, name, prefix } = self;
-        match *role == AccessRole::Client && *prefix != format!("{name}/") {
-            true => format!("{SCHEME}{}/{}?prefix={}", role.word(), coded(name), coded(prefix)),
-            false => format!("{SCHEME}{}/{}", role.word(), coded(name)),
+        if *role == AccessRole::Client && *prefix != format!("{name}/") {
+            format!("{SCHEME}{}/{}?prefix={}", role.word(), coded(name), coded(prefix))
+        } else {
+            format!("{SCHEME}{}/{}", role.word(), coded(name))
         }
     }
 
@@ -180,14 +181,13 @@ impl fmt::Display for AccessRole {
 impl Principal {
     /// The line that makes credentials for it.
     pub fn command(&self) -> String {
-        let name = match self
-            .name
-            .bytes()
-            .all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte))
-        {
-            true => self.name.clone(),
-            false => quoted(&self.name),
-        };
+        let name =
+            if self.name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte))
+            {
+                self.name.clone()
+            } else {
+                quoted(&self.name)
+            };
         match self.role {
             AccessRole::Agent => format!("suture cert node {name}"),
             AccessRole::Coordinator | AccessRole::Keeper => {

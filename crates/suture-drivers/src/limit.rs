@@ -217,9 +217,10 @@ impl Port {
         let mut queues = [None, None];
         let is_client = purpose == Purpose::Client;
         let _waits = (is_client && self.link.is_some()).then(|| WaitingClient::new(self));
-        let _first = match is_client || self.link.is_none() {
-            true => None,
-            false => Some(self.let_clients_go_first().await),
+        let _first = if is_client || self.link.is_none() {
+            None
+        } else {
+            Some(self.let_clients_go_first().await)
         };
         for (bucket, queue) in self.buckets(purpose).zip(&mut queues) {
             *queue = Some(bucket.queue.lock().await);

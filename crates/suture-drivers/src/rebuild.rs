@@ -186,9 +186,10 @@ pub fn objects_of(found: BTreeMap<StripeId, FoundStripe>) -> Rebuilt {
     }
     for mut stripes in objects.into_values() {
         stripes.sort_by_key(|(label, _)| label.ordinal);
-        match is_whole(&stripes) {
-            true => rebuilt.objects.push(object_of(stripes)),
-            false => rebuilt.incomplete.push(incomplete(&stripes)),
+        if is_whole(&stripes) {
+            rebuilt.objects.push(object_of(stripes))
+        } else {
+            rebuilt.incomplete.push(incomplete(&stripes))
         }
     }
     // Clocks are set; ids of stripes only grow.

@@ -123,9 +123,10 @@ fn check_replaceable(path: &Path) -> io::Result<()> {
     let mut first = Vec::new();
     File::open(path)?.take(transcript::NAME.len() as u64).read_to_end(&mut first)?;
     // One whose process ended at once may have less of it.
-    match transcript::NAME.as_bytes().starts_with(&first) {
-        true => Ok(()),
-        false => named("is there and is no recording"),
+    if transcript::NAME.as_bytes().starts_with(&first) {
+        Ok(())
+    } else {
+        named("is there and is no recording")
     }
 }
 

@@ -34,10 +34,7 @@ pub fn bad_input(message: impl fmt::Display) -> anyhow::Error {
 /// The kind of an error, whatever context it was given since.
 pub fn kind(error: &anyhow::Error) -> ErrorKind {
     let is_marked = error.chain().any(|cause| cause.is::<BadInput>());
-    match is_marked || error.is::<BadInput>() {
-        true => ErrorKind::BadInput,
-        false => ErrorKind::Failure,
-    }
+    if is_marked || error.is::<BadInput>() { ErrorKind::BadInput } else { ErrorKind::Failure }
 }
 
 /// Longer names are cut where they are shown.

@@ -124,9 +124,10 @@ pub fn format_long(seconds: f64) -> String {
     let (days, years) = (seconds / 86400.0, seconds / 31_557_600.0);
     let counted = |count: f64, unit: &str| {
         let digits = three_digits(count);
-        let digits = match digits.contains('.') {
-            true => digits.trim_end_matches('0').trim_end_matches('.'),
-            false => &digits,
+        let digits = if digits.contains('.') {
+            digits.trim_end_matches('0').trim_end_matches('.')
+        } else {
+            &digits
         };
         format!("{digits} {unit}{}", if digits == "1" { "" } else { "s" })
     };

@@ -130,9 +130,10 @@ fn scheme_for(
         1 => format!(" without chunk {}", missing[0]),
         count => format!(" without {count} other chunks"),
     };
-    let hint = match code.has_traces() && missing.is_empty() {
-        true => "; suture codes search may find one for --schemes",
-        false => "",
+    let hint = if code.has_traces() && missing.is_empty() {
+        "; suture codes search may find one for --schemes"
+    } else {
+        ""
     };
     Err(format!("{code} has no trace scheme for chunk {lost}{without}{hint}"))
 }

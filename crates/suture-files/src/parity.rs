@@ -53,9 +53,10 @@ pub fn settle(stripe: &mut Stripe<'_>) {
             for &chunk in unproven.iter().filter(|chunk| !bad.contains(chunk)) {
                 let others: Vec<ChunkIndex> =
                     agreeing.iter().copied().filter(|other| *other != chunk).collect();
-                match code.decodable(&others) {
-                    true => stripe.trust(chunk),
-                    false => stripe.lose(chunk, ChunkFault::Unproven),
+                if code.decodable(&others) {
+                    stripe.trust(chunk)
+                } else {
+                    stripe.lose(chunk, ChunkFault::Unproven)
                 }
             }
             stripe.parity_agrees = true;

@@ -36,9 +36,10 @@ impl Unrepairable {
 
 impl fmt::Display for Unrepairable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.is_unknown() {
-            true => write!(f, "stripe {}: it is not known what is left", self.stripe)?,
-            false => write!(f, "stripe {} cannot be repaired: {}", self.stripe, self.reason)?,
+        if self.is_unknown() {
+            write!(f, "stripe {}: it is not known what is left", self.stripe)?
+        } else {
+            write!(f, "stripe {} cannot be repaired: {}", self.stripe, self.reason)?
         }
         for (index, (chunk, fault)) in self.lost.iter().enumerate() {
             write!(f, "{}chunk {chunk} {fault}", if index == 0 { " (" } else { ", " })?;

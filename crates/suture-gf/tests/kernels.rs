@@ -159,9 +159,10 @@ fn check_many(kernel: &Kernel, outputs: usize, sources: usize, length: usize, mi
         let start = GUARD.len() + misalignment;
         let mut dsts: Vec<&mut [u8]> =
             guarded.iter_mut().map(|row| &mut row[start..][..length]).collect();
-        match add {
-            false => kernel.dot_many(&mut dsts, &prepared, &sources),
-            true => kernel.dot_many_add(&mut dsts, &prepared, &sources),
+        if add {
+            kernel.dot_many_add(&mut dsts, &prepared, &sources)
+        } else {
+            kernel.dot_many(&mut dsts, &prepared, &sources)
         }
         for ((guarded, row), before) in guarded.iter().zip(&rows).zip(&before) {
             let begin = if add { before.clone() } else { vec![0; length] };
@@ -323,9 +324,10 @@ fn print_the_best_kernel() {
 fn the_environment_chooses_the_kernel() {
     let run = |kernel: Option<&str>| {
         // Under an emulator, the child needs it too: the same one that cargo ran this test with.
-        let emulator = match cfg!(target_arch = "aarch64") {
-            true => std::env::var("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER"),
-            false => Err(std::env::VarError::NotPresent),
+        let emulator = if cfg!(target_arch = "aarch64") {
+            std::env::var("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER")
+        } else {
+            Err(std::env::VarError::NotPresent)
         };
         let mut words: Vec<OsString> =
             emulator.iter().flat_map(|line| line.split(' ')).map(OsString::from).collect();

@@ -157,12 +157,13 @@ impl BatchDemands<'_> {
     fn helper_seconds(self) -> f64 {
         let mut parts = self.demands.iter().flat_map(|demand| &demand.need.parts);
         let reads_more = |part: &Part| part.forced.iter().any(|sender| sender.read != sender.sent);
-        match parts.any(reads_more) {
-            false => self.worst_set_seconds(Side::Both),
-            true => [Side::Sent, Side::Read]
+        if parts.any(reads_more) {
+            [Side::Sent, Side::Read]
                 .map(|side| self.worst_set_seconds(side))
                 .into_iter()
-                .fold(0.0, f64::max),
+                .fold(0.0, f64::max)
+        } else {
+            self.worst_set_seconds(Side::Both)
         }
     }
 

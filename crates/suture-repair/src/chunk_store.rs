@@ -183,9 +183,10 @@ pub trait ChunkWriter: Debug + Send + Sync {
 /// # Errors
 /// [`Failure::Disk`] when they do not.
 pub fn check_within(bytes: u64, offset: u64, length: usize) -> Result<(), Failure> {
-    match offset.checked_add(length as u64).is_some_and(|end| end <= bytes) {
-        true => Ok(()),
-        false => Err(Failure::Disk(format!("{length} bytes at {offset} of a chunk of {bytes}"))),
+    if offset.checked_add(length as u64).is_some_and(|end| end <= bytes) {
+        Ok(())
+    } else {
+        Err(Failure::Disk(format!("{length} bytes at {offset} of a chunk of {bytes}")))
     }
 }
 

@@ -85,9 +85,12 @@ impl Master {
             return None;
         }
         let of_item = |item: usize| (Variable::Column(item), 1.0);
-        let of_port = |port: &usize| match *port == busiest {
-            true => (Variable::Finish, finish),
-            false => (Variable::Slack(rows[*port].expect("it has a row")), finish - loads[*port]),
+        let of_port = |port: &usize| {
+            if *port == busiest {
+                (Variable::Finish, finish)
+            } else {
+                (Variable::Slack(rows[*port].expect("it has a row")), finish - loads[*port])
+            }
         };
         let basis = (0..items).map(of_item).chain(ports.iter().map(of_port)).collect();
         let mut master = Master {
@@ -227,9 +230,10 @@ impl Master {
         let mut gaining = slacks
             .filter(|(_, gain)| *gain > GAIN_MIN)
             .chain(columns.filter(|(_, gain)| *gain > least));
-        let best = match is_first_taken {
-            true => gaining.next(),
-            false => gaining.max_by(|a, b| a.1.total_cmp(&b.1)),
+        let best = if is_first_taken {
+            gaining.next()
+        } else {
+            gaining.max_by(|a, b| a.1.total_cmp(&b.1))
         };
         best.map(|(variable, _)| variable)
     }

@@ -260,9 +260,12 @@ impl Transport {
     }
 
     fn capacities(&self, seconds: f64, rounding: Rounding) -> Vec<u64> {
-        let capacity = |(node, supply): (usize, &Supply)| match self.is_fixed[node] {
-            true => self.loads[node],
-            false => rounded(supply.units_in(seconds), rounding),
+        let capacity = |(node, supply): (usize, &Supply)| {
+            if self.is_fixed[node] {
+                self.loads[node]
+            } else {
+                rounded(supply.units_in(seconds), rounding)
+            }
         };
         self.supplies.iter().enumerate().map(capacity).collect()
     }

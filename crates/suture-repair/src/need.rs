@@ -199,9 +199,10 @@ fn part(code: Shortened, lost: &[ChunkIndex], available: &[ChunkIndex]) -> Optio
     let mut part = Part {
         lost: lost.to_vec(),
         count: rest.len(),
-        free: match rest.is_empty() {
-            true => Vec::new(),
-            false => available.iter().copied().filter(is_free).collect(),
+        free: if rest.is_empty() {
+            Vec::new()
+        } else {
+            available.iter().copied().filter(is_free).collect()
         },
         free_sent: rest.first().map_or(0, |share| share.sent),
         free_read: rest.first().map_or(0, |share| share.read),

@@ -353,12 +353,11 @@ impl Derivation<'_> {
 
     fn own(&self, chunk: ChunkIndex, part: &Dag) -> Result<Own, Refusal> {
         let reads: Vec<u32> = part.sources().map(|(_, source)| source.sub_chunk).collect();
-        let part_program = match is_selection(part) {
-            true => None,
-            false => {
-                let program = Program::compile(part).map_err(|_| Refusal::InvalidPlan)?;
-                Some(Arc::new(program))
-            }
+        let part_program = if is_selection(part) {
+            None
+        } else {
+            let program = Program::compile(part).map_err(|_| Refusal::InvalidPlan)?;
+            Some(Arc::new(program))
         };
         let (copy, digest) = self.copy(chunk)?;
         Ok(Own { copy, digest, reads, part: part_program, rows: Rows::of_outputs(part) })

@@ -94,9 +94,10 @@ pub fn memory(plan: &Plan, slice_bytes: u32, alignment: u32) -> Vec<(NodeId, u64
         let lane_bytes = plan.lane_bytes(lane);
         let slice = lane_slice(plan, lane, slice_bytes, alignment);
         let slice = u64::from(slice).min(lane_bytes);
-        let content = |edge: &Edge| match edge.bytes == lane_bytes {
-            true => slice,
-            false => {
+        let content = |edge: &Edge| {
+            if edge.bytes == lane_bytes {
+                slice
+            } else {
                 (u128::from(edge.bytes) * u128::from(slice)).div_ceil(lane_bytes.into()) as u64
             }
         };

@@ -108,9 +108,10 @@ impl Stripe {
     /// When [`Stripe::check`] would refuse it.
     pub fn layout(&self) -> Layout {
         let layout = Layout::of(&self.code, self.chunk_bytes);
-        match self.unit_bytes < self.chunk_bytes && self.code.sub_chunk_count() > 1 {
-            true => layout.in_units(self.unit_bytes),
-            false => layout,
+        if self.unit_bytes < self.chunk_bytes && self.code.sub_chunk_count() > 1 {
+            layout.in_units(self.unit_bytes)
+        } else {
+            layout
         }
     }
 

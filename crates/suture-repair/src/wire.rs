@@ -503,12 +503,11 @@ impl Reader<'_> {
 
     fn probe_bytes(&mut self) -> Result<u32, DecodeError> {
         let (bytes, max) = (self.u32(), PROBE_BYTES_MAX);
-        match bytes <= max {
-            true => Ok(bytes),
-            false => {
-                let (bytes, max) = (bytes.into(), max.into());
-                Err(DecodeError::TooLong { what: "probe", bytes, max })
-            }
+        if bytes <= max {
+            Ok(bytes)
+        } else {
+            let (bytes, max) = (bytes.into(), max.into());
+            Err(DecodeError::TooLong { what: "probe", bytes, max })
         }
     }
 
@@ -558,9 +557,10 @@ impl Reader<'_> {
     }
 
     fn end(&self) -> Result<(), DecodeError> {
-        match self.header[self.at..CHECK_AT].iter().all(|byte| *byte == 0) {
-            true => Ok(()),
-            false => Err(DecodeError::Field("padding")),
+        if self.header[self.at..CHECK_AT].iter().all(|byte| *byte == 0) {
+            Ok(())
+        } else {
+            Err(DecodeError::Field("padding"))
         }
     }
 }

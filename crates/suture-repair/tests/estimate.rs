@@ -49,9 +49,10 @@ impl Job {
             }
             let moving = running.iter().filter(|(rest, ..)| *rest > 0.0).count().max(1);
             for (rest, overhead, _) in &mut running {
-                match *rest > 0.0 {
-                    true => *rest -= self.rate * STEP / moving as f64,
-                    false => *overhead -= STEP,
+                if *rest > 0.0 {
+                    *rest -= self.rate * STEP / moving as f64
+                } else {
+                    *overhead -= STEP
                 }
                 *rest = rest.max(0.0);
             }

@@ -163,9 +163,10 @@ fn ratios(seed: u64) -> Ratios {
     let (flow, suture) = (peak_seconds(&world, "flow"), peak_seconds(&world, "suture"));
     let bound = bound_seconds(&world.jobs, &world.view());
     let best = optimum(&world, Kinds::Chunks, flow, PROGRAMS);
-    let any = match bound >= NEAR.0 * best.least && world.jobs.len() > NEAR.1 {
-        true => best,
-        false => optimum(&world, Kinds::Relayed, best.most, PROGRAMS),
+    let any = if bound >= NEAR.0 * best.least && world.jobs.len() > NEAR.1 {
+        best
+    } else {
+        optimum(&world, Kinds::Relayed, best.most, PROGRAMS)
     };
     let (nodes, racks) = (world.cluster.nodes.len(), world.cluster.racks.len());
     let what = format!(

@@ -68,10 +68,8 @@ fn a_changed_output_is_found_where_it_is() {
     let at = text.lines().position(|line| line.starts_with("  commit")).expect("a commit");
     let change = |change: &dyn Fn(&str) -> Vec<String>| -> ReplayError {
         let lines = text.lines().enumerate();
-        let changed = lines.flat_map(|(i, line)| match i == at {
-            true => change(line),
-            false => vec![line.to_string()],
-        });
+        let changed =
+            lines.flat_map(|(i, line)| if i == at { change(line) } else { vec![line.to_string()] });
         let changed: Vec<String> = changed.collect();
         replay(&(changed.join("\n") + "\n")).expect_err("it was changed")
     };
@@ -317,10 +315,7 @@ fn agent_input(random: &mut Random) -> agent::AgentInput {
         },
         15 => AgentInput::Fingerprinted {
             request: Box::new(request(random)),
-            result: match random.per_mille(500) {
-                true => Ok(sums(random)),
-                false => Err(failure(random)),
-            },
+            result: if random.per_mille(500) { Ok(sums(random)) } else { Err(failure(random)) },
         },
         14 => AgentInput::Found { copy: copy(random), fault: copy_fault(random) },
         17 => AgentInput::FreeBytes(number(random)),
@@ -384,9 +379,8 @@ fn throttle_config(random: &mut Random) -> ThrottleConfig {
         nodes: caps(random),
         racks: caps(random),
         total: maybe(random, number),
-        keep: maybe(random, |r| match r.per_mille(500) {
-            true => Keep::Percent(r.below(100) as u8),
-            false => Keep::Rate(number(r)),
+        keep: maybe(random, |r| {
+            if r.per_mille(500) { Keep::Percent(r.below(100) as u8) } else { Keep::Rate(number(r)) }
         }),
         p99: maybe(random, |r| Span { ns: number(r) }),
         floor: maybe(random, number),

@@ -232,10 +232,7 @@ impl World {
             Some(version) => drop(self.published.insert((node, copy), version)),
             None => self.fail(Violation::WrongBytes { node, copy }),
         }
-        let label = match self.options.claims {
-            true => label_of(copy.stripe),
-            false => Label::default(),
-        };
+        let label = if self.options.claims { label_of(copy.stripe) } else { Label::default() };
         if self.host(node).disk.query(copy, |stored| stored.label == label) != Some(true) {
             self.fail(Violation::WrongLabel { node, copy });
         }

@@ -344,9 +344,10 @@ impl World {
 
     fn partition(&mut self, span: Span) {
         let a = Party::Agent(self.any_node());
-        let b = match self.random.per_mille(400) {
-            true => Party::Coordinator,
-            false => Party::Agent(self.any_node()),
+        let b = if self.random.per_mille(400) {
+            Party::Coordinator
+        } else {
+            Party::Agent(self.any_node())
         };
         if a != b {
             self.coverage.count(Kind::Partition);

@@ -97,9 +97,10 @@ impl Metadata {
         let mut chunks = vec![vec![0; bytes as usize]; code.chunk_count()];
         let data = &mut chunks[..code.data_chunks()];
         data.iter_mut().for_each(|chunk| random.fill(chunk));
-        let cut = match self.has_odd_stripes {
-            true => Cut::odd(&mut Random::new(id.0 ^ 0x5407_7d5e), code, bytes),
-            false => Cut::plain(code, bytes),
+        let cut = if self.has_odd_stripes {
+            Cut::odd(&mut Random::new(id.0 ^ 0x5407_7d5e), code, bytes)
+        } else {
+            Cut::plain(code, bytes)
         };
         cut.encode(code, &mut chunks);
         let stamp = self.begin_version(id);
@@ -237,9 +238,10 @@ impl Keeper for Metadata {
         let (repair, stripe) = (claim.repair, self.stripes.get(&claim.stripe).cloned());
         let is_current = stripe.as_ref().is_some_and(|s| s.generation == claim.generation);
         let is_granted = is_current && !self.is_superseded(repair) && self.claims.take(now, claim);
-        self.changes.push(match is_granted {
-            true => Input::Claimed { repair, label: label_of(claim.stripe) },
-            false => Input::ClaimRefused { repair, stripe },
+        self.changes.push(if is_granted {
+            Input::Claimed { repair, label: label_of(claim.stripe) }
+        } else {
+            Input::ClaimRefused { repair, stripe }
         });
         Ok(())
     }

@@ -205,10 +205,8 @@ impl PortMap {
 
     fn lane(&self, plan: &Plan, lane: &Lane, mode: Mode, facts: &StripeFacts<'_>) -> LaneWork {
         let bytes = plan.lane_bytes(lane);
-        let reads = match self.has_read.contains(&true) {
-            true => disk_reads(lane, bytes, facts),
-            false => Vec::new(),
-        };
+        let reads =
+            if self.has_read.contains(&true) { disk_reads(lane, bytes, facts) } else { Vec::new() };
         let reads = reads.into_iter().filter(|(node, _)| self.has_read[node.index()]);
         let writes = lane.lost.iter().filter_map(|chunk| plan.destinations.get(chunk).copied());
         let writes = writes.filter(|node| self.has_write[node.index()]);

@@ -69,10 +69,7 @@ impl Shrunk {
             while at < self.trial.faults.len() && self.runs < RUNS_MAX {
                 let mut fewer = self.trial.clone();
                 fewer.faults.drain(at..(at + step).min(fewer.faults.len()));
-                match self.try_one(&fewer) {
-                    true => is_smaller = true,
-                    false => at += step,
-                }
+                if self.try_one(&fewer) { is_smaller = true } else { at += step }
             }
             step /= 2;
         }

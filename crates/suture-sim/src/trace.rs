@@ -197,10 +197,11 @@ impl LinkModel {
             congestion.pass_second(&fit, random);
             for (node, link) in links.iter().enumerate() {
                 taken[node] = fit.memory * taken[node] + fresh * normal(random);
-                let free = match congestion.congested[node] {
+                let free = if congestion.congested[node] {
                     // Nothing at all half of the time.
-                    true => CONGESTED * (2.0 * random.unit() - 1.0).max(0.0),
-                    false => 1.0 - fit.taken * (taken[node] - threshold).max(0.0),
+                    CONGESTED * (2.0 * random.unit() - 1.0).max(0.0)
+                } else {
+                    1.0 - fit.taken * (taken[node] - threshold).max(0.0)
                 };
                 let least = if congestion.congested[node] { 0.0 } else { CONGESTED };
                 rates.push(Rate(link.0 * free.max(least)));

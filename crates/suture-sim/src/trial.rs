@@ -283,10 +283,8 @@ fn cluster(line: &mut LineReader<'_>) -> Result<Recorded, TextError> {
     let racks = line.option("racks")?.unwrap_or(0);
     let (stripes, odd) = (line.field("stripes")?, line.take("odd"));
     let unrecorded = line.take("without-recorded-checksums");
-    let liveness = match line.take("keeper-decides-who-lives") {
-        true => Liveness::Keeper,
-        false => Liveness::Own,
-    };
+    let liveness =
+        if line.take("keeper-decides-who-lives") { Liveness::Keeper } else { Liveness::Own };
     let scrubs = line.take("scrubs");
     let safeguards = line.value()?;
     line.end()?;

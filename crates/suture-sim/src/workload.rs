@@ -256,9 +256,10 @@ fn etc_bytes(random: &mut Random) -> u64 {
 /// Known of the trace: one write in a thousand, sizes from 16 B to 2.4 GB, reads of ranges.
 /// Chosen by us: a log-normal body (median 32 KiB), a Pareto tail, a tenth of the reads ranged.
 fn ibm_bytes(random: &mut Random) -> f64 {
-    let size = match random.unit() < 0.02 {
-        true => 1e6 / (1.0 - random.unit()),
-        false => 32_768.0 * (1.5 * normal(random)).exp(),
+    let size = if random.unit() < 0.02 {
+        1e6 / (1.0 - random.unit())
+    } else {
+        32_768.0 * (1.5 * normal(random)).exp()
     };
     size.clamp(16.0, 2.4e9)
 }

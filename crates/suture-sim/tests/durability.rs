@@ -154,10 +154,8 @@ fn rare_losses_of_one_stripe_are_estimated_within_their_interval() {
         ("rs(10,4)", true, 1e5),
     ] {
         let seconds = 1.0 / ratio;
-        let times = match parallel {
-            true => RepairTimes::parallel(seconds),
-            false => RepairTimes::serial(seconds),
-        };
+        let times =
+            if parallel { RepairTimes::parallel(seconds) } else { RepairTimes::serial(seconds) };
         let model = one_stripe(code, 1.0, times, 2.0);
         check_intervals(&model, 1000, Method::Auto, code);
     }

@@ -366,9 +366,10 @@ impl Reloads {
 
 /// Says what a configuration that was read anew changes.
 pub fn log_changed(ChangedKeys { live, restart }: &ChangedKeys) {
-    match live.is_empty() {
-        true => info!("the configuration was read anew"),
-        false => info!("the configuration was read anew: {} changed", live.join(", ")),
+    if live.is_empty() {
+        info!("the configuration was read anew")
+    } else {
+        info!("the configuration was read anew: {} changed", live.join(", "))
     }
     if !restart.is_empty() {
         warn!("what changed of {} takes a restart", restart.join(", "));
@@ -392,9 +393,10 @@ pub fn stop_signals() -> Result<StopSignals> {
     Ok(StopSignals {
         interrupt: wait_for(SignalKind::interrupt())?,
         terminate: wait_for(SignalKind::terminate())?,
-        hang_up: match is_ignored(SignalKind::hangup()) {
-            true => None,
-            false => Some(wait_for(SignalKind::hangup())?),
+        hang_up: if is_ignored(SignalKind::hangup()) {
+            None
+        } else {
+            Some(wait_for(SignalKind::hangup())?)
         },
     })
 }

@@ -58,10 +58,11 @@ pub fn report_usage(error: &clap::Error, plain: &str) -> ExitCode {
         return ExitCode::from(u8::from(!output::is_complete()));
     }
     let shown = visible(plain);
-    match shown == plain {
+    if shown == plain {
         // There is nowhere left to say that nothing can be said.
-        true => drop(error.print()),
-        false => output::remark(shown.trim_end()),
+        let _ = error.print();
+    } else {
+        output::remark(shown.trim_end());
     }
     output::print_json_error(&first_paragraph(plain), 2);
     ExitCode::from(2)

@@ -110,18 +110,16 @@ pub fn lines(text: &str) {
 /// `\u{202e}`: what somebody called an object must not pass for something else. Only ends of lines
 /// and tabs are left, since texts of our own have them.
 pub fn visible(text: &str) -> Cow<'_, str> {
-    let text = match text.contains("\r\n") {
-        true => Cow::Owned(text.replace("\r\n", "\n")),
-        false => Cow::Borrowed(text),
+    let text = if text.contains("\r\n") {
+        Cow::Owned(text.replace("\r\n", "\n"))
+    } else {
+        Cow::Borrowed(text)
     };
     let is_shown = |c: char| matches!(c, '\n' | '\t') || !(c.is_control() || is_hidden(c));
     if text.chars().all(is_shown) {
         return text;
     }
-    let show = |c: char| match is_shown(c) {
-        true => c.to_string(),
-        false => c.escape_unicode().to_string(),
-    };
+    let show = |c: char| if is_shown(c) { c.to_string() } else { c.escape_unicode().to_string() };
     text.chars().map(show).collect()
 }
 

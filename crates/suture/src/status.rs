@@ -33,9 +33,10 @@ pub async fn ask(client: &mut Client) -> Result<proto::StatusReply> {
 pub fn outcome(status: &proto::StatusReply) -> Outcome {
     let unrepairable = status.blocked.iter().any(|entry| entry.unrepairable);
     let is_unwell = is_inconsistent(status) || is_foreign(status) || status.fault.is_some();
-    match unrepairable || status.unreadable_stripes > 0 || is_unwell {
-        true => Outcome::Unrepairable,
-        false => Outcome::Done,
+    if unrepairable || status.unreadable_stripes > 0 || is_unwell {
+        Outcome::Unrepairable
+    } else {
+        Outcome::Done
     }
 }
 
@@ -73,9 +74,10 @@ pub fn state(status: &proto::StatusReply) -> &'static str {
 /// What is lost and how its repair goes, in a line.
 pub fn summary(status: &proto::StatusReply) -> String {
     let state = describe_state(status);
-    match status.paused && !state.starts_with("paused") {
-        true => format!("{state}; repairs are paused (suture repair resume)"),
-        false => state,
+    if status.paused && !state.starts_with("paused") {
+        format!("{state}; repairs are paused (suture repair resume)")
+    } else {
+        state
     }
 }
 
@@ -399,9 +401,10 @@ pub fn throttle_line(status: &proto::StatusReply) -> Option<String> {
     if parts.is_empty() {
         return None;
     }
-    let moved = match status.running.is_empty() {
-        true => String::new(),
-        false => format!("repairs move {}; ", format_link_rate(throttle.moved as f64)),
+    let moved = if status.running.is_empty() {
+        String::new()
+    } else {
+        format!("repairs move {}; ", format_link_rate(throttle.moved as f64))
     };
     Some(format!("throttle: {moved}{}", parts.join("; ")))
 }

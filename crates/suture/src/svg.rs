@@ -28,9 +28,10 @@ pub fn text(out: &mut String, (x, y): (f64, f64), style: (f64, &str, &str), word
 
 /// A name of no more than so many letters.
 pub fn short(name: &str, letters_max: usize) -> String {
-    match name.chars().count() <= letters_max {
-        true => name.to_string(),
-        false => name.chars().take(letters_max - 1).chain(['\u{2026}']).collect(),
+    if name.chars().count() <= letters_max {
+        name.to_string()
+    } else {
+        name.chars().take(letters_max - 1).chain(['\u{2026}']).collect()
     }
 }
 

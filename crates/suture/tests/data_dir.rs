@@ -57,9 +57,10 @@ fn what_is_no_chunk_is_said_once_and_the_chunks_beside_it_count() {
 fn everything_in(folder: &Path) -> Vec<PathBuf> {
     let mut found = vec![folder.to_path_buf()];
     for entry in fs::read_dir(folder).unwrap().flatten() {
-        match entry.file_type().unwrap().is_dir() {
-            true => found.extend(everything_in(&entry.path())),
-            false => found.push(entry.path()),
+        if entry.file_type().unwrap().is_dir() {
+            found.extend(everything_in(&entry.path()))
+        } else {
+            found.push(entry.path())
         }
     }
     found

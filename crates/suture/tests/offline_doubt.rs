@@ -21,9 +21,10 @@ fn chunks_of_something_else_are_not_decoded_where_only_parity_can_tell() {
             let other = Encoded::new(code, 64 << 10, &other[1..]);
             encoded.forget_checksums_of_manifest();
             let own = [encoded.chunk(0, 0), encoded.checksums(0, 0)];
-            let from = match is_swap {
-                true => [encoded.chunk(0, 1), encoded.checksums(0, 1)],
-                false => [other.chunk(0, 0), other.checksums(0, 0)],
+            let from = if is_swap {
+                [encoded.chunk(0, 1), encoded.checksums(0, 1)]
+            } else {
+                [other.chunk(0, 0), other.checksums(0, 0)]
             };
             for (own, from) in own.iter().zip(&from) {
                 let (before, strange) = (fs::read(own).unwrap(), fs::read(from).unwrap());

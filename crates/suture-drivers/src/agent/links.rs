@@ -350,9 +350,10 @@ impl Prober {
         let bulk = Traffic { port: &self.downlink, purpose: Purpose::Probe };
         ask(&mut connection, 1, 0, one).await?;
         self.probes.tried(node, true);
-        let rate = match wants_rate && self.probes.rests.load(Relaxed) {
-            true => ask(&mut connection, BULK_BYTES, BULK_SKIPPED, bulk).await?,
-            false => None,
+        let rate = if wants_rate && self.probes.rests.load(Relaxed) {
+            ask(&mut connection, BULK_BYTES, BULK_SKIPPED, bulk).await?
+        } else {
+            None
         };
         self.probes.found().rates.extend(rate.map(|rate| (node, rate)));
         for _ in 0..times {

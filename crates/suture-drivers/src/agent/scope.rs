@@ -38,9 +38,10 @@ impl Scope {
     /// That it is not, or that its label does not say.
     pub fn check(&self, label: &Label) -> Result<(), Denial> {
         let is_own = |label: StripeLabel| label.object.starts_with(&self.prefix);
-        match self.prefix.is_empty() || StripeLabel::decode(label).is_ok_and(is_own) {
-            true => Ok(()),
-            false => Err(Denial::NotOwned),
+        if self.prefix.is_empty() || StripeLabel::decode(label).is_ok_and(is_own) {
+            Ok(())
+        } else {
+            Err(Denial::NotOwned)
         }
     }
 

@@ -51,9 +51,10 @@ impl Spool {
     pub fn read(&self, offset: u64, into: &mut [u8]) -> Result<(), Failure> {
         let unreadable = |error| Failure::Disk(format!("the spool cannot be read back: {error}"));
         self.file.read_exact_at(into, offset).map_err(unreadable)?;
-        match self.written().get(&offset) == Some(&crc32c(into)) {
-            true => Ok(()),
-            false => Err(Failure::Disk("the spool has other bytes than were written".into())),
+        if self.written().get(&offset) == Some(&crc32c(into)) {
+            Ok(())
+        } else {
+            Err(Failure::Disk("the spool has other bytes than were written".into()))
         }
     }
 

@@ -103,9 +103,10 @@ pub fn or_off<T>(
 /// When the text is no rate, or no limit.
 pub fn cap(text: &str) -> Result<u64, String> {
     let rate = parse_rate(text)?;
-    match (RATE_MIN..=RATE_MAX).contains(&rate) {
-        true => Ok(rate as u64),
-        false => Err(format!("'{text}' is no limit of repair: 8Kbit to 100000Gbit")),
+    if (RATE_MIN..=RATE_MAX).contains(&rate) {
+        Ok(rate as u64)
+    } else {
+        Err(format!("'{text}' is no limit of repair: 8Kbit to 100000Gbit"))
     }
 }
 
@@ -128,9 +129,10 @@ pub fn keep(text: &str) -> Result<Keep, String> {
 /// When the text is no duration from a millisecond to a minute.
 pub fn p99(text: &str) -> Result<Duration, String> {
     let wait = parse_duration(text)?;
-    match wait <= Duration::from_secs(60) {
-        true => Ok(wait),
-        false => Err(format!("'{text}' is longer than any probe waits: 1ms to 1min")),
+    if wait <= Duration::from_secs(60) {
+        Ok(wait)
+    } else {
+        Err(format!("'{text}' is longer than any probe waits: 1ms to 1min"))
     }
 }
 

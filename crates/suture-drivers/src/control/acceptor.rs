@@ -294,9 +294,10 @@ impl Accepted {
             return Ok(());
         }
         let since = *self.revoked_since.get_or_insert_with(Instant::now);
-        match since.elapsed() < REVOKED_FOR {
-            true => Ok(()),
-            false => Err(ErrorKind::ConnectionAborted.into()),
+        if since.elapsed() < REVOKED_FOR {
+            Ok(())
+        } else {
+            Err(ErrorKind::ConnectionAborted.into())
         }
     }
 }

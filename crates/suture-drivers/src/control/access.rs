@@ -173,12 +173,13 @@ impl CallerCell {
     /// # Errors
     /// That there are too many connections.
     pub fn check_place(&self) -> Result<(), Status> {
-        match self.1.load(Ordering::Relaxed) {
-            false => Ok(()),
-            true => Err(Status::resource_exhausted(
+        if self.1.load(Ordering::Relaxed) {
+            Err(Status::resource_exhausted(
                 "the coordinator has too many connections, or too many of yours: end some, or try \
                  again later",
-            )),
+            ))
+        } else {
+            Ok(())
         }
     }
 }

@@ -131,19 +131,17 @@ impl Audit {
     fn in_pieces(path: &Path, piece_bytes_max: u64) -> io::Result<Audit> {
         let runners = AuditLog::open(path.to_owned(), piece_bytes_max)?;
         // What is no file, such as a device, has no other beside it.
-        let others = match fs::metadata(path)?.is_file() {
-            true => AuditLog::open(others_path(path), piece_bytes_max)?,
-            false => runners.clone(),
+        let others = if fs::metadata(path)?.is_file() {
+            AuditLog::open(others_path(path), piece_bytes_max)?
+        } else {
+            runners.clone()
         };
         let next = Arc::new(AtomicU64::new(1));
         Ok(Audit { runners, others, refusals: Arc::default(), failures: Arc::default(), next })
     }
 
     fn log_of(&self, caller: &Caller) -> &AuditLog {
-        match runs_the_cluster(caller) {
-            true => &self.runners,
-            false => &self.others,
-        }
+        if runs_the_cluster(caller) { &self.runners } else { &self.others }
     }
 
     /// Writes down that somebody asks for a change of `what`.

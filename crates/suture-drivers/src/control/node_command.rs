@@ -145,11 +145,12 @@ impl ControlService {
 
     async fn check_stopped(&self, node: NodeId, name: &str) -> Result<(), Status> {
         let is_connected = move |driver: &CoordinatorDriver| driver.is_connected(node);
-        match self.query(is_connected).await? {
-            true => Err(Status::failed_precondition(format!(
+        if self.query(is_connected).await? {
+            Err(Status::failed_precondition(format!(
                 "the agent of '{name}' is running: stop it first"
-            ))),
-            false => Ok(()),
+            )))
+        } else {
+            Ok(())
         }
     }
 

@@ -314,9 +314,10 @@ impl ControlService {
         let mut names: BTreeMap<StripeId, String> =
             self.metadata.query(move |store| store.names_of(&ids)).await?;
         for entry in &mut blocked {
-            entry.object = match self.is_hdfs {
-                true => format!("block group {}", group_id(StripeId(entry.stripe))),
-                false => names.remove(&StripeId(entry.stripe)).unwrap_or_default(),
+            entry.object = if self.is_hdfs {
+                format!("block group {}", group_id(StripeId(entry.stripe)))
+            } else {
+                names.remove(&StripeId(entry.stripe)).unwrap_or_default()
             };
         }
         Ok(blocked)

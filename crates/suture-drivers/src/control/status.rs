@@ -175,9 +175,10 @@ fn describe_refused(agent: RefusedAgent) -> proto::RefusedAgent {
 }
 
 fn describe_episode(driver: &CoordinatorDriver, episode: &Episode) -> proto::Episode {
-    let until = match episode.has_ended {
-        true => episode.rebuilt_at.unwrap_or(episode.began_at),
-        false => driver.now(),
+    let until = if episode.has_ended {
+        episode.rebuilt_at.unwrap_or(episode.began_at)
+    } else {
+        driver.now()
     };
     let name = |node: &NodeId| driver.core().cluster().node(*node).name.clone();
     proto::Episode {

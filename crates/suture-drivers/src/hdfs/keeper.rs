@@ -140,9 +140,10 @@ impl<N: NameNode> HdfsKeeper<N> {
     pub fn refresh(&mut self) -> Result<Vec<DataNode>, KeeperError> {
         let NodesAnswer { nodes } = ask(&mut self.namenode, &Question::Nodes)?;
         for said in &nodes {
-            match self.nodes.contains_key(&said.node) {
-                true => self.set_state(said),
-                false => drop(self.unknown.insert(said.node.clone(), said.clone())),
+            if self.nodes.contains_key(&said.node) {
+                self.set_state(said);
+            } else {
+                self.unknown.insert(said.node.clone(), said.clone());
             }
         }
         Ok(nodes)
@@ -453,9 +454,10 @@ impl<N: NameNode> Keeper for HdfsKeeper<N> {
             stripe.is_some_and(|stripe| stripe.copy(chunk) == Some((commit.node, commit.copy)));
         let is_current = stripe
             .is_some_and(|stripe| stripe.generation == commit.generation && can_be(stripe, commit));
-        match is_current && !is_there {
-            true => drop(self.confirming.insert(repair, *commit)),
-            false => self.answer(commit, is_there),
+        if is_current && !is_there {
+            self.confirming.insert(repair, *commit);
+        } else {
+            self.answer(commit, is_there);
         }
         Ok(())
     }

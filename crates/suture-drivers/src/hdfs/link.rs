@@ -229,9 +229,10 @@ impl Linked {
             self.condition.waiting.iter().copied().chain(unserved).take(LEFT_MAX + 1).collect();
         let wanted = self.should_lease(left.len());
         if wanted != self.is_leased {
-            match wanted {
-                true => info!("HDFS leaves its lost blocks to Suture"),
-                false => warn!("HDFS repairs by itself: too few agents, paused, or too much waits"),
+            if wanted {
+                info!("HDFS leaves its lost blocks to Suture")
+            } else {
+                warn!("HDFS repairs by itself: too few agents, paused, or too much waits")
             }
         }
         let millis = if wanted { self.settings.lease.as_millis() as u64 } else { 0 };

@@ -258,10 +258,11 @@ impl NewChunk {
 
     /// What the DataNode is told of the block, from its name and label.
     fn announced(&self, copy: ChunkCopy, label: &Label) -> Result<NewBlock, Failure> {
-        let label: BlockLabel = match label.is_empty() {
-            true => BlockLabel::default(),
-            false => serde_json::from_slice(label.bytes())
-                .map_err(|error| Failure::Disk(format!("{copy}: a label that is none: {error}")))?,
+        let label: BlockLabel = if label.is_empty() {
+            BlockLabel::default()
+        } else {
+            serde_json::from_slice(label.bytes())
+                .map_err(|error| Failure::Disk(format!("{copy}: a label that is none: {error}")))?
         };
         let labelled = (label.stamp > 0).then_some(label.stamp);
         let stamp = generation_stamp(copy.stamp).or(labelled);

@@ -194,13 +194,14 @@ impl Authority {
     fn refuse_own(&self, out: &Path) -> Result<()> {
         let is_own = fs::canonicalize(out)
             .is_ok_and(|out| fs::canonicalize(&self.dir).is_ok_and(|own| out.starts_with(own)));
-        match is_own {
-            false => Ok(()),
-            true => Err(bad_input(format!(
+        if is_own {
+            Err(bad_input(format!(
                 "{} is the folder of the authority, which is to stay away from the cluster's \
                  machines: say another folder with --out",
                 out.display(),
-            ))),
+            )))
+        } else {
+            Ok(())
         }
     }
 

@@ -278,9 +278,10 @@ fn check_folder(dir: &Path) -> Result<()> {
 fn no_key(bytes: &[u8], path: &Path) -> String {
     let path = path.display();
     let is_encrypted = bytes.windows(9).any(|word| word == b"ENCRYPTED");
-    match is_encrypted {
-        true => format!("{path}: the key has a passphrase: write it without one"),
-        false => format!("{path}: it is not a key"),
+    if is_encrypted {
+        format!("{path}: the key has a passphrase: write it without one")
+    } else {
+        format!("{path}: it is not a key")
     }
 }
 

@@ -325,10 +325,7 @@ pub(super) fn tidy(dir: &Path) -> io::Result<()> {
 pub(super) fn bring_back(path: &Path, aside: &Path) {
     // What the disk refuses is still there, under the other name.
     let _ = fs::rename(wal::log_of(aside), wal::log_of(path));
-    let _ = match path.exists() {
-        true => fs::remove_file(aside),
-        false => fs::rename(aside, path),
-    };
+    let _ = if path.exists() { fs::remove_file(aside) } else { fs::rename(aside, path) };
 }
 
 /// Locks the folder itself: a lock file could be removed, and with it what it keeps apart.

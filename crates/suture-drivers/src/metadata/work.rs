@@ -93,9 +93,10 @@ impl WaitingWork {
     fn take(&mut self) -> Option<Work> {
         let is_others_turn = self.was_question || self.questions.is_empty();
         self.was_question = !is_others_turn || self.others.is_empty();
-        match is_others_turn {
-            true => self.others.pop_front().or_else(|| self.questions.pop_front()),
-            false => self.questions.pop_front(),
+        if is_others_turn {
+            self.others.pop_front().or_else(|| self.questions.pop_front())
+        } else {
+            self.questions.pop_front()
         }
     }
 }
@@ -111,9 +112,10 @@ mod tests {
         for letter in sent.chars() {
             let taken = taken.clone();
             let work: Work = Box::new(move |_| taken.lock().unwrap().push(letter));
-            match letter.is_ascii_lowercase() {
-                true => waiting.questions.push_back(work),
-                false => waiting.others.push_back(work),
+            if letter.is_ascii_lowercase() {
+                waiting.questions.push_back(work)
+            } else {
+                waiting.others.push_back(work)
             }
         }
         let folder = tempfile::tempdir().unwrap();

@@ -20,12 +20,11 @@ pub struct Exposition {
 impl Exposition {
     /// What this media type is called, and the text in it.
     pub fn choose(&self, accepts_open_metrics: bool) -> (&'static str, Bytes) {
-        match accepts_open_metrics {
-            true => {
-                let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-                (kind, self.open_metrics.clone())
-            }
-            false => ("text/plain; version=0.0.4; charset=utf-8", self.classic.clone()),
+        if accepts_open_metrics {
+            let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+            (kind, self.open_metrics.clone())
+        } else {
+            ("text/plain; version=0.0.4; charset=utf-8", self.classic.clone())
         }
     }
 

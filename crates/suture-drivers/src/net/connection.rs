@@ -210,9 +210,10 @@ impl Connection {
     /// When the system refuses it.
     pub fn mark(&self, dscp: u8) -> Result<(), NetError> {
         let (tcp, octet) = (self.stream.tcp(), dscp << 2);
-        match tcp.local_addr()?.is_ipv6() {
-            true => sockopt::set_ipv6_tclass(tcp, octet.into())?,
-            false => sockopt::set_ip_tos(tcp, octet)?,
+        if tcp.local_addr()?.is_ipv6() {
+            sockopt::set_ipv6_tclass(tcp, octet.into())?
+        } else {
+            sockopt::set_ip_tos(tcp, octet)?
         }
         Ok(())
     }

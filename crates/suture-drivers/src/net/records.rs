@@ -193,15 +193,17 @@ fn header_of(body: usize) -> [u8; HEADER_BYTES] {
 /// When it is longer than a record can be, or none.
 pub fn record_bytes(received: &[u8]) -> Result<Option<usize>, Error> {
     let Some(&[kind, 3, 3, high, low]) = received.first_chunk::<HEADER_BYTES>() else {
-        return match received.len() < HEADER_BYTES {
-            true => Ok(None),
-            false => Err(Error::General("no record of TLS 1.3".into())),
+        return if received.len() < HEADER_BYTES {
+            Ok(None)
+        } else {
+            Err(Error::General("no record of TLS 1.3".into()))
         };
     };
     let body = usize::from(u16::from_be_bytes([high, low]));
-    match kind == DATA && (1 + TAG_BYTES..=RECORD_BYTES - HEADER_BYTES).contains(&body) {
-        true => Ok(Some(HEADER_BYTES + body)),
-        false => Err(Error::General("a record that cannot come here".into())),
+    if kind == DATA && (1 + TAG_BYTES..=RECORD_BYTES - HEADER_BYTES).contains(&body) {
+        Ok(Some(HEADER_BYTES + body))
+    } else {
+        Err(Error::General("a record that cannot come here".into()))
     }
 }
 

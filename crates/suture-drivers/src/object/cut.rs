@@ -36,9 +36,10 @@ impl ObjectSource {
         let metadata = file.metadata()?;
         // One that just grows is refused at the end: it is said to be longer then.
         let is_told = ends_at(&file, metadata.len())? || file.metadata()?.len() != metadata.len();
-        Ok(match is_told {
-            true => ObjectSource::File(Arc::new(file), metadata),
-            false => ObjectSource::Unmeasured(file, metadata),
+        Ok(if is_told {
+            ObjectSource::File(Arc::new(file), metadata)
+        } else {
+            ObjectSource::Unmeasured(file, metadata)
         })
     }
 
@@ -154,9 +155,10 @@ impl Cutter {
         if data_bytes == 0 {
             return Ok(None);
         }
-        let chunk_bytes = match data_bytes == self.stripe_bytes {
-            true => self.chunk_bytes,
-            false => chunk_bytes_for(&self.code, data_bytes),
+        let chunk_bytes = if data_bytes == self.stripe_bytes {
+            self.chunk_bytes
+        } else {
+            chunk_bytes_for(&self.code, data_bytes)
         };
         Ok(Some(Cut { file, offset, data_bytes, chunk_bytes, is_last }))
     }

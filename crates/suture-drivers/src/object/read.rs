@@ -227,10 +227,7 @@ fn pieces(entry: ObjectStripe, stripe_offset: u64, any_order: bool) -> Vec<Want>
         for from in (0..in_chunk).step_by(step as usize) {
             let new = || PieceRow::new(&stripe, from, step.min(stripe.chunk_bytes - from));
             // In order, a row would be kept until its last chunk has its turn.
-            let row = match any_order {
-                true => rows.entry(from).or_insert_with(new).clone(),
-                false => new(),
-            };
+            let row = if any_order { rows.entry(from).or_insert_with(new).clone() } else { new() };
             pieces.push(Want {
                 row,
                 chunk: ChunkIndex(chunk as u8),
@@ -499,9 +496,10 @@ impl Reader {
         let pieces = window.pieces_by_sub_chunk(parts.iter().map(|part| part.sub_chunk));
         for (part, piece) in parts.iter().zip(pieces) {
             let range = (piece.offset, piece.bytes as u64);
-            let bytes = match range == (row.from, row.bytes) {
-                true => self.read_row(row, part.chunk).await?.to_vec(),
-                false => self.read(&row.stripe, part.chunk, range).await?,
+            let bytes = if range == (row.from, row.bytes) {
+                self.read_row(row, part.chunk).await?.to_vec()
+            } else {
+                self.read(&row.stripe, part.chunk, range).await?
             };
             read.push((*part, bytes));
         }

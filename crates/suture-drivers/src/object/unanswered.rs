@@ -124,11 +124,9 @@ impl UnansweredPut<'_> {
             Ok(_) => {
                 let mut lookup = Lookup::of(client, self.name).await.ok()?;
                 let first = lookup.next().await.ok()?.first().map(|entry| entry.stripe.id);
-                match first == self.first && self.is_ours(&lookup.object) {
-                    true => Some(Ending::Stored),
-                    // Somebody else has the name, which ours would be refused then.
-                    false => Some(Ending::NotStored),
-                }
+                let is_ours = first == self.first && self.is_ours(&lookup.object);
+                // If somebody else has the name, ours would be refused.
+                Some(if is_ours { Ending::Stored } else { Ending::NotStored })
             }
             Err(status) if is_not_found(&status) => has_ended.then_some(Ending::NotStored),
             Err(_) => None,

@@ -453,9 +453,10 @@ unsafe fn step<V: Planes, const UNROLL: usize, const EXACTLY: bool>(
                 let planes = job.sources[part.source][first..].as_ptr();
                 for u in 0..UNROLL {
                     let planes = planes.add(u * V::BYTES / 8 * part.width);
-                    packed[u] = match EXACTLY {
-                        false => packed[u].spread(planes, part),
-                        true => packed[u].spread_exactly(planes, part),
+                    packed[u] = if EXACTLY {
+                        packed[u].spread_exactly(planes, part)
+                    } else {
+                        packed[u].spread(planes, part)
                     };
                 }
             }

@@ -74,9 +74,10 @@ pub(super) fn seconds(batch: BatchDemands<'_>, known: f64) -> f64 {
     let known = seconds_by(lanes, (batch, &relays), known);
     // Where any k chunks determine the rest, what crosses may say more, or the lanes.
     let lanes = lane_stripes(batch, &relays, |demand| is_mds(demand.job.code));
-    match lanes.iter().all(Option::is_none) {
-        true => known,
-        false => seconds_by(lanes, (batch, &relays), known),
+    if lanes.iter().all(Option::is_none) {
+        known
+    } else {
+        seconds_by(lanes, (batch, &relays), known)
     }
 }
 
@@ -152,9 +153,10 @@ impl Several {
     fn all(demands: &[&Demand<'_>], batch: BatchDemands<'_>) -> Vec<Several> {
         let mut needs = Needs::default();
         let several = several::joints(demands, batch).into_iter().map(|(joint, demand, part)| {
-            let apart = match joint.may_be_apart() {
-                true => apart(demand, part, &mut needs, batch),
-                false => Vec::new(),
+            let apart = if joint.may_be_apart() {
+                apart(demand, part, &mut needs, batch)
+            } else {
+                Vec::new()
             };
             Several { joint, apart }
         });
@@ -203,10 +205,7 @@ fn apart(
         let parts = needs.get(name).parts.iter();
         apart.extend(parts.map(|part| RackedStripe::new(demand, part, view, ports)));
     }
-    match apart.iter().any(|stripe| stripe.targets.is_empty()) {
-        true => Vec::new(),
-        false => apart,
-    }
+    if apart.iter().any(|stripe| stripe.targets.is_empty()) { Vec::new() } else { apart }
 }
 
 /// The most that any stripe with several losses takes by itself; `known` where that is no more.

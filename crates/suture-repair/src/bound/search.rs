@@ -142,10 +142,7 @@ impl Amounts {
             let seconds = loads.0[port] * ports.seconds_per_byte(port);
             let exponent = steepness * (seconds / peak - 1.0);
             // Ports that nobody uses would only take a part of the sum.
-            *price = match seconds > 0.0 && exponent > EXPONENT_MIN {
-                true => exponent.exp(),
-                false => 0.0,
-            };
+            *price = if seconds > 0.0 && exponent > EXPONENT_MIN { exponent.exp() } else { 0.0 };
             sum += *price;
         }
         let sum = sum.max(f64::MIN_POSITIVE);

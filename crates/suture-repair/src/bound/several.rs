@@ -459,9 +459,10 @@ mod tests {
         let helpers = random.between(least as u64, held.max(least) as u64) as usize;
         let is_mds = random.below(4) > 0;
         for rack in &mut racks {
-            rack.crossings = match is_mds {
-                true => Crossings::of_any(helpers, 2, rack.holders.len()),
-                false => Crossings::of_unknown(2, rack.holders.len()),
+            rack.crossings = if is_mds {
+                Crossings::of_any(helpers, 2, rack.holders.len())
+            } else {
+                Crossings::of_unknown(2, rack.holders.len())
             };
         }
         JointRepair { bytes: 1.0, lost: 2, helpers, is_mds, racks }

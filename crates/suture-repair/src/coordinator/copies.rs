@@ -137,9 +137,8 @@ impl Coordinator {
         };
         let facts = work.job.facts();
         let lanes = &work.plan.lanes;
-        let mut helpers = lanes.iter().flat_map(|lane| match lane.copies(&facts) {
-            true => lane.lost.clone(),
-            false => lane.helpers(&facts),
+        let mut helpers = lanes.iter().flat_map(|lane| {
+            if lane.copies(&facts) { lane.lost.clone() } else { lane.helpers(&facts) }
         });
         helpers.any(|helper| self.is_lost(stripe, helper))
     }
@@ -241,10 +240,11 @@ impl Coordinator {
     pub(super) fn read_again(&mut self, now: Time) {
         for (node, copy) in self.faults.due(now, self.config.timers.stall_after) {
             let stripe = self.stripes.get(copy.stripe);
-            match stripe.and_then(|stripe| stripe.copy(copy.chunk)) == Some((node, copy)) {
-                true => self.suspect(node, copy),
+            if stripe.and_then(|stripe| stripe.copy(copy.chunk)) == Some((node, copy)) {
+                self.suspect(node, copy);
+            } else {
                 // The chunk is somewhere else by now.
-                false => drop(self.faults.forget((node, copy))),
+                self.faults.forget((node, copy));
             }
         }
     }

@@ -316,9 +316,10 @@ impl Ledger {
         let work = self.waiting.get(stripe.id).expect("schedules choose among what waits");
         let alignment = work.job.code.alignment() as u32;
         let fit = self.budget.admit(self.next_id(), &work.plan, alignment)?;
-        let work = match self.mistake.is(Mutant::KeepWaiting) {
-            true => work.clone(),
-            false => self.waiting.remove(stripe.id).expect("looked up above"),
+        let work = if self.mistake.is(Mutant::KeepWaiting) {
+            work.clone()
+        } else {
+            self.waiting.remove(stripe.id).expect("looked up above")
         };
         let rebuild = Rebuild::new(scene.now, Arc::new(work), &fit);
         Ok(self.enter(scene, rebuild, stripe))
@@ -456,11 +457,10 @@ impl Ledger {
         generation: Generation,
     ) -> Option<Commit> {
         let rebuild = self.running.get_mut(&repair)?.rebuild_mut()?;
-        let goal = match self.mistake.is(Mutant::CommitAtOnce) {
-            true => {
-                rebuild.goals.iter_mut().find(|goal| matches!(goal.state, GoalState::Stored(_)))?
-            }
-            false => rebuild.next_stored()?,
+        let goal = if self.mistake.is(Mutant::CommitAtOnce) {
+            rebuild.goals.iter_mut().find(|goal| matches!(goal.state, GoalState::Stored(_)))?
+        } else {
+            rebuild.next_stored()?
         };
         self.touched.push(repair);
         let GoalState::Stored(copy) = goal.state else { return None };

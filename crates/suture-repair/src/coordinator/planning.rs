@@ -176,9 +176,8 @@ impl Coordinator {
 
     /// What is free at each node, in bytes; nothing where no chunks may go.
     pub(super) fn takes(&self) -> Vec<u64> {
-        let takes = |id: NodeId| match self.health.takes_chunks(id) {
-            true => self.health.get(id).free_bytes,
-            false => 0,
+        let takes = |id: NodeId| {
+            if self.health.takes_chunks(id) { self.health.get(id).free_bytes } else { 0 }
         };
         self.ledger.cluster().ids().map(takes).collect()
     }
@@ -215,11 +214,10 @@ impl Coordinator {
             chunk_bytes: stripe.reach(&lost),
             survivors,
             idle,
-            excluded: match self.ledger.mistake.is(Mutant::ShareNode) {
-                true => Vec::new(),
-                false => {
-                    others.filter_map(|chunk| stripe.copy(chunk)).map(|(node, _)| node).collect()
-                }
+            excluded: if self.ledger.mistake.is(Mutant::ShareNode) {
+                Vec::new()
+            } else {
+                others.filter_map(|chunk| stripe.copy(chunk)).map(|(node, _)| node).collect()
             },
             avoid: self.avoided(id),
             lost,

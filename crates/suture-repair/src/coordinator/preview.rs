@@ -81,10 +81,7 @@ impl Coordinator {
             };
             let bytes = job.lost.iter().map(|lost| (*id, *lost, stripe.record(*lost).bytes));
             asked.bytes.extend(bytes);
-            match self.is_single_chunk(*id) {
-                true => asked.single.push(job),
-                false => asked.jobs.push(job),
-            }
+            if self.is_single_chunk(*id) { asked.single.push(job) } else { asked.jobs.push(job) }
         }
         asked
     }

@@ -82,9 +82,10 @@ impl Coordinator {
         let mut copies = self.copies_that_can_be_read(stripe);
         // The copy that it takes the place of says nothing for it.
         copies.remove(&due.chunk);
-        let helpers = match rebuild.proof.has_failed {
-            true => Some(copies.keys().copied().collect()),
-            false => rebuild.judges(due, copies.keys().copied().collect()),
+        let helpers = if rebuild.proof.has_failed {
+            Some(copies.keys().copied().collect())
+        } else {
+            rebuild.judges(due, copies.keys().copied().collect())
         };
         // Without enough of them at the moment the proof waits; in the end the repair stalls.
         let Some(helpers) = helpers else { return };

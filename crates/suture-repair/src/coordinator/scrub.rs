@@ -405,9 +405,10 @@ impl Coordinator {
             && let Some(stripe) = stripes.from(pass.next).next()
         {
             pass.next = StripeId(stripe.id.0 + 1);
-            match is_silent(&stripe.id) {
-                true => pass.put_off.insert(stripe.id),
-                false => pass.window.insert(stripe.id),
+            if is_silent(&stripe.id) {
+                pass.put_off.insert(stripe.id)
+            } else {
+                pass.window.insert(stripe.id)
             };
         }
     }

@@ -76,9 +76,10 @@ impl Coordinator {
 
     /// How many of the ready stripes may be planned now, whatever the schedule wants.
     pub(super) fn ready_now(&self, now: Time) -> usize {
-        match self.throttle.is_closed(now) {
-            true => self.queue.ready_within(URGENT_MARGIN),
-            false => self.queue.ready_count(),
+        if self.throttle.is_closed(now) {
+            self.queue.ready_within(URGENT_MARGIN)
+        } else {
+            self.queue.ready_count()
         }
     }
 

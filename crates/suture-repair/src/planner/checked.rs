@@ -24,9 +24,10 @@ use crate::policy::Policy;
 /// take.
 pub fn plan_checked(policy: Policy, jobs: &[Job], view: &View<'_>, seed: u64) -> Batch {
     let batch = checked(jobs, view, |jobs, view| super::plan(policy, jobs, view, seed));
-    match jobs.iter().any(|job| job.source.is_some()) && view.abilities.partial {
-        true => validated(moving::with_copies(batch, jobs, view), jobs, view),
-        false => batch,
+    if jobs.iter().any(|job| job.source.is_some()) && view.abilities.partial {
+        validated(moving::with_copies(batch, jobs, view), jobs, view)
+    } else {
+        batch
     }
 }
 

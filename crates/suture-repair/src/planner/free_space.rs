@@ -144,9 +144,10 @@ impl<'a> Settled<'a> {
             }
             let plan =
                 plans.next().expect("a batch has a plan for each job that it does not refuse");
-            match plan.destinations.values().any(|node| overfull[node.index()]) {
-                true => contested.push((index, plan)),
-                false => self.settle(index, plan),
+            if plan.destinations.values().any(|node| overfull[node.index()]) {
+                contested.push((index, plan))
+            } else {
+                self.settle(index, plan)
             }
         }
         let spare = spare(&self.free_bytes, &overfull);
@@ -154,9 +155,10 @@ impl<'a> Settled<'a> {
         let mut left = Vec::new();
         for (index, plan) in contested {
             let bytes = self.jobs[index].chunk_bytes;
-            match plan.destinations.values().all(|node| self.free_bytes[node.index()] >= bytes) {
-                true => self.settle(index, plan),
-                false => left.push(index),
+            if plan.destinations.values().all(|node| self.free_bytes[node.index()] >= bytes) {
+                self.settle(index, plan)
+            } else {
+                left.push(index)
             }
         }
         left.sort_unstable();

@@ -36,9 +36,10 @@ pub(crate) fn full_racks(job: &Job, view: &View<'_>) -> Vec<RackId> {
 /// How many chunks of a job each rack may keep, by any rule; nothing where none says so.
 pub(crate) fn rack_places(job: &Job, view: &View<'_>) -> Vec<usize> {
     let places = Places::new(job, job.lost.len(), view);
-    match places.shared(job, view).len() < job.lost.len() || is_scarce(view) {
-        true => Vec::new(),
-        false => places.left,
+    if places.shared(job, view).len() < job.lost.len() || is_scarce(view) {
+        Vec::new()
+    } else {
+        places.left
     }
 }
 

@@ -48,12 +48,11 @@ fn cut_all(source: NodeId, plans: &mut [Option<Plan>], jobs: &[Job], view: &View
     let mut copied = Load::new(view.cluster);
     for (job, plan) in jobs.iter().zip(plans.iter()) {
         let Some(plan) = plan else { continue };
-        match leaves(job) {
-            true => {
-                rebuilt.add(view.cluster, plan, &job.facts());
-                copied.add(view.cluster, &cut(plan, job, STEPS), &job.facts());
-            }
-            false => others.add(view.cluster, plan, &job.facts()),
+        if leaves(job) {
+            rebuilt.add(view.cluster, plan, &job.facts());
+            copied.add(view.cluster, &cut(plan, job, STEPS), &job.facts());
+        } else {
+            others.add(view.cluster, plan, &job.facts())
         }
     }
     let seconds = |load: &Load| -> Vec<f64> {
@@ -132,10 +131,8 @@ fn cut(plan: &Plan, job: &Job, part: u32) -> Plan {
     };
     let copied = Range { from, to: at };
     let mut lanes = vec![copy_lane(job, source, plan.destinations[lost], copied)];
-    let place = |byte: u64| match byte == to {
-        true => to,
-        false => at + scaled(byte - from, to - at, to - from),
-    };
+    let place =
+        |byte: u64| if byte == to { to } else { at + scaled(byte - from, to - at, to - from) };
     for lane in &plan.lanes {
         let range = Range { from: place(lane.range.from), to: place(lane.range.to) };
         if range.bytes() > 0 {

@@ -24,9 +24,10 @@ impl Policy {
     /// # Errors
     /// What is missing.
     pub fn plannable(self) -> Result<(), PolicyFault> {
-        match self.shape.fits(self.balance) {
-            true => Ok(()),
-            false => Err(PolicyFault::Apart { shape: self.shape, balance: self.balance }),
+        if self.shape.fits(self.balance) {
+            Ok(())
+        } else {
+            Err(PolicyFault::Apart { shape: self.shape, balance: self.balance })
         }
     }
 

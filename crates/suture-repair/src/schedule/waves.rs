@@ -167,9 +167,10 @@ impl Waves {
     }
 
     fn links_of_late(&self, cluster: &Cluster) -> Vec<NodeLinks> {
-        match self.average.len() == cluster.nodes.len() {
-            true => self.average.clone(),
-            false => node_links(cluster),
+        if self.average.len() == cluster.nodes.len() {
+            self.average.clone()
+        } else {
+            node_links(cluster)
         }
     }
 

@@ -166,10 +166,8 @@ impl Textual for AgentInput {
             "checked" => AgentInput::Checked { check: line.value()?, result: read_result(line)? },
             "fingerprinted" => {
                 let request = line.value()?;
-                let result = match line.take("is") {
-                    true => Ok(line.value::<Sums>()?.0),
-                    false => Err(line.value()?),
-                };
+                let result =
+                    if line.take("is") { Ok(line.value::<Sums>()?.0) } else { Err(line.value()?) };
                 AgentInput::Fingerprinted { request, result }
             }
             "found" => AgentInput::Found { copy: line.field("chunk")?, fault: line.value()? },

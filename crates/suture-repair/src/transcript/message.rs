@@ -269,9 +269,10 @@ impl Textual for Sums {
             if text.len() > "sums:".len() && (is_long || !is_open) {
                 text.push('+');
             }
-            match is_long {
-                true => text += &format!("{byte:02x}*{}", run.len()),
-                false => text += &format!("{byte:02x}").repeat(run.len()),
+            if is_long {
+                text += &format!("{byte:02x}*{}", run.len())
+            } else {
+                text += &format!("{byte:02x}").repeat(run.len())
             }
             is_open = !is_long;
         }

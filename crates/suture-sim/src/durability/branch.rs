@@ -81,10 +81,7 @@ impl Branch<'_, '_> {
         // The mean over that time: at age 0 a hazard may be infinite.
         let expected = self.fleet.expected_failures(self.now, self.now + critical);
         let true_rate = expected / critical + self.model.racks_rate();
-        match is_biased {
-            true => true_rate.max(FAILURES_PER_CRITICAL_TIME / critical),
-            false => true_rate,
-        }
+        if is_biased { true_rate.max(FAILURES_PER_CRITICAL_TIME / critical) } else { true_rate }
     }
 
     /// Lets time pass until `to` or the next change; failures are drawn at `rate` meanwhile.

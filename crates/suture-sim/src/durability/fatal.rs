@@ -40,9 +40,8 @@ fn share(placement: &Placement, patterns: &Patterns, size: usize, random: &mut R
         return 0.0;
     }
     // How many of the sets that are fatal for one stripe take so many of its own nodes.
-    let of_lost = |lost: usize| match lost <= size {
-        true => patterns.count(lost) * choose(nodes - width, size - lost),
-        false => 0.0,
+    let of_lost = |lost: usize| {
+        if lost <= size { patterns.count(lost) * choose(nodes - width, size - lost) } else { 0.0 }
     };
     let weights: Vec<f64> = (0..=width.min(size)).map(of_lost).collect();
     let fatal_for_one: f64 = weights.iter().sum();
@@ -148,9 +147,10 @@ fn fatal_patterns(
     lost: usize,
     random: &mut Random,
 ) -> (f64, Option<Vec<Vec<ChunkIndex>>>) {
-    let tried = match choose(code.chunk_count(), lost) <= PATTERNS_MAX as f64 {
-        true => all_patterns(code.chunk_count(), lost),
-        false => (0..PATTERNS_MAX).map(|_| random_pattern(code, lost, random)).collect(),
+    let tried = if choose(code.chunk_count(), lost) <= PATTERNS_MAX as f64 {
+        all_patterns(code.chunk_count(), lost)
+    } else {
+        (0..PATTERNS_MAX).map(|_| random_pattern(code, lost, random)).collect()
     };
     let is_fatal = |pattern: &Vec<ChunkIndex>| {
         let left: Vec<ChunkIndex> = code.chunks().filter(|c| !pattern.contains(c)).collect();

@@ -142,9 +142,10 @@ impl MissionRun<'_, '_> {
             if is_first || self.random.unit() < share {
                 let part = self.random.unit();
                 let moment = (self.moment(from, to, part * expected), self.fleet.clone());
-                match is_first {
-                    true => self.mission.moments.push(moment),
-                    false => self.mission.moments[index] = moment,
+                if is_first {
+                    self.mission.moments.push(moment)
+                } else {
+                    self.mission.moments[index] = moment
                 }
             }
         }
@@ -163,9 +164,10 @@ impl MissionRun<'_, '_> {
         let (mut low, mut high) = (from, to);
         for _ in 0..MOMENT_HALVINGS {
             let middle = (low + high) / 2.0;
-            match self.expected_outages(from, middle) < expected {
-                true => low = middle,
-                false => high = middle,
+            if self.expected_outages(from, middle) < expected {
+                low = middle
+            } else {
+                high = middle
             }
         }
         high

@@ -137,9 +137,10 @@ impl Repair {
     pub fn new(task: Arc<Task>, ports: &PortMap, began: f64) -> Repair {
         let survivors = task.survivors();
         let facts = task.facts(&survivors);
-        let work = match task.gated {
-            false => ports.lanes(&task.plan, &facts),
-            true => ports.stored_lanes(&task.plan, &facts),
+        let work = if task.gated {
+            ports.stored_lanes(&task.plan, &facts)
+        } else {
+            ports.lanes(&task.plan, &facts)
         };
         let mut unfinished: Vec<Unfinished> = Vec::new();
         for &chunk in work.iter().flat_map(|lane| &lane.lost) {

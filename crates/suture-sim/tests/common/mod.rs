@@ -108,9 +108,10 @@ impl Case {
     /// A task with slices and a window as small as they get, or as they usually are.
     pub fn task(&mut self, sequence: u32, plan: &Plan) -> Task {
         let alignment = self.stripe.code.alignment() as u32;
-        let slice_bytes = match self.seed.is_multiple_of(2) {
-            true => preferred_slice(plan, alignment),
-            false => (SLICE_BYTES_MIN / 4).next_multiple_of(alignment),
+        let slice_bytes = if self.seed.is_multiple_of(2) {
+            preferred_slice(plan, alignment)
+        } else {
+            (SLICE_BYTES_MIN / 4).next_multiple_of(alignment)
         };
         Task {
             repair: RepairId::new(1, sequence),

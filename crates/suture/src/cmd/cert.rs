@@ -233,9 +233,10 @@ fn revoke(RevokeArgs { who, to, at }: &RevokeArgs) -> Result<Outcome> {
 
 fn rotate(RotateArgs { finish, force, to, at }: &RotateArgs) -> Result<Outcome> {
     let (authority, now) = (Authority::open(&at.authority)?, SystemTime::now());
-    let left: Vec<Issued> = match finish {
-        true => authority.finish(*force, now)?,
-        false => authority.rotate("Suture authority", now).map(|()| Vec::new())?,
+    let left: Vec<Issued> = if *finish {
+        authority.finish(*force, now)?
+    } else {
+        authority.rotate("Suture authority", now).map(|()| Vec::new())?
     };
     to.iter().try_for_each(|dir| authority.give(dir))?;
     match (at.format, finish) {

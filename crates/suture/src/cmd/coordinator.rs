@@ -257,10 +257,11 @@ pub(super) fn load(
         liveness: if is_hdfs { Liveness::Keeper } else { Liveness::Own },
         deletes: !is_hdfs && !store.sets_damaged_aside(),
         in_flight_max: core::IN_FLIGHT_MAX,
-        scrub: match is_hdfs {
+        scrub: if is_hdfs {
             // DataNodes scan their blocks themselves.
-            true => core::ScrubConfig::OFF,
-            false => config.scrub.core(seconds_since_1970(), store.pass()?),
+            core::ScrubConfig::OFF
+        } else {
+            config.scrub.core(seconds_since_1970(), store.pass()?)
         },
     };
     let header = || transcript::coordinator::header(Time::ZERO, &core_config, &cluster, &stripes);

@@ -96,9 +96,10 @@ enum Target {
 
 impl Target {
     fn of(args: &Args) -> Result<Target> {
-        match is_stdout(&args.output) {
-            true => Ok(Target::Stdout),
-            false => resolve_output(&args.directory, &args.output).map(Target::File),
+        if is_stdout(&args.output) {
+            Ok(Target::Stdout)
+        } else {
+            resolve_output(&args.directory, &args.output).map(Target::File)
         }
     }
 

@@ -250,9 +250,10 @@ fn rack_count(code: &Code, agents: usize) -> usize {
 
 fn rack_line(args: &Args, racks: usize) -> String {
     let least = args.agents / racks;
-    let each = match args.agents.is_multiple_of(racks) {
-        true => least.to_string(),
-        false => format!("{least} or {}", least + 1),
+    let each = if args.agents.is_multiple_of(racks) {
+        least.to_string()
+    } else {
+        format!("{least} or {}", least + 1)
     };
     format!(
         "  racks      {racks} with {each} agents each, since {} asks for racks; a whole one may be \

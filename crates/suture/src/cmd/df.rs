@@ -114,9 +114,10 @@ fn print(nodes: &[proto::NodeStatus], racks: &BTreeMap<String, Usage>, all: Usag
     let row = |name: String, cells: [String; 4]| [vec![name], cells.to_vec()].concat();
     let mut rows = table(["node", "size", "used", "free", "use"], &[1, 2, 3, 4]);
     for node in nodes {
-        let cells = match is_up(node) {
-            true => Usage::of(node).cells(),
-            false => ["-".into(), format_size(node.used_bytes), "-".into(), node.health.clone()],
+        let cells = if is_up(node) {
+            Usage::of(node).cells()
+        } else {
+            ["-".into(), format_size(node.used_bytes), "-".into(), node.health.clone()]
         };
         rows.add_row(row(node.name.clone(), cells));
     }

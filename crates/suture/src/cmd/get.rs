@@ -81,9 +81,10 @@ async fn fetch(args: Args) -> Result<Outcome> {
         Err(error) => return Err(explain_missing(&mut client, &args.name, error).await),
     };
     let progress = Progress::bytes(args.format, "reading", lookup.object.bytes);
-    let output = match is_stdout(&args.output) {
-        true => Output::Stream(Box::new(stdout())),
-        false => Output::open(&named_in(&args.output, &args.name)?)?,
+    let output = if is_stdout(&args.output) {
+        Output::Stream(Box::new(stdout()))
+    } else {
+        Output::open(&named_in(&args.output, &args.name)?)?
     };
     let is_file = matches!(output, Output::File(..));
     let result = read(&client, lookup, output, &progress.listener()).await;

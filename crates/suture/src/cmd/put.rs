@@ -90,9 +90,10 @@ pub fn run(args: Args) -> Result<Outcome> {
         ));
     }
     items.objects.iter().try_for_each(|item| check_stripes(&args, item))?;
-    match items.objects.is_empty() {
-        true => Put::of(items).finish(&args),
-        false => daemon::block_on(store_all(args, items)),
+    if items.objects.is_empty() {
+        Put::of(items).finish(&args)
+    } else {
+        daemon::block_on(store_all(args, items))
     }
 }
 
@@ -184,9 +185,12 @@ impl Put {
                 continue;
             }
             let Some((index, item, result)) = window.next().await else { break };
-            let named = |error: Error| match error.is::<NotKnown>() {
-                true => error,
-                false => error.context(format!("cannot store {}", quoted(&item.name))),
+            let named = |error: Error| {
+                if error.is::<NotKnown>() {
+                    error
+                } else {
+                    error.context(format!("cannot store {}", quoted(&item.name)))
+                }
             };
             match result.map_err(named) {
                 Ok(done) => {
@@ -296,13 +300,12 @@ impl Storing {
     }
 
     async fn put(&mut self, item: &Item) -> Result<Stored> {
-        let source = match item.is_stdin() {
-            true => ObjectSource::Stream(Box::new(stdin())),
-            false => {
-                let cannot = || format!("cannot read '{}'", item.path.display());
-                let file = File::open(&item.path).with_context(cannot)?;
-                ObjectSource::file(file).with_context(cannot)?
-            }
+        let source = if item.is_stdin() {
+            ObjectSource::Stream(Box::new(stdin()))
+        } else {
+            let cannot = || format!("cannot read '{}'", item.path.display());
+            let file = File::open(&item.path).with_context(cannot)?;
+            ObjectSource::file(file).with_context(cannot)?
         };
         let (code, chunk_bytes) = (self.args.code, self.args.chunk_size);
         let options = PutOptions { name: item.name.clone(), code, chunk_bytes };

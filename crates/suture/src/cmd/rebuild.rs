@@ -229,12 +229,13 @@ impl RebuildReport {
             let lost = list(stripe.lost.iter().copied());
             let helpers = list(stripe.helpers.iter().map(|helper| helper.chunk));
             let chunks = if stripe.lost.len() == 1 { "chunk" } else { "chunks" };
-            match helpers.is_empty() {
-                true => line(format_args!("stripe {}: {chunks} {lost}: all zeros", stripe.stripe)),
-                false => line(format_args!(
+            if helpers.is_empty() {
+                line(format_args!("stripe {}: {chunks} {lost}: all zeros", stripe.stripe))
+            } else {
+                line(format_args!(
                     "stripe {}: {chunks} {lost} from chunks {helpers}",
                     stripe.stripe
-                )),
+                ))
             }
         }
         if self.stripes.len() > LINES_MAX {

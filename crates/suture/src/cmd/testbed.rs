@@ -236,9 +236,10 @@ fn is_over(record: &Record) -> bool {
 
 fn unknown(run: &str, records: &[Record]) -> String {
     let others = records.iter().map(describe).collect::<Vec<_>>().join("\n");
-    match records.is_empty() {
-        true => format!("there is no testbed {}, nor any other", quoted(run)),
-        false => format!("there is no testbed {}; there are:\n{others}", quoted(run)),
+    if records.is_empty() {
+        format!("there is no testbed {}, nor any other", quoted(run))
+    } else {
+        format!("there is no testbed {}; there are:\n{others}", quoted(run))
     }
 }
 

@@ -28,10 +28,11 @@ impl Arrivals {
     /// When the next one comes, from the beginning on.
     pub fn next_at(&mut self) -> Duration {
         let unit = 1.0 - self.random.unit();
-        let gap = match self.is_etc {
+        let gap = if self.is_etc {
             // Scaled so that its mean, scale / (1 - shape), is that of the rate.
-            true => (1.0 - ETC_SHAPE) * (unit.powf(-ETC_SHAPE) - 1.0) / ETC_SHAPE,
-            false => -unit.ln(),
+            (1.0 - ETC_SHAPE) * (unit.powf(-ETC_SHAPE) - 1.0) / ETC_SHAPE
+        } else {
+            -unit.ln()
         };
         self.at += gap / self.rate;
         Duration::from_secs_f64(self.at)

@@ -207,9 +207,12 @@ fn cluster(setting: &FigureSetting) -> Cluster {
 /// What links follow: a trace of the paper scaled down, or a node that turns slow.
 fn link_traces(setting: &FigureSetting, cluster: &Cluster, traces: &Traces) -> LinkTraces {
     if let Some((factor, from)) = setting.straggler {
-        let rate = |node: usize, second: u64| match node == 1 && second as f64 >= from {
-            true => Rate(cluster.nodes[node].uplink.0 * factor),
-            false => cluster.nodes[node].uplink,
+        let rate = |node: usize, second: u64| {
+            if node == 1 && second as f64 >= from {
+                Rate(cluster.nodes[node].uplink.0 * factor)
+            } else {
+                cluster.nodes[node].uplink
+            }
         };
         let row = |second| (0..cluster.nodes.len()).map(|node| rate(node, second)).collect();
         let trace = Trace::from_rows((0..TIMEOUT.as_secs()).map(row).collect());

@@ -244,11 +244,12 @@ fn nearest_key(message: &str) -> Option<String> {
 }
 
 fn checked_repetitions(repetitions: usize) -> Result<usize> {
-    match (1..=REPETITIONS_MAX).contains(&repetitions) {
-        true => Ok(repetitions),
-        false => Err(bad_input(format!(
+    if (1..=REPETITIONS_MAX).contains(&repetitions) {
+        Ok(repetitions)
+    } else {
+        Err(bad_input(format!(
             "{repetitions} repetitions cannot be measured: 1 to {REPETITIONS_MAX}"
-        ))),
+        )))
     }
 }
 

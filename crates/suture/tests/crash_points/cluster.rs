@@ -237,9 +237,8 @@ impl<'a> Field<'a> {
         }
         let (points, has_struck) = self.attack.lock().unwrap().disarm();
         let outcome = ended.and_then(|ended| self.judge(deed, (&name, content), &ended));
-        let outcome = outcome.map(|outcome| match fault.is_some() && !has_struck {
-            true => "not reached".to_string(),
-            false => outcome,
+        let outcome = outcome.map(|outcome| {
+            if fault.is_some() && !has_struck { "not reached".to_string() } else { outcome }
         });
         let said = || fs::read_to_string(self.log()).unwrap_or_default();
         Performed { points, outcome: outcome.map_err(|why| format!("{why}\n{}", said())) }
@@ -365,9 +364,10 @@ impl<'a> Field<'a> {
 
     fn restart(&mut self) -> Result<(), String> {
         self.traced.as_ref().unwrap().terminate();
-        match self.traced.as_mut().unwrap().wait_within(LIMIT) {
-            true => self.revive(None),
-            false => Err("it does not stop".to_string()),
+        if self.traced.as_mut().unwrap().wait_within(LIMIT) {
+            self.revive(None)
+        } else {
+            Err("it does not stop".to_string())
         }
     }
 
@@ -518,9 +518,10 @@ impl<'a> Field<'a> {
             }
         }
         let found = look_at_metadata(&commands)?;
-        match found.things.keys().any(|name| name == "object base") {
-            true => Ok(()),
-            false => Err(format!("what was restored is not all: {found:?}")),
+        if found.things.keys().any(|name| name == "object base") {
+            Ok(())
+        } else {
+            Err(format!("what was restored is not all: {found:?}"))
         }
     }
 

@@ -90,9 +90,10 @@ fn run(
     }
     let loss = fault.and_then(Fault::loss);
     attack.bury(loss.unwrap_or(Loss::Nothing));
-    let outcome = match fault.is_some() && !has_struck && !is_exit {
-        true => Err(format!("the point was not reached: {printed}")),
-        false => judge(story, (folder.path(), states), loss, &printed),
+    let outcome = if fault.is_some() && !has_struck && !is_exit {
+        Err(format!("the point was not reached: {printed}"))
+    } else {
+        judge(story, (folder.path(), states), loss, &printed)
     };
     (points, outcome)
 }

@@ -218,9 +218,10 @@ impl Tree {
 /// A folder in memory where there is one: what is durable is not for the disk to say here.
 pub fn folder() -> TempDir {
     let memory = Path::new("/dev/shm");
-    match memory.is_dir() {
-        true => tempfile::tempdir_in(memory).unwrap(),
-        false => tempfile::tempdir().unwrap(),
+    if memory.is_dir() {
+        tempfile::tempdir_in(memory).unwrap()
+    } else {
+        tempfile::tempdir().unwrap()
     }
 }
 

@@ -98,10 +98,8 @@ fn store_in(folder: &Path) -> PathBuf {
 
 fn put(store: &Store, stripe: u64, bytes: usize, is_rebuilt: bool) -> Result<(), Failure> {
     let data = noise(bytes);
-    let chunk = match is_rebuilt {
-        true => store.begin(bytes as u64)?,
-        false => store.begin_arriving(bytes as u64)?,
-    };
+    let chunk =
+        if is_rebuilt { store.begin(bytes as u64)? } else { store.begin_arriving(bytes as u64)? };
     for (number, part) in data.chunks(bytes / 2).enumerate() {
         chunk.write((number * (bytes / 2)) as u64, part)?;
     }

@@ -80,9 +80,10 @@ impl Tracer {
         }
         let attack = Arc::new(Mutex::new(Attack::on(tracer.folder.path())));
         let mut probe = tracer.start(&Command::new("true"), &attack, |_| ())?;
-        match probe.wait() {
-            true => Some(tracer),
-            false => skip("this system does not let processes be traced"),
+        if probe.wait() {
+            Some(tracer)
+        } else {
+            skip("this system does not let processes be traced")
         }
     }
 

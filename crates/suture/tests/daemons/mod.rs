@@ -173,9 +173,10 @@ pub fn chunk_files(data_dir: &Path) -> Vec<PathBuf> {
     let mut folders = vec![data_dir.join("chunks")];
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-            match entry.path().is_dir() {
-                true => folders.push(entry.path()),
-                false => found.push(entry.path()),
+            if entry.path().is_dir() {
+                folders.push(entry.path())
+            } else {
+                found.push(entry.path())
             }
         }
     }

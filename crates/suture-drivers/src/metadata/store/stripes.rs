@@ -71,12 +71,15 @@ fn find_stripes(
     parameters: &[&dyn rusqlite::ToSql],
 ) -> Result<Vec<(i64, ReadStripe)>, MetadataError> {
     let nodes = database.query_row("SELECT count(*) FROM node", [], |row| row.get(0))?;
-    let check = |found: StripeRow| match found
-        .sum
-        .is_none_or(|sum| sum == sums::of_stripe(found.object, found.ordinal, &found.entry))
-    {
-        true => check_complete(&found.entry, nodes).map(|()| found),
-        false => Err(damaged(found.entry.stripe.id, &"what is recorded has another sum")),
+    let check = |found: StripeRow| {
+        if found
+            .sum
+            .is_none_or(|sum| sum == sums::of_stripe(found.object, found.ordinal, &found.entry))
+        {
+            check_complete(&found.entry, nodes).map(|()| found)
+        } else {
+            Err(damaged(found.entry.stripe.id, &"what is recorded has another sum"))
+        }
     };
     let found = read_stripes(database, condition, parameters)?.into_iter();
     Ok(found.map(|(object, found)| (object, found.and_then(check))).collect())

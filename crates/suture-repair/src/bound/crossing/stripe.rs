@@ -72,15 +72,16 @@ impl RackedStripe {
         }
         let bytes = demand.job.chunk_bytes as f64;
         let count = part.forced.len() + part.count;
-        let together = match part.any {
-            true => racks_with(count, &racks),
-            false => smallest_enough(&racks, |chosen| {
+        let together = if part.any {
+            racks_with(count, &racks)
+        } else {
+            smallest_enough(&racks, |chosen| {
                 let held = part.forced.iter().map(|sender| sender.chunk).chain(part.free.clone());
                 let chunks: Vec<ChunkIndex> = held
                     .filter(|chunk| chosen.contains(&ports.rack(demand.holder(*chunk).0)))
                     .collect();
                 demand.job.code.helpers_for(&part.lost, &chunks).is_ok()
-            }),
+            })
         };
         RackedStripe { bytes, count, racks, together, targets }
     }

@@ -43,10 +43,7 @@ impl RackedStripe {
         workspace: &mut Workspace,
         loads: &mut Amounts,
     ) -> f64 {
-        match self.targets.is_empty() {
-            true => 0.0,
-            false => self.take(None, costs, workspace, loads),
-        }
+        if self.targets.is_empty() { 0.0 } else { self.take(None, costs, workspace, loads) }
     }
 
     /// Puts the cheapest tree on `loads` whose target is the one at a place, if one is given, and
@@ -423,9 +420,10 @@ impl<'a> RootedAt<'a> {
             let is_here = Some(at) == self.target.at;
             let messages = count - usize::from(!is_here || tree.is_fed_within);
             let hub = self.hub(rack.rack);
-            let inside = match is_here {
-                true => self.beside_root(rack, count, messages).1,
-                false => self.beside(rack, count, hub.0).1,
+            let inside = if is_here {
+                self.beside_root(rack, count, messages).1
+            } else {
+                self.beside(rack, count, hub.0).1
             };
             self.charge_helpers(rack, count, inside, &mut charge);
             let mut leaving = usize::from(!is_here);

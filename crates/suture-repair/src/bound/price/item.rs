@@ -164,10 +164,8 @@ fn places(part: &Part) -> impl Iterator<Item = ChunkIndex> {
 impl PricedScheme {
     fn new(sent: Vec<f64>) -> PricedScheme {
         let total: f64 = sent.iter().sum();
-        let decoding = |sent: &f64| match *sent > 0.0 {
-            true => [total - sent, 1.0 - sent],
-            false => [f64::INFINITY; 2],
-        };
+        let decoding =
+            |sent: &f64| if *sent > 0.0 { [total - sent, 1.0 - sent] } else { [f64::INFINITY; 2] };
         let decoders = Decoders::new(sent.iter().map(decoding));
         let read = sent.iter().map(|sent| if *sent > 0.0 { 1.0 } else { 0.0 });
         PricedScheme {

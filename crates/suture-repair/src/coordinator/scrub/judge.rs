@@ -27,12 +27,11 @@ impl Coordinator {
     /// All that can be read of a stripe was read, and has its own checksums: whether it fits.
     fn judge_stripe(&mut self, Comparison { stripe: id, sums, is_partial, .. }: Comparison) {
         if let Some(pass) = &mut self.scrub.pass {
-            match is_partial {
-                true => {
-                    pass.put_off.insert(id);
-                    self.scrub.has_news = true;
-                }
-                false => pass.stripes_done += 1,
+            if is_partial {
+                pass.put_off.insert(id);
+                self.scrub.has_news = true;
+            } else {
+                pass.stripes_done += 1
             }
         }
         let Some(stripe) = self.stripes.get(id) else { return };

@@ -76,10 +76,7 @@ pub(in crate::planner) fn plans(instance: &Instance<'_>, seed: u64) -> Vec<Plan>
         return exact;
     }
     let priced = potential::plans(instance, Kinds::Chunks, &mut random);
-    match instance.peak_seconds(&priced) < instance.peak_seconds(&exact) {
-        true => priced,
-        false => exact,
-    }
+    if instance.peak_seconds(&priced) < instance.peak_seconds(&exact) { priced } else { exact }
 }
 
 /// Whether something may be scarce that the flows do not see: links of racks, which many helpers
@@ -171,10 +168,11 @@ impl<'a> Assignment<'a> {
             best.received.nodes.iter().for_each(|node| nodes[*node as usize] = true);
             let spare = Spare { nodes: nodes.clone(), seconds: sent_seconds };
             let next = Assignment::new(instance, destinations, order, Some(&spare));
-            match next.seconds() < best.seconds() {
-                true => best = next,
+            if next.seconds() < best.seconds() {
+                best = next;
+            } else {
                 // Sending may take longer, as long as receiving takes longer still.
-                false => sent_seconds = (sent_seconds * best.received.seconds).sqrt(),
+                sent_seconds = (sent_seconds * best.received.seconds).sqrt();
             }
         }
         best

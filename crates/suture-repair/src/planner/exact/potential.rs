@@ -187,10 +187,7 @@ impl<'a> Descent<'a> {
 
     /// The one whose busiest port is done first.
     fn faster(self, other: Descent<'a>) -> Descent<'a> {
-        match other.ports.peak_seconds() < self.ports.peak_seconds() {
-            true => other,
-            false => self,
-        }
+        if other.ports.peak_seconds() < self.ports.peak_seconds() { other } else { self }
     }
 
     /// Puts all chunks where they are cheapest, again and again.
@@ -426,10 +423,7 @@ impl<'a> Descent<'a> {
         self.order = (0..self.pieces.len()).collect();
         // What is mixed at last needs good destinations more than even ranges.
         let is_mixed = self.items.len() <= mixture::ITEMS_MAX && !self.ports.have_racks();
-        let most = match is_mixed {
-            true => MIXED_SWEEPS_MAX,
-            false => RANGE_SWEEPS.1,
-        };
+        let most = if is_mixed { MIXED_SWEEPS_MAX } else { RANGE_SWEEPS.1 };
         Some((each / cuts).min(most))
     }
 

@@ -70,9 +70,10 @@ pub(in crate::planner) fn plan(
         }
     }
     let one = star.least_seconds(Star::tree_fits);
-    let lanes = match one <= many * (1.0 + TREE_GAP_MAX) {
-        true => star.tree_lane(one),
-        false => star.split_lanes(many),
+    let lanes = if one <= many * (1.0 + TREE_GAP_MAX) {
+        star.tree_lane(one)
+    } else {
+        star.split_lanes(many)
     };
     Some(order.plan(&[star.root.node], lanes))
 }

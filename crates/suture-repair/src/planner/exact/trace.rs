@@ -26,9 +26,12 @@ pub(in crate::planner) fn plan(jobs: &[Job], view: &View<'_>, seed: u64) -> Batc
     if let Some((_, needed)) = needed.into_iter().find(|(can, _)| !can) {
         return Batch::refuse_all(jobs, &PlanError::Inability { needed });
     }
-    let instance = Instance::of_those(jobs, view, |job| match job.code.schemes().is_empty() {
-        true => Err(PlanError::NoSchemes { code: job.code.code() }),
-        false => Ok(()),
+    let instance = Instance::of_those(jobs, view, |job| {
+        if job.code.schemes().is_empty() {
+            Err(PlanError::NoSchemes { code: job.code.code() })
+        } else {
+            Ok(())
+        }
     });
     let plans = potential::plans(&instance, Kinds::TracesFirst, &mut Random::new(seed));
     Batch { plans, refused: instance.refused }

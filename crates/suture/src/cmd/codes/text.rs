@@ -117,9 +117,8 @@ fn ranges(chunks: &[u8]) -> String {
             _ => ranges.push((chunk, chunk)),
         }
     }
-    let show = |&(first, last): &(u8, u8)| match first == last {
-        true => first.to_string(),
-        false => format!("{first}-{last}"),
+    let show = |&(first, last): &(u8, u8)| {
+        if first == last { first.to_string() } else { format!("{first}-{last}") }
     };
     ranges.iter().map(show).collect::<Vec<_>>().join(", ")
 }

@@ -77,9 +77,10 @@ fn assumptions(question: &DurabilityInput) -> String {
         None => "exponential".to_string(),
         Some(shape) => format!("Weibull of shape {shape}"),
     };
-    let rack_failures = match question.racks.is_empty() {
-        true => String::new(),
-        false => format!(", a rack {}", format_long(question.rack_mttf_seconds)),
+    let rack_failures = if question.racks.is_empty() {
+        String::new()
+    } else {
+        format!(", a rack {}", format_long(question.rack_mttf_seconds))
     };
     format!(
         "{}{racks} with {} of {}, chunks of {}; a node stores {}.\n\
@@ -211,16 +212,14 @@ fn chance_interval(estimate: &Estimate) -> String {
 
 fn mttdl_of(estimate: &Estimate) -> String {
     let Interval { value, low, .. } = estimate.mttdl_seconds;
-    match value.is_finite() {
-        true => format_long(value),
-        false => format!("over {}", format_long(low)),
-    }
+    if value.is_finite() { format_long(value) } else { format!("over {}", format_long(low)) }
 }
 
 fn how_estimated(estimate: &Estimate) -> String {
-    let error = match estimate.relative_error.is_finite() {
-        true => format!("within {:.1} % at 95 % confidence", 100.0 * estimate.relative_error),
-        false => "no loss was found".to_string(),
+    let error = if estimate.relative_error.is_finite() {
+        format!("within {:.1} % at 95 % confidence", 100.0 * estimate.relative_error)
+    } else {
+        "no loss was found".to_string()
     };
     match estimate.method {
         Method::Counting => format!(

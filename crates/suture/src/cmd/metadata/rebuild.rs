@@ -291,9 +291,10 @@ fn show(format: Format, found: &Recovered) -> Result<Outcome> {
         Format::Text => print(found),
     }
     let is_whole = found.incomplete.is_empty() && found.unlabelled == 0;
-    match is_whole && found.missing() == 0 && found.refused.is_empty() {
-        true => Ok(Outcome::Done),
-        false => Ok(Outcome::Unrepairable),
+    if is_whole && found.missing() == 0 && found.refused.is_empty() {
+        Ok(Outcome::Done)
+    } else {
+        Ok(Outcome::Unrepairable)
     }
 }
 

@@ -60,9 +60,10 @@ pub fn gather(sources: &[PathBuf], name: Option<&str>) -> Result<Items> {
     }
     let mut items = Items::default();
     for source in sources {
-        match is_stdin(source) {
-            true => items.objects.push(stdin_item(name)?),
-            false => items.add_source(source, name)?,
+        if is_stdin(source) {
+            items.objects.push(stdin_item(name)?)
+        } else {
+            items.add_source(source, name)?
         }
     }
     ensure_distinct(&items.objects)?;

@@ -181,14 +181,16 @@ fn changed(mut wanted: proto::Throttle, changes: Vec<Change>) -> proto::Throttle
 
 fn print(throttle: &proto::ThrottleStatus, status: &proto::StatusReply) {
     let wanted = throttle.wanted.clone().unwrap_or_default();
-    let from = match throttle.is_default {
-        true => "as coordinator.toml says",
-        false => "by an operator (suture repair throttle --reset: as coordinator.toml says)",
+    let from = if throttle.is_default {
+        "as coordinator.toml says"
+    } else {
+        "by an operator (suture repair throttle --reset: as coordinator.toml says)"
     };
     let lines = sentences(&wanted);
-    match lines.is_empty() {
-        true => outln!("repair may take all that links carry, {from}"),
-        false => outln!("repair may take, {from}:"),
+    if lines.is_empty() {
+        outln!("repair may take all that links carry, {from}")
+    } else {
+        outln!("repair may take, {from}:")
     }
     lines.iter().for_each(|line| outln!("  {line}"));
     status::throttle_line(status).into_iter().for_each(|line| outln!("{line}"));

@@ -122,9 +122,10 @@ impl Scale {
     }
 
     fn width(&self, value: f64) -> f64 {
-        let part = match self.is_logarithmic {
-            true => (value / self.least).ln() / (self.most / self.least).ln(),
-            false => value / self.most,
+        let part = if self.is_logarithmic {
+            (value / self.least).ln() / (self.most / self.least).ln()
+        } else {
+            value / self.most
         };
         BARS * part.clamp(0.0, 1.0)
     }

@@ -155,9 +155,10 @@ fn runs(campaign: &Campaign) -> Table {
 
 /// What figures mean, and what to be careful with.
 pub fn notes(campaign: &Campaign, document: &CampaignReport) -> Vec<String> {
-    let told = match document.declared {
-        true => "agents are told what their links carry",
-        false => "agents are not told what their links carry",
+    let told = if document.declared {
+        "agents are told what their links carry"
+    } else {
+        "agents are not told what their links carry"
     };
     let mut notes = vec![
         format!("machine: {}", document.machine),

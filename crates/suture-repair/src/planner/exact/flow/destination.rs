@@ -46,11 +46,12 @@ pub(super) fn choose(frame: &Instance<'_>, random: &mut Random) -> Chosen {
     let orders = &frame.requests;
     let mut sequence: Vec<usize> = (0..orders.len()).collect();
     random.shuffle(&mut sequence);
-    let (mut chosen, least_seconds) =
-        match orders.len() * frame.view.cluster.nodes.len() <= PAIRS_MAX {
-            true => exactly(frame, &keeping, &sequence),
-            false => (Greedy::new(frame, &keeping).choose(&sequence), 0.0),
-        };
+    let (mut chosen, least_seconds) = if orders.len() * frame.view.cluster.nodes.len() <= PAIRS_MAX
+    {
+        exactly(frame, &keeping, &sequence)
+    } else {
+        (Greedy::new(frame, &keeping).choose(&sequence), 0.0)
+    };
     for (order, nodes) in orders.iter().zip(&mut chosen) {
         // The first destination decodes several losses: let it be the one that sends best.
         let sending =
@@ -149,9 +150,10 @@ fn exactly(frame: &Instance<'_>, keeping: &Keeping, sequence: &[usize]) -> (Vec<
         for &index in sequence {
             transport.ship_greedily(index, orders[index].lost.len(), frame.units(&orders[index]));
         }
-        let seconds = match are_equal {
-            true => transport.balance(Rounding::Down(CHUNK_UNITS), levels).seconds,
-            false => transport.peak_seconds(),
+        let seconds = if are_equal {
+            transport.balance(Rounding::Down(CHUNK_UNITS), levels).seconds
+        } else {
+            transport.peak_seconds()
         };
         (transport, seconds)
     };
@@ -185,9 +187,10 @@ struct Greedy<'a, 'b> {
 impl<'a, 'b> Greedy<'a, 'b> {
     fn new(frame: &'b Instance<'a>, keeping: &'b Keeping) -> Greedy<'a, 'b> {
         let node_count = keeping.fair.len();
-        let (wanted, most) = match keeping.alone.is_empty() {
-            true => (keeping.fair.clone(), &keeping.fair),
-            false => (keeping.capped(keeping.least_seconds), &keeping.alone),
+        let (wanted, most) = if keeping.alone.is_empty() {
+            (keeping.fair.clone(), &keeping.fair)
+        } else {
+            (keeping.capped(keeping.least_seconds), &keeping.alone)
         };
         let ranking = Least::new(Vec::new());
         let mut greedy = Greedy { frame, wanted, most, loads: vec![0.0; node_count], ranking };
@@ -197,10 +200,7 @@ impl<'a, 'b> Greedy<'a, 'b> {
     }
 
     fn key(&self, node: NodeId) -> f64 {
-        match self.frame.view.accepts(node) {
-            true => self.seconds(&self.wanted, node),
-            false => f64::INFINITY,
-        }
+        if self.frame.view.accepts(node) { self.seconds(&self.wanted, node) } else { f64::INFINITY }
     }
 
     /// When the node is done with one chunk more.

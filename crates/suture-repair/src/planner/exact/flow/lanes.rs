@@ -97,9 +97,10 @@ impl<'a> PartPlan<'a> {
     pub fn joints(&self, lane: &SubRange, may_forward: bool) -> Vec<NodeId> {
         let destinations = if self.part.is_sum { 1 } else { self.kept.len() };
         let helpers = lane.helpers.iter().map(|(_, node)| *node);
-        match self.part.is_sum || may_forward {
-            true => helpers.chain(self.kept[..destinations].iter().rev().copied()).collect(),
-            false => vec![self.kept[0]],
+        if self.part.is_sum || may_forward {
+            helpers.chain(self.kept[..destinations].iter().rev().copied()).collect()
+        } else {
+            vec![self.kept[0]]
         }
     }
 
@@ -244,9 +245,12 @@ impl<'a> PartPlan<'a> {
 
     /// Parts of the circle as long as the parts that are shipped of `limit`, `rounds` in all.
     fn arcs(&self, shipped: &[Link], limit: u32, rounds: u32) -> Vec<u32> {
-        let arc = |link: &Link| match limit == self.units {
-            true => link.units,
-            false => (u64::from(link.units) * u64::from(self.units) / u64::from(limit)) as u32,
+        let arc = |link: &Link| {
+            if limit == self.units {
+                link.units
+            } else {
+                (u64::from(link.units) * u64::from(self.units) / u64::from(limit)) as u32
+            }
         };
         let mut arcs: Vec<u32> = shipped.iter().map(arc).collect();
         // Rounding may have left a few units over.
@@ -264,9 +268,8 @@ impl<'a> PartPlan<'a> {
     /// the destination. One list of links for each lane, the destination's last.
     pub fn cut_by_joints<'b>(&mut self, shipped: impl Iterator<Item = &'b [Link]>) {
         let lanes = std::mem::take(&mut self.lanes);
-        let cut = |(lane, links): (&SubRange, &'b [Link])| match self.part.is_sum {
-            true => sums_of(lane, links),
-            false => self.decoders_of(lane, links),
+        let cut = |(lane, links): (&SubRange, &'b [Link])| {
+            if self.part.is_sum { sums_of(lane, links) } else { self.decoders_of(lane, links) }
         };
         self.lanes = lanes.iter().zip(shipped).flat_map(cut).collect();
     }

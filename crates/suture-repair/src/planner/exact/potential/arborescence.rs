@@ -207,13 +207,11 @@ fn parents(costs: &[Vec<f64>]) -> Vec<usize> {
     let mut parents = nearest.clone();
     let outer = |parent: usize| if parent > nodes.len() { root } else { nodes[parent] };
     for (node, parent) in nodes.iter().zip(&found) {
-        parents[*node] = match *parent == nodes.len() {
-            true => {
-                let cheaper =
-                    |a: &&usize, b: &&usize| costs[*node][**a].total_cmp(&costs[*node][**b]);
-                *circle.iter().min_by(cheaper).expect("a circle has nodes")
-            }
-            false => outer(*parent),
+        parents[*node] = if *parent == nodes.len() {
+            let cheaper = |a: &&usize, b: &&usize| costs[*node][**a].total_cmp(&costs[*node][**b]);
+            *circle.iter().min_by(cheaper).expect("a circle has nodes")
+        } else {
+            outer(*parent)
         };
     }
     let parent = outer(found[nodes.len()]);

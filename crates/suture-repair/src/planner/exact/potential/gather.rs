@@ -193,9 +193,10 @@ impl Decoding {
         let helpers = (0..item.holders.len()).filter(|_| may_forward);
         let helpers = helpers.map(|place| (item.holders[place], DecoderKind::Helper(place)));
         let decoders = destinations.iter().map(|node| (*node, DecoderKind::Destination));
-        let relays = match may_forward {
-            true => Decoding::relays(item, destinations, view, ports),
-            false => Vec::new(),
+        let relays = if may_forward {
+            Decoding::relays(item, destinations, view, ports)
+        } else {
+            Vec::new()
         };
         let relays = relays.into_iter().map(|node| (node, DecoderKind::Relay));
         let decoders = decoders.chain(helpers).chain(relays);

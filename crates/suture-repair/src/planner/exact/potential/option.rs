@@ -188,9 +188,10 @@ pub(super) fn free_helpers(item: &PricedPart<'_>, mut preferred: Vec<usize>) -> 
     let chunk = |place: &usize| part.free[place - item.forced()];
     let chunks: Vec<ChunkIndex> = preferred.iter().map(chunk).collect();
     let code = item.request.job.code;
-    let chosen = match part.is_sum {
-        true => part.first_helpers(code, &chunks),
-        false => part.free_helpers(code, chunks),
+    let chosen = if part.is_sum {
+        part.first_helpers(code, &chunks)
+    } else {
+        part.free_helpers(code, chunks)
     };
     preferred.retain(|place| chosen.contains(&chunk(place)));
     preferred
@@ -241,10 +242,8 @@ impl Prices {
         self.reads.clear();
         for &node in &item.holders {
             let (weight, eighth) = ports.growth(ports.up(node), item.length / 8.0);
-            let read = match ports.have_disks() {
-                true => ports.cost(ports.read(node), item.length),
-                false => 0.0,
-            };
+            let read =
+                if ports.have_disks() { ports.cost(ports.read(node), item.length) } else { 0.0 };
             let mut prices = [0.0; 16];
             let mut power = weight;
             for price in &mut prices[1..9] {
@@ -350,10 +349,8 @@ impl Prices {
         let places = (0..item.forced()).chain(free_helpers(item, free));
         let helpers: Vec<u8> = places.map(|place| place as u8).collect();
         let others = (helpers.len() - 1) as u8;
-        let sums = helpers.iter().map(|helper| match usize::from(*helper) == place {
-            true => others,
-            false => 0,
-        });
+        let sums =
+            helpers.iter().map(|helper| if usize::from(*helper) == place { others } else { 0 });
         RepairOption::Tree { sums: sums.collect(), helpers }
     }
 

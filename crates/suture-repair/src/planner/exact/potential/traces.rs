@@ -161,9 +161,10 @@ fn share_out(
         let (down, more_down) = ports.growth(ports.down(node), received);
         let (up, more_up) = ports.growth(ports.up(node), f64::from(8 - own) * share);
         let sending = (up + prices.sending(place, own)) * (more_up - 1.0);
-        let crossing = match ports.have_racks() {
-            true => crossing_price(item, candidate, node, root, share, ports, &mut crossing),
-            false => 0.0,
+        let crossing = if ports.have_racks() {
+            crossing_price(item, candidate, node, root, share, ports, &mut crossing)
+        } else {
+            0.0
         };
         let price = down * (more_down - 1.0) + sending + crossing;
         prices.next.push((price.min(PRICE_MAX), more_down.max(more_up)));
@@ -173,9 +174,10 @@ fn share_out(
     let received = (f64::from(candidate.total) - 8.0) * share;
     let (weight, chunk) = ports.growth(down, item.length);
     let (_, more) = ports.growth(down, received);
-    let crossing = match ports.have_racks() {
-        true => crossing_price(item, candidate, root, root, share, ports, &mut crossing),
-        false => 0.0,
+    let crossing = if ports.have_racks() {
+        crossing_price(item, candidate, root, root, share, ports, &mut crossing)
+    } else {
+        0.0
     };
     let price = weight * chunk * (more - 1.0) + crossing;
     prices.next.push((price.min(PRICE_MAX), more));
@@ -185,9 +187,10 @@ fn share_out(
     for _ in 0..SHARES {
         let at = prices.cheapest_next();
         cost += prices.take(at);
-        let decoder = match at == candidate.bits.len() {
-            true => Decoder::Destination(0),
-            false => Decoder::Helper(at as u8),
+        let decoder = if at == candidate.bits.len() {
+            Decoder::Destination(0)
+        } else {
+            Decoder::Helper(at as u8)
         };
         match decoders.iter_mut().find(|(known, _)| *known == decoder) {
             Some((_, shares)) => *shares += 1,
