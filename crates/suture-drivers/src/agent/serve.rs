@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use suture_edge::checksum::{Crc32c, crc32c};
 use suture_repair::chunk_store::{ChunkReader, ChunkStore, ChunkWriter, Published, short};
-use suture_repair::id::{ChunkCopy, Digest};
+use suture_repair::id::{ChunkCopy, ListedCopy};
 use suture_repair::label::{LABEL_BYTES_MAX, Label};
 use suture_repair::message::{CopyFault, Failure};
 use suture_repair::plan::Range;
@@ -68,6 +68,12 @@ pub struct ChunkService {
     /// By which the stamps of puts are known, once a coordinator has told it.
     put_key: watch::Receiver<Option<PutKey>>,
     metrics: Arc<AgentMetrics>,
+}
+
+/// What a client has under way: its connection, and the place that it has while it moves bytes.
+struct Operation<'a> {
+    connection: &'a mut Connection,
+    place: SharedPlace,
 }
 
 /// A chunk on its way in.
@@ -135,19 +141,21 @@ impl ChunkService {
             Frame::WriteChunk { .. } => (&self.writers, self.limits.writes),
             _ => (&self.readers, self.limits.reads),
         };
-        let (_begun, mut place) = places.enter(connection).await;
+        let (_begun, place) = places.enter(connection).await;
         connection.expect(Some(least));
-        self.perform((connection, &mut place), scope, frame).await?;
-        connection.expect(None);
+        let operation = &mut Operation { connection, place };
+        self.perform(operation, scope, frame).await?;
+        operation.connection.expect(None);
         Ok(())
     }
 
     async fn perform(
         &self,
-        (connection, place): (&mut Connection, &mut SharedPlace),
+        operation: &mut Operation<'_>,
         scope: &mut Scope,
         frame: Frame,
     ) -> Result<(), NetError> {
+        let Operation { connection, place } = operation;
         let is_agent = connection.principal().map(|who| who.role == AccessRole::Agent);
         if is_agent.is_some_and(|is_agent| is_agent != matches!(frame, Frame::Probe { .. })) {
             return connection.write_frame(Frame::Error(Denial::Unproven)).await;
@@ -175,12 +183,10 @@ impl ChunkService {
         match frame {
             Frame::Probe { bytes } => self.answer_probe(connection, bytes as usize).await,
             Frame::ReadChunk { copy, digest, range } => {
-                self.read((connection, place), (copy, digest), range).await
+                self.read(operation, ListedCopy { copy, digest }, range).await
             }
-            Frame::WriteChunk { copy, bytes } => {
-                self.write((connection, place), scope, (copy, bytes)).await
-            }
-            Frame::ReadLabel { copy } => self.read_label((connection, place), copy).await,
+            Frame::WriteChunk { copy, bytes } => self.write(operation, scope, copy, bytes).await,
+            Frame::ReadLabel { copy } => self.read_label(operation, copy).await,
             frame => {
                 connection.write_frame(Frame::Error(Denial::Malformed)).await?;
                 Err(NetError::Unexpected(frame))
@@ -190,8 +196,8 @@ impl ChunkService {
 
     async fn read(
         &self,
-        (connection, place): (&mut Connection, &mut SharedPlace),
-        (copy, digest): (ChunkCopy, Digest),
+        Operation { connection, place }: &mut Operation<'_>,
+        ListedCopy { copy, digest }: ListedCopy,
         range: Range,
     ) -> Result<(), NetError> {
         let store = self.store.clone();
@@ -229,7 +235,7 @@ impl ChunkService {
                 Ok(filled) => buffer = filled,
                 Err(damage) => {
                     place.end();
-                    return self.deny_part(connection, copy, (damage, left > 0)).await;
+                    return self.deny_part(connection, copy, damage, left > 0).await;
                 }
             }
             let data = &mut buffer[..bytes as usize];
@@ -267,7 +273,7 @@ impl ChunkService {
 
     async fn read_label(
         &self,
-        (connection, place): (&mut Connection, &mut SharedPlace),
+        Operation { connection, place }: &mut Operation<'_>,
         copy: ChunkCopy,
     ) -> Result<(), NetError> {
         let store = self.store.clone();
@@ -291,7 +297,8 @@ impl ChunkService {
         &self,
         connection: &mut Connection,
         copy: ChunkCopy,
-        (fault, is_within): (CopyFault, bool),
+        fault: CopyFault,
+        is_within: bool,
     ) -> Result<(), NetError> {
         if is_within {
             let _ = self.events.send(DiskEvent::Found { copy, fault });
@@ -313,9 +320,10 @@ impl ChunkService {
 
     async fn write(
         &self,
-        (connection, place): (&mut Connection, &mut SharedPlace),
+        operation: &mut Operation<'_>,
         scope: &Scope,
-        (copy, bytes): (ChunkCopy, u64),
+        copy: ChunkCopy,
+        bytes: u64,
     ) -> Result<(), NetError> {
         let store = self.store.clone();
         let chunk = blocking(move || store.begin_arriving(bytes)).await?;
@@ -323,6 +331,7 @@ impl ChunkService {
         let mut arriving = Arriving { copy, bytes, received: 0, label: Label::default(), chunk };
         let mut buffer = Vec::new();
         loop {
+            let Operation { connection, place } = operation;
             let came = connection.read_expected_frame("receiving a chunk", Some(place)).await?;
             let frame = match came {
                 Some(frame) => frame,
@@ -336,8 +345,7 @@ impl ChunkService {
             };
             match frame {
                 Frame::WriteData(payload) => {
-                    let from = (&mut *connection, &mut *place);
-                    buffer = self.receive(from, &mut arriving, payload, buffer).await?;
+                    buffer = self.receive(operation, &mut arriving, payload, buffer).await?;
                 }
                 Frame::WriteLabel(payload) => {
                     place.end();
@@ -407,7 +415,7 @@ impl ChunkService {
     /// Takes the next bytes of a chunk; gives the buffer back.
     async fn receive(
         &self,
-        (connection, place): (&mut Connection, &mut SharedPlace),
+        Operation { connection, place }: &mut Operation<'_>,
         arriving: &mut Arriving,
         payload: Payload,
         mut buffer: Vec<u8>,
