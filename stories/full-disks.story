@@ -8,7 +8,7 @@ expect "repair pauses" "$SUTURE" repair pause
 for i in $(seq 7); do put "photos$i" 10000000 && expect "all of it is stored" healthy; done
 expect "repair goes on" "$SUTURE" repair resume
 stop n5
-soon "it is declared dead" bash -c '"$SUTURE" node list | grep -w n5 | grep -q failed'
+soon "it is declared dead" dead n5
 soon "all of it is rebuilt" healthy
 reads photos1
 reads photos7

@@ -31,7 +31,7 @@ ended two
 unset "pid[one]" "pid[two]"
 put more
 stop n2
-soon "a node is declared dead" bash -c '"$SUTURE" node list | grep -w n2 | grep -q failed'
+soon "a node is declared dead" dead n2
 soon "its chunks are rebuilt" healthy
 reads old
 reads more

@@ -175,6 +175,7 @@ cluster() {
 }
 
 up() { [ "$("$SUTURE" node list | grep -cw up)" = "$1" ]; }
+dead() { "$SUTURE" node list | grep -w "$1" | grep -q failed; }
 healthy() { "$SUTURE" status | head -1 | grep -q healthy; }
 chunks() { find "$folder"/n*/chunks -type f | wc -l; }
 

@@ -2,7 +2,7 @@
 cluster 7
 put photos 500000
 { kill -9 "${pid[n2]}"; wait "${pid[n2]}"; } 2>/dev/null
-soon "it is declared dead" bash -c '"$SUTURE" node list | grep -w n2 | grep -q failed'
+soon "it is declared dead" dead n2
 soon "healthy without it" healthy
 reads photos
 agent n2

@@ -20,7 +20,7 @@ put another
 sleep 2
 expect "no chunk is gone" [ "$(chunks)" -gt "$before" ]
 stop n6
-soon "a node is declared dead" bash -c '"$SUTURE" node list | grep -w n6 | grep -q failed'
+soon "a node is declared dead" dead n6
 soon "its chunks are rebuilt" healthy
 reads another
 agent n6

@@ -16,6 +16,6 @@ soon "6 agents are up" up 6
 put photos
 reads photos
 stop n3
-soon "it is declared dead" bash -c '"$SUTURE" node list | grep -w n3 | grep -q failed'
+soon "it is declared dead" dead n3
 soon "its chunks are rebuilt" healthy
 reads photos

@@ -5,7 +5,7 @@ echo note >"$folder/n1/chunks/README"
 echo note >"$folder/n1/chunks/00/README"
 expect "nothing is to be rebuilt" "$SUTURE" repair pause
 stop n1
-soon "it is declared dead" bash -c '"$SUTURE" node list | grep -w n1 | grep -q failed'
+soon "it is declared dead" dead n1
 agent n1
 soon "it is back" up 5
 soon "its chunks count again" healthy
