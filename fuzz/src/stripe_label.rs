@@ -58,7 +58,10 @@ pub fn check(input: &[u8]) -> bool {
         let label = input.piece().and_then(read);
         labels += usize::from(label.is_some());
         let copies = [one, two].map(|copy| listed(StripeId(id.into()), copy, label.as_ref()));
-        found.insert(StripeId(id.into()), FoundStripe { copies: copies.to_vec(), label });
+        found.insert(
+            StripeId(id.into()),
+            FoundStripe { copies: copies.to_vec(), label, is_unread: false },
+        );
     }
     let stripes = found.len();
     let rebuilt = objects_of(found);

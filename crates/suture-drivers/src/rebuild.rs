@@ -8,7 +8,8 @@
 //! read.
 //!
 //! Invariants: an object appears only with all of its stripes; a chunk is recorded only where a
-//! copy of its length and checksum was listed, and no two chunks of a stripe on one node.
+//! copy of its length and checksum was listed, and no two chunks of a stripe on one node; a stripe
+//! whose copies could not all be asked is not taken for one without a label.
 //! Deliberately absent: which objects were removed. One that was comes back if its chunks are still
 //! there, since nothing tells it from one that was lost.
 
@@ -16,15 +17,18 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use suture_edge::error::quoted;
 use suture_repair::id::{Generation, ListedCopy, NodeId, Stamp, StripeId};
+use suture_repair::message::CopyFault;
 use suture_repair::stripe::{ChunkRecord, Stripe};
 use suture_repair::wire::ClusterId;
 use tokio::task::JoinSet;
 use tracing::debug;
 
 use crate::address::AgentAddress;
+use crate::chunk_client::ChunkError;
 use crate::coordinator::Listings;
 use crate::identity::credentials::Kept;
 use crate::label::StripeLabel;
@@ -34,6 +38,9 @@ use crate::object::pool::ConnectionPool;
 
 /// Labels that are asked for at a time: with a few agents enough to keep their disks busy.
 const LABELS_AT_ONCE: usize = 64;
+
+/// Pauses before those that did not answer are asked again: links break for moments.
+const ASKED_AGAIN_AFTER: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(5)];
 
 /// The copies of one stripe, and where they are.
 pub type Copies = Vec<(NodeId, ListedCopy)>;
@@ -45,6 +52,17 @@ pub struct FoundStripe {
     pub copies: Copies,
     /// What it tells; nothing when none of its copies has a label that can be read.
     pub label: Option<StripeLabel>,
+    /// Whether there is a copy that could not be asked, and might have told it.
+    pub is_unread: bool,
+}
+
+/// Labels as far as they could be read.
+#[derive(Debug, Default)]
+pub struct ReadLabels {
+    /// Each stripe with its copies.
+    pub stripes: BTreeMap<StripeId, FoundStripe>,
+    /// Why nodes could not be asked, those whose copies might have told more.
+    pub unasked: BTreeMap<NodeId, String>,
 }
 
 /// Objects that can be recorded, and what is left.
@@ -56,6 +74,8 @@ pub struct Rebuilt {
     pub incomplete: Vec<IncompleteObject>,
     /// Stripes whose chunks do not say what they belong to.
     pub unlabelled: u64,
+    /// Stripes whose chunks could not all be asked.
+    pub unread: u64,
 }
 
 /// An object of which not all stripes were found.
@@ -84,78 +104,125 @@ pub fn copies_of_unknown(
 }
 
 /// Asks the agents for the label of each stripe, of one copy after the other until one tells it
-/// that what most nodes have fits. `read` hears of each stripe that is done.
+/// that what most nodes have fits; those that do not answer some times more. `read` hears of each
+/// stripe that is done.
 pub async fn read_labels(
     cluster: ClusterId,
     (addresses, credentials): (&BTreeMap<NodeId, AgentAddress>, Option<Arc<Kept>>),
     copies: BTreeMap<StripeId, Copies>,
     mut read: impl FnMut(),
-) -> BTreeMap<StripeId, FoundStripe> {
-    let pool = Arc::new(ConnectionPool::new(cluster, credentials));
-    let mut found = BTreeMap::new();
+) -> ReadLabels {
+    let addresses = Arc::new(addresses.clone());
+    let pool = || Arc::new(ConnectionPool::new(cluster, credentials.clone()));
+    let mut found = ask_all((pool(), &addresses), copies, &mut read).await;
+    for pause in ASKED_AGAIN_AFTER {
+        let unread = found.stripes.iter().filter(|(_, stripe)| stripe.is_unread);
+        let unread: BTreeMap<_, _> = unread.map(|(id, of)| (*id, of.copies.clone())).collect();
+        if unread.is_empty() {
+            break;
+        }
+        tokio::time::sleep(pause).await;
+        // A pool of its own leaves nobody alone.
+        let again = ask_all((pool(), &addresses), unread, &mut || ()).await;
+        found.stripes.extend(again.stripes);
+        found.unasked = again.unasked;
+    }
+    found
+}
+
+/// Asks once for the label of each stripe, of many at a time.
+async fn ask_all(
+    (pool, addresses): (Arc<ConnectionPool>, &Arc<BTreeMap<NodeId, AgentAddress>>),
+    copies: BTreeMap<StripeId, Copies>,
+    read: &mut impl FnMut(),
+) -> ReadLabels {
+    let mut found = ReadLabels::default();
     let mut waiting = copies.into_iter();
     let mut asked = JoinSet::new();
     loop {
         while asked.len() < LABELS_AT_ONCE
-            && let Some((stripe, copies)) = waiting.next()
+            && let Some((id, copies)) = waiting.next()
         {
-            let source =
-                |(node, _): &(NodeId, ListedCopy)| Some((*node, addresses.get(node)?.clone()));
-            let sources: BTreeMap<NodeId, AgentAddress> =
-                copies.iter().filter_map(source).collect();
-            let pool = pool.clone();
+            let (pool, addresses) = (pool.clone(), addresses.clone());
             asked.spawn(async move {
-                let label = read_label(&pool, &sources, &copies).await;
-                (stripe, FoundStripe { copies, label })
+                let (label, unasked) = read_label(&pool, &addresses, &copies).await;
+                (id, FoundStripe { copies, label, is_unread: !unasked.is_empty() }, unasked)
             });
         }
         let Some(done) = asked.join_next().await else { return found };
-        found.extend(done.ok());
+        let (id, stripe, unasked) = done.expect("whoever reads a label does not panic");
+        found.stripes.insert(id, stripe);
+        for (node, why) in unasked {
+            found.unasked.entry(node).or_insert(why);
+        }
         read();
     }
 }
 
 /// The label that the copies of the most nodes fit. Those of a put all fit the same one; a copy
 /// with another has come under the number of the stripe by mistake or malice, and speaks for its
-/// node alone.
+/// node alone. Where there is no such label for more than half of the nodes, it has to be known
+/// what every copy says: with the label comes why nodes could not be asked.
 async fn read_label(
     pool: &ConnectionPool,
-    sources: &BTreeMap<NodeId, AgentAddress>,
+    addresses: &BTreeMap<NodeId, AgentAddress>,
     copies: &Copies,
-) -> Option<StripeLabel> {
+) -> (Option<StripeLabel>, BTreeMap<NodeId, String>) {
+    let holders = copies.iter().map(|(node, _)| *node).collect::<BTreeSet<NodeId>>().len();
     let mut best: Option<(usize, StripeLabel)> = None;
     let mut found: Vec<StripeLabel> = Vec::new();
+    let mut unasked = BTreeMap::new();
     for &(node, listed) in copies {
-        let Some(address) = sources.get(&node) else { continue };
-        if pool.is_silent(address) || found.iter().any(|label| is_of(label, &listed)) {
+        if found.iter().any(|label| is_of(label, &listed)) {
             continue;
         }
-        let mut connection = match pool.take(address).await {
-            Ok(connection) => connection,
-            Err(why) => {
-                debug!(%why, "no label");
-                continue;
-            }
-        };
-        let label = connection.read_label(listed.copy).await;
-        pool.give(address, connection, &label);
-        let label = label.map_err(|why| why.to_string());
-        match label.and_then(|label| StripeLabel::decode(&label).map_err(|why| why.to_string())) {
-            Ok(label) if is_of(&label, &listed) => {
+        match ask(pool, addresses.get(&node), listed).await {
+            Ok(Some(label)) => {
                 let nodes = nodes_of(&label, copies);
-                if 2 * nodes > sources.len() {
-                    return Some(label);
+                if 2 * nodes > holders {
+                    return (Some(label), BTreeMap::new());
                 }
                 if best.as_ref().is_none_or(|(most, _)| nodes > *most) {
                     best = Some((nodes, label.clone()));
                 }
                 found.push(label);
             }
-            Ok(_) => debug!(copy = %listed.copy, "its label is of another chunk"),
-            Err(why) => debug!(copy = %listed.copy, why, "no label"),
+            Ok(None) => {}
+            Err(why) => drop(unasked.insert(node, why)),
         }
     }
-    best.map(|(_, label)| label)
+    // What could not be asked may be what most would fit.
+    let best = best.filter(|_| unasked.is_empty());
+    (best.map(|(_, label)| label), unasked)
+}
+
+/// The label of one copy; none where it has none of its own.
+///
+/// # Errors
+/// Why it is not known what the copy says.
+async fn ask(
+    pool: &ConnectionPool,
+    address: Option<&AgentAddress>,
+    listed: ListedCopy,
+) -> Result<Option<StripeLabel>, String> {
+    let Some(address) = address else { return Err("it does not say where it serves".into()) };
+    if pool.is_silent(address) {
+        return Err(format!("{address} did not answer a moment ago"));
+    }
+    let mut connection = pool.take(address).await.map_err(|why| why.to_string())?;
+    let label = connection.read_label(listed.copy).await;
+    pool.give(address, connection, &label);
+    let none = |why: &dyn fmt::Display| debug!(copy = %listed.copy, %why, "no label");
+    match label.map(|label| StripeLabel::decode(&label)) {
+        Ok(Ok(label)) if is_of(&label, &listed) => return Ok(Some(label)),
+        Ok(Ok(_)) => none(&"it is of another chunk"),
+        Ok(Err(why)) => none(&why),
+        Err(ChunkError::Fault { fault: CopyFault::Missing | CopyFault::Corrupt, .. }) => {
+            none(&"the copy is of no use");
+        }
+        Err(why) => return Err(why.to_string()),
+    }
+    Ok(None)
 }
 
 /// How many nodes have a copy that the label tells of.
@@ -175,12 +242,13 @@ fn is_of(label: &StripeLabel, listed: &ListedCopy) -> bool {
 pub fn objects_of(found: BTreeMap<StripeId, FoundStripe>) -> Rebuilt {
     let mut rebuilt = Rebuilt::default();
     let mut objects: BTreeMap<StripeId, Vec<(StripeLabel, ObjectStripe)>> = BTreeMap::new();
-    for (id, FoundStripe { copies, label }) in found {
+    for (id, FoundStripe { copies, label, is_unread }) in found {
         match label {
             Some(label) => {
                 let stripe = stripe_of(id, &copies, &label);
                 objects.entry(label.first).or_default().push((label, stripe));
             }
+            None if is_unread => rebuilt.unread += 1,
             None => rebuilt.unlabelled += 1,
         }
     }
@@ -331,7 +399,7 @@ mod tests {
 
     fn whole(stripe: u64, label: StripeLabel) -> (StripeId, FoundStripe) {
         let copies = (0..3).map(|chunk| copy(stripe, chunk, u32::from(chunk))).collect();
-        (StripeId(stripe), FoundStripe { copies, label: Some(label) })
+        (StripeId(stripe), FoundStripe { copies, label: Some(label), is_unread: false })
     }
 
     #[test]
@@ -364,6 +432,7 @@ mod tests {
         let found = FoundStripe {
             copies: vec![copy(4, 0, 0), wrong, copy(4, 2, 2)],
             label: Some(label(4, 0, true)),
+            is_unread: false,
         };
         let rebuilt = objects_of([(StripeId(4), found)].into());
         let nodes: Vec<_> = rebuilt.objects[0].1[0].stripe.chunks.iter().map(|c| c.node).collect();

@@ -137,6 +137,43 @@ fn rebuilt_chunks_are_as_good_witnesses_as_the_first_ones() {
 }
 
 #[test]
+fn chunks_whose_agents_could_not_be_asked_are_no_rest_to_be_deleted() {
+    let mut cluster = Cluster::of(AGENTS);
+    let content = cluster.put("all there is", 100_000, &CODE);
+    cluster.coordinator.stop();
+    fs::remove_dir_all(cluster.path("coordinator")).unwrap();
+    // They list what they hold, and cannot be reached where they serve it.
+    for agent in 0..AGENTS {
+        cluster.agents[agent].stop();
+        let (folder, key) = (cluster.folder.path(), "advertise = '127.0.0.1:9'");
+        cluster.agents[agent] = start_agent(folder, &cluster.address, agent, key);
+    }
+    let files = |cluster: &Cluster| (0..AGENTS).map(|a| cluster.chunks(a).len()).sum::<usize>();
+    let (stored, all) = (files(&cluster), AGENTS.to_string());
+    let refused = rebuild(&cluster, &["--agents", &all, "--forget-rest"]);
+    assert_eq!(refused.status, 1, "{}", refused.stdout);
+    let why = "of 3 stripes no label could be read (agent n";
+    assert!(refused.stderr.contains(why), "{}", refused.stderr);
+    let found = rebuild(&cluster, &["--agents", &all]);
+    assert_eq!(found.status, 3, "{}", found.stderr);
+    let found: Value = serde_json::from_str(&found.stdout).unwrap();
+    assert_eq!((&found["unread_stripes"], &found["unlabelled_stripes"]), (&3.into(), &0.into()));
+    assert_eq!(found["unasked"].as_array().unwrap().len(), AGENTS, "{found:#}");
+    for agent in 0..AGENTS {
+        cluster.agents[agent].stop();
+        let folder = cluster.folder.path();
+        cluster.agents[agent] = start_agent(folder, &cluster.address, agent, "");
+    }
+    assert_eq!(files(&cluster), stored);
+    let found = rebuild(&cluster, &["--agents", &all, "--forget-rest"]);
+    assert_eq!(found.status, 0, "{}", found.stderr);
+    (cluster.coordinator, _) = start_coordinator(cluster.folder.path(), &cluster.address);
+    cluster.wait_healthy();
+    assert_eq!(files(&cluster), stored);
+    cluster.assert_reads("all there is", &content);
+}
+
+#[test]
 fn what_was_put_since_a_backup_is_found_beside_what_is_in_it() {
     let mut cluster = Cluster::of(AGENTS);
     let old = cluster.put("old", 100_000, &CODE);

@@ -41,6 +41,9 @@ const POLL_EVERY: Duration = Duration::from_millis(100);
 /// Lines that name what was left out.
 const SHOWN: usize = 20;
 
+/// Reasons that are given why agents could not be asked.
+const REASONS: usize = 3;
+
 #[derive(clap::Args)]
 pub struct RebuildArgs {
     /// The coordinator's configuration: where agents join, and its data_dir [default: every key at
@@ -84,6 +87,11 @@ struct Recovered {
     added: Added,
     incomplete: Vec<IncompleteObject>,
     unlabelled: u64,
+    /// Stripes whose chunks could not all be asked, and why nodes could not be.
+    unread: u64,
+    unasked: Vec<String>,
+    /// Whether what belongs to no object is to be deleted.
+    is_rest_forgotten: bool,
 }
 
 /// Makes the map again from labels, or completes it by them.
@@ -176,17 +184,18 @@ async fn collect(
     let copies = rebuild::copies_of_unknown(&listings, &known);
     let progress = Progress::stripes(args.format, "reading labels");
     let (mut done, all) = (0, copies.len() as u64);
-    let stripes = rebuild::read_labels(cluster, (&addresses, credentials), copies, || {
+    let labels = rebuild::read_labels(cluster, (&addresses, credentials), copies, || {
         done += 1;
         progress.set(done, all, "read".into());
     });
-    let stripes = stripes.await;
+    let labels = labels.await;
     drop(progress);
-    let leftovers = if args.forget_rest { Leftovers::Forget } else { Leftovers::Keep };
-    let rebuilt = rebuild::objects_of(stripes);
+    let rebuilt = rebuild::objects_of(labels.stripes);
+    let unasked: Vec<String> = labels.unasked.into_values().collect();
+    let leftovers = leftovers(args, rebuilt.unread, &unasked)?;
     let found = rebuilt.objects;
     let added = metadata.ask(move |store| store.add_found(&found, leftovers)).await?;
-    let (incomplete, unlabelled) = (rebuilt.incomplete, rebuilt.unlabelled);
+    let (incomplete, unlabelled, unread) = (rebuilt.incomplete, rebuilt.unlabelled, rebuilt.unread);
     Ok(Recovered {
         cluster,
         agents: names,
@@ -196,7 +205,37 @@ async fn collect(
         added,
         incomplete,
         unlabelled,
+        unread,
+        unasked,
+        is_rest_forgotten: args.forget_rest,
     })
+}
+
+/// What is to become of chunks that belong to no object. They are not deleted where some could not
+/// even be asked which object they are of.
+///
+/// # Errors
+/// When they are to be deleted, and some could not be asked.
+fn leftovers(args: &RebuildArgs, unread: u64, unasked: &[String]) -> Result<Leftovers> {
+    if !args.forget_rest {
+        return Ok(Leftovers::Keep);
+    }
+    if unread > 0 {
+        bail!(
+            "of {} no label could be read ({}), and --forget-rest would have their chunks deleted: nothing was changed; see to it that this machine reaches the agents where they serve chunks, and run this again",
+            counted(unread, "stripe"),
+            reasons(unasked)
+        );
+    }
+    Ok(Leftovers::Forget)
+}
+
+/// The first few reasons why agents could not be asked.
+fn reasons(unasked: &[String]) -> String {
+    let more = unasked.len().saturating_sub(REASONS);
+    let more = if more > 0 { format!("; and {more} more") } else { String::new() };
+    let shown: Vec<&str> = unasked.iter().take(REASONS).map(String::as_str).collect();
+    shown.join("; ") + &more
 }
 
 /// Makes sure that the cluster is not just that of the agent that came first.
@@ -290,7 +329,7 @@ fn show(format: Format, found: &Recovered) -> Result<Outcome> {
         Format::Json => print_json(&describe(found))?,
         Format::Text => print(found),
     }
-    let is_whole = found.incomplete.is_empty() && found.unlabelled == 0;
+    let is_whole = found.incomplete.is_empty() && found.unlabelled == 0 && found.unread == 0;
     if is_whole && found.missing() == 0 && found.refused.is_empty() {
         Ok(Outcome::Done)
     } else {
@@ -324,6 +363,8 @@ fn describe(found: &Recovered) -> serde_json::Value {
         "renamed": renamed.collect::<Vec<_>>(),
         "incomplete": incomplete.collect::<Vec<_>>(),
         "unlabelled_stripes": found.unlabelled,
+        "unread_stripes": found.unread,
+        "unasked": found.unasked,
     })
 }
 
@@ -374,10 +415,23 @@ fn print(found: &Recovered) {
             counted(found.unlabelled, "stripe")
         );
     }
-    if found.unlabelled > 0 || !found.incomplete.is_empty() {
+    if found.unread > 0 {
         outln!(
-            "their chunks stay as they are: start the agents that are missing and run this again; if they are gone for good, --forget-rest lets them be deleted"
+            "{} could not be asked for their labels: {}",
+            counted(found.unread, "stripe"),
+            reasons(&found.unasked)
         );
+        outln!(
+            "see to it that this machine reaches the agents where they serve chunks, and run this again"
+        );
+    }
+    if found.unlabelled > 0 || !found.incomplete.is_empty() {
+        let theirs = if found.is_rest_forgotten {
+            "their chunks are deleted when the coordinator starts"
+        } else {
+            "their chunks stay as they are: start the agents that are missing and run this again; if they are gone for good, --forget-rest lets them be deleted"
+        };
+        outln!("{theirs}");
     }
     outln!("start the coordinator; `suture status` says what has to be repaired");
 }
