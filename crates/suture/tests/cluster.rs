@@ -531,3 +531,36 @@ fn status_and_stat_say_at_once_what_can_be_read() {
     let stat = cluster.json(&["stat", "x"]);
     assert!(missing(&stat) > 0 && stat["unreadable_stripes"] != 0, "{stat:#}");
 }
+
+#[test]
+fn parity_of_an_input_that_changes_is_not_taken_for_that_of_what_is_stored() {
+    let cluster = Cluster::of(6);
+    let path = cluster.path("input");
+    fs::write(&path, noise(8 << 20)).unwrap();
+    let file = fs::File::options().write(true).open(&path).unwrap();
+    let before = file.metadata().unwrap().modified().unwrap();
+    let is_over = std::sync::atomic::AtomicBool::new(false);
+    let put = std::thread::scope(|scope| {
+        // As a program does that has the file mapped: its time does not change.
+        scope.spawn(|| {
+            let mut offset = 0;
+            while !is_over.load(std::sync::atomic::Ordering::Relaxed) {
+                offset = (offset + 7_654_321) % (8 << 20);
+                file.write_all_at(&[7; 1], offset).unwrap();
+                file.set_modified(before).unwrap();
+                std::thread::sleep(Duration::from_micros(200));
+            }
+        });
+        let input = path.display().to_string();
+        let how = ["--name", "input", "--code", "butterfly(4)", "--chunk-size", "2MiB"];
+        let put = cluster.run(&[&["put", &input], &how[..]].concat());
+        is_over.store(true, std::sync::atomic::Ordering::Relaxed);
+        put
+    });
+    assert_eq!(put.status, 1, "{}", put.stdout);
+    assert!(put.stderr.contains("the input changed while it was stored"), "{}", put.stderr);
+    assert_eq!(cluster.json(&["ls"])["objects"], serde_json::json!([]));
+    // What lies still is stored.
+    let content = cluster.put("still", 8 << 20, &["--code", "butterfly(4)"]);
+    cluster.assert_reads("still", &content);
+}

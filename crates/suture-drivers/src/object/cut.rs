@@ -16,6 +16,10 @@ use suture_code::Code;
 
 use super::layout::{chunk_bytes_for, data_in_chunk};
 
+/// Why a put fails whose input is not what it was.
+pub const CHANGED: &str =
+    "the input changed while it was stored; put it again when nobody writes to it";
+
 /// What is to be stored.
 pub enum ObjectSource {
     /// Can be read anywhere, and must not change meanwhile.
@@ -61,10 +65,7 @@ impl ObjectSource {
                     && !has_byte(file, now.len()).context(cannot)?
             }
         };
-        ensure!(
-            same,
-            "the input changed while it was stored; put it again when nobody writes to it"
-        );
+        ensure!(same, CHANGED);
         Ok(())
     }
 }

@@ -130,14 +130,18 @@ pub async fn get(
     drop(reader);
     fetched.bad_copies = reporter.await?;
     let object = &lookup.object;
+    let (found, sum) = checksum.so_far();
     ensure!(
-        checksum.so_far() == (object.bytes, object.checksum),
-        "'{}' came back with {} bytes and checksum {:016x}, {} bytes and {:016x} were written: nothing of it was kept",
+        (found, sum) == (object.bytes, object.checksum),
+        "'{}' came back with {found} bytes and checksum {sum:016x}, {} bytes and {:016x} were stored: {}",
         object.name,
-        checksum.so_far().0,
-        checksum.so_far().1,
         object.bytes,
-        object.checksum
+        object.checksum,
+        if sink.takes_any_order() {
+            "nothing of it was kept"
+        } else {
+            "what was given out is wrong"
+        }
     );
     Ok(fetched)
 }

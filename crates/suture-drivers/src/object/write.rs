@@ -31,8 +31,8 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 
 use self::chunk::{Interrupted, Windows, lags_behind};
-use super::cut::{Cut, Cutter, ObjectSource};
-use super::layout::{Checksum, data_in_chunk, join_checksums, object_digest};
+use super::cut::{CHANGED, Cut, Cutter, ObjectSource};
+use super::layout::{Checksum, EMPTY_CHECKSUM, data_in_chunk, join_checksums, object_digest};
 use super::pool::ConnectionPool;
 use super::put_stream::{PutOptions, PutStream};
 use super::put_times::{PutTimes, Spare};
@@ -52,6 +52,14 @@ const WINDOWS_AHEAD: usize = 2;
 
 /// Stripes under way: while one waits for disks, others fill the links.
 const STRIPES_AT_ONCE: usize = 4;
+
+/// The parity of a stripe, and what it is the parity of.
+struct ParitySpool {
+    /// Parity chunk after parity chunk, in a file without a name.
+    file: File,
+    /// The checksum of what was read of each data chunk.
+    sums: Vec<u64>,
+}
 
 /// What has been stored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -416,7 +424,7 @@ impl Writer {
         tokio::task::spawn_blocking(feed).await??;
         let fed = stripe.is_stored.iter().zip(sums).zip(&label.crcs);
         for ((_, sum), crc) in fed.filter(|((is_stored, _), _)| !**is_stored) {
-            ensure!(sum.await? == *crc, "the input changed while it was stored; put it again");
+            ensure!(sum.await? == *crc, CHANGED);
         }
         Ok(label)
     }
@@ -452,7 +460,8 @@ impl Writer {
                 }
                 Some(spool) => {
                     for (chunk, window) in parity.iter_mut().enumerate() {
-                        spool.read_exact_at(window, chunk as u64 * cut.chunk_bytes + offset)?;
+                        let at = chunk as u64 * cut.chunk_bytes + offset;
+                        spool.file.read_exact_at(window, at)?;
                     }
                 }
             }
@@ -461,26 +470,33 @@ impl Writer {
                 let _ = feed.as_ref().map(|feed| feed.blocking_send(window.into()));
             }
         }
-        let sums = digests.into_iter().enumerate().map(|(chunk, digest)| {
-            (digest.finalize(), data_in_chunk(chunk as u64, cut.chunk_bytes, cut.data_bytes))
-        });
-        Ok(sums.fold(0, |whole, (sum, bytes)| join_checksums(whole, sum, bytes)))
+        let sums: Vec<u64> = digests.into_iter().map(|digest| digest.finalize()).collect();
+        // Parity of other bytes than were stored would rebuild neither.
+        ensure!(spooled.is_none_or(|spool| spool.sums == sums), CHANGED);
+        let sums = (0..).zip(sums);
+        let data_bytes = |chunk| data_in_chunk(chunk, cut.chunk_bytes, cut.data_bytes);
+        Ok(sums.fold(0, |whole, (chunk, sum)| join_checksums(whole, sum, data_bytes(chunk))))
     }
 
-    /// The parity of a code with sub-chunks, chunk after chunk in an unnamed file: every byte of it
-    /// needs bytes from all over the data chunks, so it cannot come in their order.
-    fn spool_parity(&self, cut: &Cut) -> Result<File> {
+    /// The parity of a code with sub-chunks: every byte of it needs bytes from all over the data
+    /// chunks, so it cannot come in their order.
+    fn spool_parity(&self, cut: &Cut) -> Result<ParitySpool> {
         let spool = tempfile::tempfile()?;
         let layout = Layout::of(&self.options.code, cut.chunk_bytes);
         let alpha = layout.sub_chunk_count() as usize;
+        let sub_chunks = self.options.code.data_chunks() * alpha;
+        let mut digests: Vec<_> = (0..sub_chunks).map(|_| (object_digest(), 0)).collect();
         for window in layout.whole().parts(ROW_BYTES) {
             let pieces = || window.pieces_by_sub_chunk(window.sub_chunks());
             let mut rows =
                 vec![vec![0; window.positions()]; self.options.code.chunk_count() * alpha];
             let (data, parity) = rows.split_at_mut(self.options.code.data_chunks() * alpha);
-            for (chunk, rows) in (0..).zip(data.chunks_mut(alpha)) {
-                for (piece, row) in pieces().zip(rows) {
-                    cut.read(chunk, piece.offset, row)?;
+            let of_chunk = data.chunks_mut(alpha).zip(digests.chunks_mut(alpha));
+            for (chunk, (rows, digests)) in (0..).zip(of_chunk) {
+                for ((piece, row), (digest, bytes)) in pieces().zip(rows).zip(digests) {
+                    let piece = cut.read(chunk, piece.offset, row)?;
+                    digest.update(piece);
+                    *bytes += piece.len() as u64;
                 }
             }
             let sources: Vec<&[u8]> = data.iter().map(Vec::as_slice).collect();
@@ -492,6 +508,11 @@ impl Writer {
                 }
             }
         }
-        Ok(spool)
+        // A chunk of the store is one unit, in which each sub-chunk stands for itself.
+        let sum = |digests: &[(crc_fast::Digest, u64)]| {
+            let sums = digests.iter().map(|(digest, bytes)| (digest.finalize(), *bytes));
+            sums.fold(EMPTY_CHECKSUM, |whole, (sum, bytes)| join_checksums(whole, sum, bytes))
+        };
+        Ok(ParitySpool { file: spool, sums: digests.chunks(alpha).map(sum).collect() })
     }
 }
