@@ -24,7 +24,7 @@ pub mod convert;
 pub mod join;
 pub mod listing;
 pub mod membership;
-mod node_command;
+pub mod node_command;
 pub mod object_name;
 pub mod put;
 mod put_budget;

@@ -21,7 +21,7 @@ use crate::metadata::store::{KeptIntent, seconds_since_1970};
 use crate::metadata::{Intent, MetadataError};
 
 /// The longest pause: whoever needs more empties the node.
-const PAUSE_MAX: Duration = Duration::from_secs(30 * 86400);
+pub const PAUSE_MAX: Duration = Duration::from_secs(30 * 86400);
 
 /// Objects named as examples.
 const OBJECTS_SHOWN: usize = 3;

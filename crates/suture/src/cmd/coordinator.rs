@@ -10,6 +10,7 @@ use suture_drivers::config::hdfs::HdfsMode;
 use suture_drivers::config::reload::{self, ChangedKeys};
 use suture_drivers::control::acceptor::{self, ControlLimits};
 use suture_drivers::control::audit::Audit;
+use suture_drivers::control::node_command::PAUSE_MAX;
 use suture_drivers::control::service::ControlService;
 use suture_drivers::control::trust::Trust;
 use suture_drivers::coordinator::throttle::Live;
@@ -215,10 +216,11 @@ fn join_hdfs(
     Link::start(config.hdfs.link(), connections, metadata.clone(), changes)
 }
 
-/// For how much longer nodes may be silent.
+/// For how much longer nodes may be silent: never longer than an operator can say, whatever the
+/// machine's clock says now.
 fn resting(kept: &[(NodeId, u64)]) -> Vec<(NodeId, Span)> {
     let now = seconds_since_1970();
-    let left = |until: u64| Span::from_secs(until.saturating_sub(now));
+    let left = |until: u64| Span::from_secs(until.saturating_sub(now).min(PAUSE_MAX.as_secs()));
     let left = kept.iter().map(|(node, until)| (*node, left(*until)));
     left.filter(|(_, left)| *left > Span::ZERO).collect()
 }
@@ -279,4 +281,19 @@ pub(super) fn load(
         core.handle(Time::ZERO, Input::StripesUnknown { from, below });
     }
     Ok((core, nodes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_pause_lasts_longer_than_an_operator_can_say_whatever_the_clock_was() {
+        let now = seconds_since_1970();
+        let kept = [(NodeId(0), now - 1), (NodeId(1), now + 60), (NodeId(2), now + (56 << 25))];
+        let left = resting(&kept);
+        assert_eq!(left.iter().map(|(node, _)| node.0).collect::<Vec<_>>(), [1, 2]);
+        assert!(left[0].1 <= Span::from_secs(60), "{left:?}");
+        assert_eq!(left[1].1, Span::from_secs(PAUSE_MAX.as_secs()));
+    }
 }
