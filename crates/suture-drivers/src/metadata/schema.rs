@@ -15,7 +15,7 @@ use std::path::Path;
 use anyhow::{Context, Result, bail, ensure};
 use rusqlite::{Connection, OpenFlags, OptionalExtension};
 use suture_edge::error::bad_input;
-use tracing::warn;
+use tracing::{info, warn};
 
 use super::wal::IN_USE_SINCE;
 use super::{former, wal};
@@ -38,17 +38,18 @@ const STEPS: [&str; 16] = [
 /// The name of the file.
 pub(super) const DATABASE: &str = "metadata.db";
 
-/// What the names of backups in the making begin with.
-pub(super) const BACKUP_PART: &str = "metadata.backup-";
+/// What the names of backups in the making begin with. What begins so is removed at a start, so it
+/// is nothing that anybody would call a backup of one's own.
+pub(super) const BACKUP_PART: &str = ".suture-backup-";
 
 /// What the names of metadata in the making begin with: new ones, or such that are being restored.
-pub(super) const PART: &str = "metadata.part";
+pub(super) const PART: &str = ".suture-metadata";
 
 /// What the names of metadata begin with that a restored copy has replaced.
 pub(super) const REPLACED: &str = "metadata.db.replaced-";
 
 /// What the names of folders begin with in which metadata are made.
-pub(super) const UNFINISHED: &str = "metadata.rebuild-";
+pub(super) const UNFINISHED: &str = ".suture-rebuild-";
 
 /// Ids and enums are numbers, names and codes text, sums and stamps 64-bit patterns.
 const FIRST: &str = "
@@ -310,12 +311,15 @@ pub(super) fn tidy(dir: &Path) -> io::Result<()> {
         let name = entry.file_name();
         let name = name.to_string_lossy();
         let is_current = || entry.metadata().is_ok_and(|found| Some(found.ino()) == current);
+        let removed = |result: io::Result<()>| {
+            result.map(|()| info!("removed '{}', which was begun and not finished", name))
+        };
         if [BACKUP_PART, PART].iter().any(|part| name.starts_with(part)) {
-            fs::remove_file(entry.path())?;
+            removed(fs::remove_file(entry.path()))?;
         } else if name.starts_with(REPLACED) && is_current() {
             bring_back(&path, &entry.path());
         } else if name.starts_with(UNFINISHED) {
-            fs::remove_dir_all(entry.path())?;
+            removed(fs::remove_dir_all(entry.path()))?;
         }
     }
     Ok(())

@@ -200,14 +200,14 @@ fn role_of(name: &str) -> String {
     if name.split('.').all(is_number) {
         return if name.contains('.') { "CHUNK" } else { "N" }.to_string();
     }
-    if name.starts_with(".suture-") {
+    if name.starts_with(".suture-") && name.ends_with(".tmp") {
         return "temporary".to_string();
     }
     // Names that tempfile makes.
-    let name = match name.split_once("metadata.backup-") {
+    let name = match name.split_once(".suture-backup-") {
         Some((_, random)) => match random.split_once('-') {
-            Some((_, log)) => format!("metadata.backup-R-{log}"),
-            None => "metadata.backup-R".to_string(),
+            Some((_, log)) => format!(".suture-backup-R-{log}"),
+            None => ".suture-backup-R".to_string(),
         },
         None => name.to_string(),
     };
