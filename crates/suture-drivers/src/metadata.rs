@@ -29,8 +29,8 @@ pub mod unfinished;
 mod wal;
 mod work;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -58,6 +58,7 @@ pub struct Metadata {
     changes: mpsc::Sender<Input>,
     committed: Arc<AtomicU64>,
     is_faulty: Arc<AtomicBool>,
+    damage: Arc<Mutex<Option<String>>>,
 }
 
 impl Metadata {
@@ -72,7 +73,7 @@ impl Metadata {
         };
         let thread = thread::Builder::new().name("metadata".into());
         thread.spawn(serve).expect("a thread can be started");
-        Metadata { work, changes, committed, is_faulty }
+        Metadata { work, changes, committed, is_faulty, damage: Arc::default() }
     }
 
     /// How many puts were committed so far.
@@ -117,7 +118,22 @@ impl Metadata {
             return rescued;
         }
         let taken = tokio::task::spawn_blocking(move || backup::take(&path, open));
-        taken.await.context("the copy was not finished")?
+        let taken = taken.await.context("the copy was not finished")?;
+        let why = taken.as_ref().err().and_then(|error| error.downcast_ref());
+        self.note_damage(match why {
+            Some(MetadataError::Damaged(what)) => Some(what.clone()),
+            _ => None,
+        });
+        taken
+    }
+
+    fn note_damage(&self, found: Option<String>) {
+        *self.damage.lock().unwrap_or_else(PoisonError::into_inner) = found;
+    }
+
+    /// What was damaged when the metadata were last to be copied, if anything was.
+    pub fn damage(&self) -> Option<String> {
+        self.damage.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Runs `work` on the store's thread and gives its result.

@@ -157,10 +157,76 @@ fn what_is_no_whole_backup_leaves_the_metadata_as_they_are() {
         let others = fs::read_dir(dir.join("coordinator")).unwrap();
         let others = others.map(|entry| entry.unwrap().file_name().into_string().unwrap());
         let others: Vec<String> =
-            others.filter(|name| name.contains("part") || name.contains("replaced")).collect();
+            others.filter(|name| name.contains("suture") || name.contains("replaced")).collect();
         assert_eq!(others, Vec::<String>::new());
     });
     cluster.assert_reads("old", &old);
+}
+
+#[test]
+fn what_an_operator_keeps_beside_the_metadata_stays_and_can_be_restored() {
+    let mut cluster = Cluster::of(5);
+    let object = cluster.put("object", 100_000, &CODE);
+    let own = ["metadata.backup-2026-07-01.db", "metadata.part", "metadata.rebuild-notes"];
+    let own = own.map(|name| cluster.path("coordinator").join(name).display().to_string());
+    for copy in &own {
+        cluster.ok(&["metadata", "backup", "-o", copy]);
+    }
+    let left = [".suture-backup-a1", ".suture-metadata-journal"];
+    let left = left.map(|name| cluster.path("coordinator").join(name));
+    while_stopped(&mut cluster, |_| {
+        left.iter().for_each(|path| fs::write(path, "by a process that ended").unwrap());
+    });
+    while_stopped(&mut cluster, |dir| {
+        assert!(left.iter().all(|path| !path.exists()), "what was begun is left");
+        for copy in &own {
+            fs::write(dir.join("coordinator/metadata.db"), "noise").unwrap();
+            let (said, status) = metadata(dir, &["restore", copy, "--replace"]);
+            assert!(said.contains("1 object in 3 stripes") && status == Some(0), "{copy}: {said}");
+        }
+        assert!(own.iter().all(|copy| Path::new(copy).is_file()));
+    });
+    cluster.wait_healthy();
+    cluster.assert_reads("object", &object);
+}
+
+#[test]
+fn no_copy_of_damaged_metadata_takes_the_place_of_a_good_one() {
+    let mut cluster = Cluster::of(5);
+    cluster.put("one", 100_000, &CODE);
+    let two = cluster.put("two", 50_000, &CODE);
+    while_stopped(&mut cluster, |dir| {
+        fs::write(dir.join("more.toml"), "[backup]\nevery = '1s'\n").unwrap();
+    });
+    let folder = cluster.folder.path().to_path_buf();
+    let kept = |agent: usize| folder.join(format!("n{agent}/metadata-backup.db"));
+    let all_kept = || (0..5).map(|agent| fs::read(kept(agent)).unwrap()).collect::<Vec<_>>();
+    cluster.wait("every agent has had its turn", |_| (0..5).all(|agent| kept(agent).exists()));
+    let metadata_db = rusqlite::Connection::open(folder.join("coordinator/metadata.db")).unwrap();
+    metadata_db.busy_timeout(std::time::Duration::from_secs(10)).unwrap();
+    let flip = "UPDATE object SET created = created + 1 WHERE name = 'one'";
+    assert_eq!(metadata_db.execute(flip, []).unwrap(), 1);
+    drop(metadata_db);
+    cluster.wait("it is noticed", |status| {
+        status["warnings"]
+            .to_string()
+            .contains("the metadata are damaged: what is recorded of 'one'")
+    });
+    let before = all_kept();
+    std::thread::sleep(std::time::Duration::from_secs(4));
+    assert!(all_kept() == before, "a copy was replaced");
+    let backup = folder.join("copy.db").display().to_string();
+    let refused = cluster.run(&["metadata", "backup", "-o", &backup]);
+    let is_said = refused.stderr.contains("'one' has another sum");
+    assert!(is_said && refused.status == 1, "{}", refused.stderr);
+    let good = kept(2).display().to_string();
+    while_stopped(&mut cluster, |dir| {
+        let (said, status) = metadata(dir, &["restore", &good, "--replace"]);
+        assert!(said.contains("2 objects in 5 stripes") && status == Some(0), "{said}");
+    });
+    let status = cluster.wait_healthy();
+    assert_eq!(warnings(&status), 0, "{status:#}");
+    cluster.assert_reads("two", &two);
 }
 
 #[test]

@@ -19,7 +19,8 @@ use super::audit::Audit;
 use super::put_budget::PutBudget;
 use super::put_renewal::PutCallers;
 use super::status::{
-    backup_warning, describe, fault_warning, refused_warnings, replaced_warning, unknown_warning,
+    backup_warning, damage_warning, describe, fault_warning, refused_warnings, replaced_warning,
+    unknown_warning,
 };
 use super::trust::Trust;
 use super::{STRIPES_PER_MESSAGE, convert, proto, scrub, throttle};
@@ -289,6 +290,7 @@ impl ControlService {
         reply.warnings = of_trust.collect();
         reply.warnings.extend(fault.as_deref().map(fault_warning));
         reply.fault = fault;
+        reply.warnings.extend(self.metadata.damage().as_deref().map(damage_warning));
         let unsaved = self.query(CoordinatorDriver::overdue_backup).await?;
         reply.warnings.extend(unsaved.map(backup_warning));
         let copies = self.query(|driver| driver.core().unknown_copies()).await?;

@@ -28,6 +28,10 @@ pub(super) fn fault_warning(fault: &str) -> String {
     format!("nothing is stored, removed or repaired, since the metadata cannot be written: {fault}")
 }
 
+pub(super) fn damage_warning(what: &str) -> String {
+    format!("the metadata are damaged: {what}")
+}
+
 pub(super) fn unknown_warning(copies: u64) -> String {
     format!(
         "the metadata are older than the chunks (restored from a backup?): agents hold {copies} \

@@ -5,7 +5,8 @@
 //! its log is not needed, and it says so in itself. What was stored after that moment is not in it:
 //! the agents keep such chunks, and a coordinator that starts on it says how many there are.
 //!
-//! Invariant: metadata that are replaced are renamed, never deleted.
+//! Invariants: metadata that are replaced are renamed, never deleted; of damaged metadata no copy is
+//! made that would take the place of a good one.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -19,6 +20,8 @@ use suture_repair::id::StripeId;
 
 use super::schema::{self, Incomplete};
 use super::sealed;
+use super::store::MetadataError;
+use super::store::stripes::find_damage;
 use super::wal::log_of;
 use crate::data_dir;
 
@@ -53,17 +56,27 @@ pub struct Backup {
 /// be stripes of puts that end after that: for whoever begins with the copy they are others'.
 ///
 /// # Errors
-/// When the database cannot be read, or no copy be written beside it.
+/// [`MetadataError::Damaged`] when what is recorded is; otherwise when the database cannot be read,
+/// or no copy be written beside it.
 pub fn take(database: &Path, open: StripeId) -> Result<Backup> {
     let folder = database.parent().context("a database lies in a folder")?;
     let source = Connection::open_with_flags(database, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+    // All of it as of one moment.
+    let moment = source.unchecked_transaction()?;
+    if let Some(what) = find_damage(&moment)? {
+        return Err(MetadataError::Damaged(format!(
+            "{what}: no copy is made, so that earlier ones stay; use one of those (suture metadata restore), or have `suture metadata rebuild` make again what is damaged"
+        ))
+        .into());
+    }
+    moment.finish()?;
     take_by(&source, folder, open)
 }
 
-/// The same by a connection that there is, in the folder.
+/// The same by a connection that there is, in the folder, also of what is damaged.
 ///
 /// # Errors
-/// As [`take`].
+/// When the database cannot be read, or no copy be written.
 pub(super) fn take_by(source: &Connection, folder: &Path, open: StripeId) -> Result<Backup> {
     let part =
         tempfile::Builder::new().prefix(schema::BACKUP_PART).tempfile_in(folder)?.into_temp_path();
@@ -134,9 +147,9 @@ pub struct Restored {
 /// are there are renamed where that is wanted.
 ///
 /// # Errors
-/// Bad input for a file that is no copy of the metadata or not all of one, and for a `dir` that
-/// holds metadata which are not to be replaced; a failure when something cannot be read or written,
-/// or a coordinator runs there.
+/// Bad input for a file that is no copy of the metadata, not all of one, or a damaged one, and for a
+/// `dir` that holds metadata which are not to be replaced; a failure when something cannot be read
+/// or written, or a coordinator runs there.
 pub fn restore(
     copy: &Path,
     dir: &Path,
@@ -182,7 +195,8 @@ fn write_part(copy: &Path, part: &Path) -> Result<()> {
     written.with_context(|| format!("cannot copy '{}' to '{}'", copy.display(), part.display()))
 }
 
-/// Whether the file can be read from its first to its last page, and is all of the metadata.
+/// Whether the file can be read from its first to its last page, is all of the metadata, and each
+/// row has its sum.
 fn check(copy: &Path, part: &Path, incomplete: Incomplete) -> Result<Contents> {
     let connection = Connection::open(part)?;
     let version = schema::identify(&connection, copy)?;
@@ -190,6 +204,15 @@ fn check(copy: &Path, part: &Path, incomplete: Incomplete) -> Result<Contents> {
     if incomplete == Incomplete::Refuse && schema::is_in_use(&connection, version)? {
         return Err(bad_input(format!(
             "'{0}' was copied while a coordinator had it open: what was stored last may be missing. Use a copy that `suture metadata backup` made; if there is none, give --accept-copy",
+            copy.display()
+        )));
+    }
+    // Former schemas had no sums.
+    let is_summed = incomplete == Incomplete::Refuse && version == schema::SCHEMA_VERSION;
+    let damage = if is_summed { find_damage(&connection)? } else { None };
+    if let Some(what) = damage {
+        return Err(bad_input(format!(
+            "'{}' is damaged: {what}: use another copy; if there is none, give --accept-copy, and run `suture metadata rebuild` before the coordinator starts",
             copy.display()
         )));
     }

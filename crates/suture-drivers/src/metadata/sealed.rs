@@ -98,7 +98,8 @@ pub(super) fn check(database: &mut Connection) -> Result<()> {
     Ok(transaction.commit()?)
 }
 
-fn is_cluster_damaged(database: &Connection) -> rusqlite::Result<bool> {
+/// Whether the cluster's row does not have its sum.
+pub(super) fn is_cluster_damaged(database: &Connection) -> rusqlite::Result<bool> {
     let sums = database.prepare_cached(CLUSTER)?.query_row([], cluster_sums).optional()?;
     Ok(sums.is_some_and(|(sum, recorded)| recorded.is_some_and(|recorded| recorded != sum)))
 }

@@ -465,7 +465,7 @@ mod put;
 mod rebuilt;
 mod restored;
 mod scrub;
-mod stripes;
+pub(super) mod stripes;
 mod sums;
 mod throttle;
 

@@ -69,8 +69,8 @@ struct RestoreArgs {
     /// Rename the metadata that are there, and put the copy in their place
     #[arg(long)]
     replace: bool,
-    /// Take a metadata.db that was copied while a coordinator had it open: what was stored last may
-    /// be missing
+    /// Take a metadata.db that was copied while a coordinator had it open, so that what was stored
+    /// last may be missing, or a copy of which something is damaged
     #[arg(long)]
     accept_copy: bool,
     /// What to print: lines for people, or one JSON object

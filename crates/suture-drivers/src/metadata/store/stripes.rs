@@ -19,6 +19,9 @@ use super::{MetadataError, MetadataStore, Object, ObjectStripe, sealed, sums};
 /// Stands in the column for a chunk of which nobody has recorded a checksum.
 pub(super) const NO_CHECKSUM: i64 = -1;
 
+/// Stripes that are read at a time where all are read: they are not all held at once.
+const WINDOW_STRIPES: u32 = 4096;
+
 /// The columns of an object, as [`object_of`] reads them.
 pub(super) const OBJECT: &str = "name, bytes, code, chunk_bytes, checksum, created, id, sum";
 
@@ -106,6 +109,101 @@ fn good_stripes(
     find_stripes(database, condition, parameters)?.into_iter().map(|(_, found)| found).collect()
 }
 
+/// Reads all objects and stripes, gives each stripe that is good with its object, and says what is
+/// wrong with which object.
+fn walk(
+    database: &Connection,
+    mut each: impl FnMut(i64, Stripe),
+) -> Result<BTreeMap<i64, MetadataError>, MetadataError> {
+    let mut faults = damaged_objects(database)?;
+    let mut lengths: BTreeMap<i64, u64> = BTreeMap::new();
+    let mut from = Some(i64::MIN);
+    while let Some(first) = from {
+        from = after_window(database, first)?;
+        let window = params![first, from.unwrap_or(i64::MAX)];
+        for (object, found) in find_stripes(database, "s.id >= ?1 AND s.id < ?2", window)? {
+            match found {
+                Ok(StripeRow { entry, .. }) => {
+                    *lengths.entry(object).or_default() += entry.data_bytes;
+                    each(object, entry.stripe);
+                }
+                Err(why) => drop(faults.insert(object, why)),
+            }
+        }
+    }
+    for (object, why) in damaged_lengths(database, &lengths)? {
+        faults.entry(object).or_insert(why);
+    }
+    Ok(faults)
+}
+
+/// The first stripe that does not belong to the window of stripes that begins there.
+fn after_window(database: &Connection, first: i64) -> rusqlite::Result<Option<i64>> {
+    let next = "SELECT id FROM stripe WHERE id >= ?1 ORDER BY id LIMIT 1 OFFSET ?2";
+    database.query_row(next, params![first, WINDOW_STRIPES], |row| row.get(0)).optional()
+}
+
+/// Objects whose rows are damaged, with what is wrong.
+fn damaged_objects(database: &Connection) -> Result<BTreeMap<i64, MetadataError>, MetadataError> {
+    let mut query = database.prepare(&format!("SELECT {OBJECT} FROM object"))?;
+    let mut rows = query.query([])?;
+    let mut damaged = BTreeMap::new();
+    while let Some(row) = rows.next()? {
+        let id = row.get(6)?;
+        damaged.extend(object_of(row).err().map(|why| (id, why)));
+    }
+    Ok(damaged)
+}
+
+/// Objects that are not as long as their stripes together.
+fn damaged_lengths(
+    database: &Connection,
+    lengths: &BTreeMap<i64, u64>,
+) -> Result<Vec<(i64, MetadataError)>, MetadataError> {
+    let mut query = database.prepare("SELECT id, bytes, name FROM object")?;
+    let mut rows = query.query([])?;
+    let mut damaged = Vec::new();
+    while let Some(row) = rows.next()? {
+        let (id, bytes): (i64, u64) = (row.get(0)?, row.get(1)?);
+        let found = lengths.get(&id).copied().unwrap_or_default();
+        if bytes != found {
+            let name = String::from_utf8_lossy(row.get_ref(2)?.as_bytes().unwrap_or_default())
+                .into_owned();
+            let what = format!("'{name}' has {bytes} bytes, and stripes of {found}");
+            damaged.push((id, MetadataError::Damaged(what)));
+        }
+    }
+    Ok(damaged)
+}
+
+/// What is wrong with the first damaged object, and how many more there are.
+fn first_of(faults: BTreeMap<i64, MetadataError>) -> Option<String> {
+    let more = faults.len().saturating_sub(1);
+    let others = match more {
+        0 => String::new(),
+        1 => " (1 more object is damaged)".to_string(),
+        _ => format!(" ({more} more objects are damaged)"),
+    };
+    let what = match faults.into_values().next()? {
+        MetadataError::Damaged(what) => what,
+        other => other.to_string(),
+    };
+    Some(what + &others)
+}
+
+/// What is damaged in metadata of the present schema, if anything is; nothing is changed.
+///
+/// # Errors
+/// When the database fails.
+pub(in crate::metadata) fn find_damage(
+    database: &Connection,
+) -> Result<Option<String>, MetadataError> {
+    if sealed::is_cluster_damaged(database)? {
+        return Ok(Some("the record of its cluster does not have its checksum".into()));
+    }
+    Ok(first_of(walk(database, |_, _| ())?))
+}
+
 impl MetadataStore {
     pub(super) fn select_stripes(
         &self,
@@ -127,57 +225,11 @@ impl MetadataStore {
     /// # Errors
     /// When the database fails or what it holds is damaged.
     pub fn stripes(&mut self) -> Result<Vec<Stripe>, MetadataError> {
-        let mut faults = self.damaged_objects()?;
         let mut stripes = Vec::new();
-        let mut lengths: BTreeMap<i64, u64> = BTreeMap::new();
-        for (object, found) in find_stripes(&self.database, "TRUE", params![])? {
-            match found {
-                Ok(StripeRow { entry, .. }) => {
-                    *lengths.entry(object).or_default() += entry.data_bytes;
-                    stripes.push((object, entry.stripe));
-                }
-                Err(why) => drop(faults.insert(object, why)),
-            }
-        }
-        for (object, why) in self.damaged_lengths(&lengths)? {
-            faults.entry(object).or_insert(why);
-        }
+        let faults = walk(&self.database, |object, stripe| stripes.push((object, stripe)))?;
         self.set_aside(faults)?;
         stripes.retain(|(object, _)| !self.damaged.contains(object));
         Ok(stripes.into_iter().map(|(_, stripe)| stripe).collect())
-    }
-
-    /// Objects whose rows are damaged, with what is wrong.
-    fn damaged_objects(&self) -> Result<BTreeMap<i64, MetadataError>, MetadataError> {
-        let mut query = self.database.prepare(&format!("SELECT {OBJECT} FROM object"))?;
-        let mut rows = query.query([])?;
-        let mut damaged = BTreeMap::new();
-        while let Some(row) = rows.next()? {
-            let id = row.get(6)?;
-            damaged.extend(object_of(row).err().map(|why| (id, why)));
-        }
-        Ok(damaged)
-    }
-
-    /// Objects that are not as long as their stripes together.
-    fn damaged_lengths(
-        &self,
-        lengths: &BTreeMap<i64, u64>,
-    ) -> Result<Vec<(i64, MetadataError)>, MetadataError> {
-        let mut query = self.database.prepare("SELECT id, bytes, name FROM object")?;
-        let mut rows = query.query([])?;
-        let mut damaged = Vec::new();
-        while let Some(row) = rows.next()? {
-            let (id, bytes): (i64, u64) = (row.get(0)?, row.get(1)?);
-            let found = lengths.get(&id).copied().unwrap_or_default();
-            if bytes != found {
-                let name = String::from_utf8_lossy(row.get_ref(2)?.as_bytes().unwrap_or_default())
-                    .into_owned();
-                let what = format!("'{name}' has {bytes} bytes, and stripes of {found}");
-                damaged.push((id, MetadataError::Damaged(what)));
-            }
-        }
-        Ok(damaged)
     }
 
     /// Notes which objects are damaged, where that is wanted; otherwise that is an error.
@@ -189,17 +241,9 @@ impl MetadataStore {
             self.damaged = faults.into_keys().collect();
             return leave_damaged(&mut self.database, &self.damaged);
         }
-        let others = match faults.len() {
-            0 => return Ok(()),
-            1 => String::new(),
-            count => format!(" ({} more objects are damaged)", count - 1),
-        };
-        let what = match faults.into_values().next() {
-            Some(MetadataError::Damaged(what)) => what,
-            other => other.map_or_else(String::new, |other| other.to_string()),
-        };
+        let Some(what) = first_of(faults) else { return Ok(()) };
         Err(MetadataError::Damaged(format!(
-            "{what}{others}: use a backup (suture metadata restore), or have `suture metadata rebuild` make again what is damaged"
+            "{what}: use a backup (suture metadata restore), or have `suture metadata rebuild` make again what is damaged"
         )))
     }
 

@@ -68,6 +68,29 @@ fn a_flipped_bit_is_found_before_anybody_acts_on_it_and_made_again() {
 }
 
 #[test]
+fn what_is_damaged_is_not_copied_and_no_copy_of_it_is_taken_for_a_good_one() {
+    let changes = CHANGES.into_iter().chain(["UPDATE cluster SET next_stripe = next_stripe - 1"]);
+    for change in changes {
+        let (dir, mut store) = store();
+        put(&mut store, "x", 3);
+        put(&mut store, "other", 2);
+        backup::take(&store.path(), StripeId(0)).unwrap();
+        damage(&store, change);
+        let why = backup::take(&store.path(), StripeId(0)).unwrap_err();
+        let is_damage = matches!(why.downcast_ref(), Some(MetadataError::Damaged(_)));
+        assert!(is_damage && why.to_string().contains("no copy is made"), "{change}: {why}");
+        store.close().unwrap();
+        let copy = dir.path().join("copy.db");
+        std::fs::copy(store.path(), &copy).unwrap();
+        let elsewhere = tempfile::tempdir().unwrap();
+        let restore = |incomplete| backup::restore(&copy, elsewhere.path(), incomplete, false);
+        let why = restore(Incomplete::Refuse).unwrap_err().to_string();
+        assert!(why.contains("is damaged") && why.contains("--accept-copy"), "{change}: {why}");
+        assert!(restore(Incomplete::Accept).is_ok(), "{change}");
+    }
+}
+
+#[test]
 fn stripes_of_a_damaged_object_that_is_not_found_again_are_nobodys_to_delete() {
     let (dir, mut store) = store();
     let ids = put(&mut store, "x", 3);
