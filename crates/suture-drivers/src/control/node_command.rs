@@ -2,8 +2,9 @@
 //!
 //! Place: [failure noticed] -> ...: by an operator's word. The metadata are changed first, because
 //! a command that is forgotten at the next restart was not carried out.
-//! Several nodes of one command are judged together, before any of them is changed. What would make
-//! data unreadable, or leave chunks with nowhere to go, is refused unless it is forced.
+//! Several nodes of one command are judged together, before any of them is changed: it is done with
+//! all of them or with none. What would make data unreadable, or leave chunks with nowhere to go, is
+//! refused unless it is forced.
 
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use suture_edge::error::quoted;
 use suture_repair::event::Command;
 use suture_repair::id::{NodeId, StripeId};
 use suture_repair::time::Span;
-use tonic::Status;
+use tonic::{Code, Status};
 
 use super::proto;
 use super::proto::NodeAction;
@@ -38,12 +39,23 @@ struct Named {
 }
 
 impl ControlService {
-    /// Does with the nodes of a command what it says.
+    /// Does with the nodes of a command what it says, with all of them or with none.
     ///
     /// # Errors
     /// When one of the nodes is none, or is not what the command is for; when data would suffer and
     /// the command is not forced.
     pub(super) async fn command_nodes(&self, command: proto::NodeCommand) -> Result<(), Status> {
+        let is_of_several = !command.others.is_empty();
+        self.command_all(command).await.map_err(|refused| match refused.code() {
+            Code::InvalidArgument | Code::NotFound | Code::FailedPrecondition if is_of_several => {
+                let why = refused.message();
+                Status::new(refused.code(), format!("{why}; nothing was changed of the others"))
+            }
+            _ => refused,
+        })
+    }
+
+    async fn command_all(&self, command: proto::NodeCommand) -> Result<(), Status> {
         let action = command.action();
         let mut nodes = Vec::new();
         for name in [&command.name].into_iter().chain(&command.others) {
@@ -54,15 +66,8 @@ impl ControlService {
             nodes.push(Named { node: self.find_node(name).await?, name: name.clone() });
         }
         match action {
-            NodeAction::Remove | NodeAction::Replace => {
-                for Named { node, name } in &nodes {
-                    match action {
-                        NodeAction::Remove => self.remove_node(*node, name).await?,
-                        _ => self.replace_node(*node, name).await?,
-                    }
-                }
-                return Ok(());
-            }
+            NodeAction::Remove => return self.remove(&nodes).await,
+            NodeAction::Replace => return self.replace(&nodes).await,
             NodeAction::Unspecified => {
                 return Err(Status::invalid_argument("unknown command for a node"));
             }
@@ -143,27 +148,30 @@ impl ControlService {
         Ok(format!("{stripes} ({}{more})", names.join(", ")))
     }
 
-    async fn check_stopped(&self, node: NodeId, name: &str) -> Result<(), Status> {
-        let is_connected = move |driver: &CoordinatorDriver| driver.is_connected(node);
-        if self.query(is_connected).await? {
-            Err(Status::failed_precondition(format!(
-                "the agent of '{name}' is running: stop it first"
-            )))
-        } else {
-            Ok(())
+    async fn check_stopped(&self, nodes: &[Named]) -> Result<Vec<NodeId>, Status> {
+        for &Named { node, ref name } in nodes {
+            let is_connected = move |driver: &CoordinatorDriver| driver.is_connected(node);
+            if self.query(is_connected).await? {
+                return Err(Status::failed_precondition(format!(
+                    "the agent of '{name}' is running: stop it first"
+                )));
+            }
         }
+        Ok(nodes.iter().map(|named| named.node).collect())
     }
 
-    async fn replace_node(&self, node: NodeId, name: &str) -> Result<(), Status> {
-        self.check_stopped(node, name).await?;
-        Ok(self.metadata.ask(move |store| store.replace_node(node)).await?)
+    async fn replace(&self, nodes: &[Named]) -> Result<(), Status> {
+        let ids = self.check_stopped(nodes).await?;
+        Ok(self.metadata.ask(move |store| store.replace_nodes(&ids)).await?)
     }
 
-    async fn remove_node(&self, node: NodeId, name: &str) -> Result<(), Status> {
-        self.check_stopped(node, name).await?;
-        let removed = self.metadata.ask(move |store| store.remove_node(node)).await;
+    async fn remove(&self, nodes: &[Named]) -> Result<(), Status> {
+        let ids = self.check_stopped(nodes).await?;
+        let removed = self.metadata.ask(move |store| store.remove_nodes(&ids)).await;
         removed.map_err(|error| match error {
-            MetadataError::NodeHolds(_) => {
+            MetadataError::NodeHolds { node, .. } => {
+                let name = nodes.iter().find(|named| named.node == node);
+                let name = name.map_or("", |named| &named.name);
                 Status::failed_precondition(format!("'{name}' cannot be removed: {error}"))
             }
             error => error.into(),

@@ -441,7 +441,7 @@ impl From<MetadataError> for Status {
             }
             MetadataError::NoSuchObject(_) => Status::not_found(text),
             MetadataError::InvalidPut(_) => Status::invalid_argument(text),
-            MetadataError::NodeHolds(_)
+            MetadataError::NodeHolds { .. }
             | MetadataError::OtherStore(_)
             | MetadataError::NewStore(_) => Status::failed_precondition(text),
             MetadataError::PutEnded => Status::aborted(text),

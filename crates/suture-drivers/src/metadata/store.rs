@@ -147,7 +147,12 @@ pub enum MetadataError {
     /// There is no object of this name.
     NoSuchObject(String),
     /// The node cannot be removed: so many chunks are recorded on it.
-    NodeHolds(u64),
+    NodeHolds {
+        /// The node.
+        node: NodeId,
+        /// How many chunks are recorded on it.
+        chunks: u64,
+    },
     /// The name is that of a node with another store.
     OtherStore(KnownNode),
     /// The name is that of a node with chunks, and the agent's directory is new.
@@ -428,7 +433,7 @@ impl fmt::Display for MetadataError {
             MetadataError::NoSuchObject(name) => {
                 write!(f, "there is no object {} (suture ls lists them)", quoted(name))
             }
-            MetadataError::NodeHolds(chunks) => write!(
+            MetadataError::NodeHolds { chunks, .. } => write!(
                 f,
                 "it holds {}: suture node fail has what it holds rebuilt on others, and suture repair status says when that is done",
                 counted(*chunks, "chunk")

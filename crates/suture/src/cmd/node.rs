@@ -61,7 +61,8 @@ enum NodeSubcommand {
     Remove(NodeNames),
     /// Give the name of a node whose agent is stopped to the next new store that joins under it:
     /// after a disk was exchanged, or to take a name back from another store. What the store before
-    /// held is rebuilt, and its agent is refused
+    /// held is rebuilt; its agent stays stopped, since it would have the name again until another
+    /// store has joined, and is refused from then on
     Replace(NodeNames),
     /// Take nodes back: what they still hold counts again, and what was wanted of them ends
     Return(NodeNames),

@@ -137,13 +137,16 @@ impl MetadataStore {
         })
     }
 
-    /// Gives the name of a node to the next store that joins under it, whichever that is.
+    /// Gives the names of nodes to the next stores that join under them, whichever these are.
     ///
     /// # Errors
     /// When the database fails.
-    pub fn replace_node(&mut self, node: NodeId) -> Result<(), MetadataError> {
-        self.database.execute("UPDATE node SET replaced = 1 WHERE id = ?1", [node.0])?;
-        Ok(())
+    pub fn replace_nodes(&mut self, nodes: &[NodeId]) -> Result<(), MetadataError> {
+        let transaction = self.database.transaction()?;
+        for node in nodes {
+            transaction.execute("UPDATE node SET replaced = 1 WHERE id = ?1", [node.0])?;
+        }
+        Ok(transaction.commit()?)
     }
 
     /// The same by its name, if there is such a node.
@@ -155,21 +158,24 @@ impl MetadataStore {
         Ok(())
     }
 
-    /// Removes a node that holds nothing: it counts as failed and is no longer shown, until an
-    /// agent joins under its name.
+    /// Removes nodes that hold nothing, all or none: they count as failed and are no longer shown,
+    /// until an agent joins under their name.
     ///
     /// # Errors
-    /// When chunks are recorded on it, and when the database fails.
-    pub fn remove_node(&mut self, node: NodeId) -> Result<(), MetadataError> {
+    /// When chunks are recorded on one of them, and when the database fails.
+    pub fn remove_nodes(&mut self, nodes: &[NodeId]) -> Result<(), MetadataError> {
         let transaction = self.database.transaction()?;
-        let chunks = "SELECT count(*) FROM chunk WHERE node = ?1";
-        let chunks = transaction.query_row(chunks, [node.0], |row| row.get(0))?;
-        if chunks > 0 {
-            return Err(MetadataError::NodeHolds(chunks));
+        for &node in nodes {
+            let chunks = "SELECT count(*) FROM chunk WHERE node = ?1";
+            let chunks = transaction.query_row(chunks, [node.0], |row| row.get(0))?;
+            if chunks > 0 {
+                return Err(MetadataError::NodeHolds { node, chunks });
+            }
+            transaction
+                .execute("UPDATE node SET removed = 1, failed = 1 WHERE id = ?1", [node.0])?;
         }
-        transaction.execute("UPDATE node SET removed = 1, failed = 1 WHERE id = ?1", [node.0])?;
         transaction.commit()?;
-        self.changes.push(Input::Operator(Command::FailNode(node)));
+        self.changes.extend(nodes.iter().map(|n| Input::Operator(Command::FailNode(*n))));
         Ok(())
     }
 

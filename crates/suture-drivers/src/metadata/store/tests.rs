@@ -108,8 +108,10 @@ fn a_node_that_holds_nothing_can_be_removed_and_joins_again_as_the_same() {
     let (dir, mut store) = store();
     let (holder, idle) = (NodeId(0), NodeId(3));
     put(&mut store, "it", 1);
-    assert!(matches!(store.remove_node(holder), Err(MetadataError::NodeHolds(1))));
-    store.remove_node(idle).unwrap();
+    let refused = store.remove_nodes(&[idle, holder]).unwrap_err();
+    assert!(matches!(refused, MetadataError::NodeHolds { node, chunks: 1 } if node == holder));
+    assert_eq!(store.intent().unwrap().removed, [], "all or none");
+    store.remove_nodes(&[idle]).unwrap();
     let change = last_change(&mut store);
     assert!(matches!(change, Input::Operator(Command::FailNode(node)) if node == idle));
     let mut store = crash(store, dir.path());
@@ -263,17 +265,17 @@ fn a_name_belongs_to_its_store_until_an_operator_gives_it_to_the_next() {
         assert!(refused.to_string().contains("suture node replace b"), "{refused}");
     }
     // The store that has it takes the permission back by joining.
-    metadata.replace_node(NodeId(1)).unwrap();
+    metadata.replace_nodes(&[NodeId(1)]).unwrap();
     assert_eq!(metadata.intent().unwrap().replaced, ["b"]);
     metadata.join(&of(1)).unwrap();
     assert_eq!(metadata.intent().unwrap(), Intent::default());
     metadata.join(&of(2)).unwrap_err();
 
-    metadata.replace_node(NodeId(1)).unwrap();
+    metadata.replace_nodes(&[NodeId(1)]).unwrap();
     let mut metadata = crash(metadata, dir.path());
     assert_eq!(metadata.join(&of(2)).unwrap(), NodeId(1));
     metadata.join(&of(1)).unwrap_err();
-    metadata.remove_node(NodeId(1)).unwrap();
+    metadata.remove_nodes(&[NodeId(1)]).unwrap();
     assert_eq!(metadata.join(&of(3)).unwrap(), NodeId(1), "a removed node has no store");
 }
 
