@@ -8,7 +8,8 @@
 //! * CAR keeps destinations in the failed rack, so all that crosses ends at its downlink;
 //! * flow is held to the k-chunk bound itself;
 //! * traces, alone or mixed with whole chunks, go below it, to the bound by prices
-//!   (`bound/price.rs`); where no code has any, a mix is whole chunks.
+//!   (`bound/price.rs`), but not below what the downlinks of those need that keep the rebuilt
+//!   chunks; where no code has any, a mix is whole chunks.
 //!
 //! All others pay for something that no sum says, and have none.
 //! Invariant: never more than what the busiest port of the policy's own plans needs.
@@ -41,27 +42,42 @@ pub fn own_bound_seconds(
         (Shape::Mix, Balance::Flow) if jobs.iter().all(|job| job.code.schemes().is_empty()) => {
             Some(k_chunk())
         }
-        (Shape::Mix, Balance::Flow) => price::seconds(jobs, view, load, PricedKinds::All),
-        (Shape::Trace, Balance::Flow) => price::seconds(jobs, view, load, PricedKinds::TracesFirst),
+        (Shape::Mix | Shape::Trace, Balance::Flow) => {
+            let kinds = match policy.shape {
+                Shape::Mix => PricedKinds::All,
+                _ => PricedKinds::TracesFirst,
+            };
+            let priced = price::seconds(jobs, view, load, kinds)?;
+            Some(priced.max(with_batch(jobs, view, kept_seconds)))
+        }
         _ => None,
     }
 }
 
+/// A rebuilt chunk comes to one downlink, in as many bytes as it has.
+fn kept_seconds(batch: BatchDemands<'_>) -> f64 {
+    lump_seconds(batch, |demand| demand.job.chunk_bytes as f64)
+}
+
 /// One node decodes, and receives everything that the helpers send.
 fn star_seconds(batch: BatchDemands<'_>) -> f64 {
-    let BatchDemands { demands, view, ports } = batch;
-    let down = |NodeId(node): NodeId| ports.rate(ports.down(node));
-    let lump = |demand: &Demand<'_>| {
+    lump_seconds(batch, |demand| {
         let sent: u64 = demand.need.parts.iter().map(Part::sent).sum();
         demand.bytes(sent)
-    };
+    })
+}
+
+/// What downlinks need where each repair brings so many bytes to one of them.
+fn lump_seconds(batch: BatchDemands<'_>, lump: impl Fn(&Demand<'_>) -> f64) -> f64 {
+    let BatchDemands { demands, view, ports } = batch;
+    let down = |NodeId(node): NodeId| ports.rate(ports.down(node));
     let fastest = batch.fastest(down);
     let alone = |demand: &Demand<'_>| {
         let node = fastest.iter().find(|node| demand.may_keep(**node, view));
         node.map_or(0.0, |node| ratio(lump(demand), down(*node)))
     };
     let alone = demands.iter().map(alone).fold(0.0, f64::max);
-    let Some(first) = demands.first().map(lump) else { return 0.0 };
+    let Some(first) = demands.first().map(&lump) else { return 0.0 };
     if demands.iter().any(|demand| lump(demand) != first) {
         return alone;
     }
