@@ -218,7 +218,37 @@ fn no_node_gets_two_blocks_of_a_group() {
     let [Input::CommitRefused { stripe: Some(stands), .. }] = &answers[..] else {
         panic!("{answers:?}")
     };
-    assert_eq!(*stands, stripe);
+    // Later than the commit, or the refusal would pass for that of another one.
+    assert_eq!(*stands, Stripe { generation: Generation(stripe.generation.0 + 1), ..stripe });
+}
+
+#[test]
+fn a_block_on_a_datanode_that_died_before_it_told_of_it_is_not_waited_for() {
+    let fake = FakeNameNode::with_nodes(5);
+    let lacking = group(1, 2048, (2, 1), &[1]);
+    fake.namespace().groups.insert(lacking.group, lacking);
+    let mut hdfs = Hdfs::of(fake);
+    let stripe = hdfs.stripe();
+    let wanted = claim(&stripe, 1, 1, 4);
+    hdfs.1.claim(Time::ZERO, &wanted).unwrap();
+    hdfs.1.changes();
+    hdfs.0.namespace().delay = 100;
+    hdfs.1.commit(&commit(&wanted)).unwrap();
+    assert!(hdfs.1.changes().is_empty(), "its word is still on its way");
+    assert!(hdfs.set_node(NodeId(4), NodeState::Dead));
+    let answers = hdfs.1.changes();
+    let refused = answers.iter().find_map(|answer| match answer {
+        Input::CommitRefused { repair, stripe } => Some((*repair, stripe.clone().unwrap())),
+        _ => None,
+    });
+    let (repair, stands) = refused.unwrap_or_else(|| panic!("{answers:?}"));
+    assert_eq!(repair, wanted.repair);
+    assert!(stands.generation > stripe.generation, "{stands:?}");
+    // Whoever is told so may ask for the block on another node.
+    hdfs.1.release(wanted.repair).unwrap();
+    hdfs.1.claim(Time::ZERO, &claim(&stands, 2, 1, 3)).unwrap();
+    let answers = hdfs.1.changes();
+    assert!(answers.iter().any(|answer| matches!(answer, Input::Claimed { .. })), "{answers:?}");
 }
 
 #[test]

@@ -353,6 +353,8 @@ impl<N: NameNode> HdfsKeeper<N> {
                     self.forget(commit.copy.stripe);
                     self.answer(&commit, false);
                 }
+                // Nobody hears of that block any more.
+                (_, Some(_)) if self.is_dead(commit.node) => self.refuse(&commit),
                 // The DataNode's word is still on its way, or the answer is about something else.
                 (_, Some(_)) => {}
             }
@@ -364,7 +366,7 @@ impl<N: NameNode> HdfsKeeper<N> {
         let Some(known) = self.groups.get_mut(&commit.copy.stripe) else { return };
         known.group = group;
         if known.stripe.as_ref().is_some_and(|stripe| !can_be(stripe, commit)) {
-            return self.answer(commit, false);
+            return self.refuse(commit);
         }
         known.rebuilt.insert(commit.copy.chunk, (commit.node, commit.copy.stamp));
         let Some(stripe) = &mut known.stripe else { return };
@@ -380,6 +382,21 @@ impl<N: NameNode> HdfsKeeper<N> {
                 let _ = self.release(commit.repair);
             }
         }
+    }
+
+    fn is_dead(&self, node: NodeId) -> bool {
+        self.nodes.values().any(|known| known.id == node && known.state == NodeState::Dead)
+    }
+
+    /// Refuses a commit that cannot succeed any more. Whoever asks for it takes a refusal at the
+    /// generation of the commit for one of a commit before: so the stripe gets a later one.
+    fn refuse(&mut self, commit: &Commit) {
+        let known = self.groups.get_mut(&commit.copy.stripe);
+        let stripe = known.and_then(|known| known.stripe.as_mut());
+        if let Some(stripe) = stripe.filter(|stripe| stripe.generation == commit.generation) {
+            stripe.generation = Generation(commit.generation.0 + 1);
+        }
+        self.answer(commit, false);
     }
 
     fn answer(&mut self, commit: &Commit, is_done: bool) {
@@ -454,10 +471,12 @@ impl<N: NameNode> Keeper for HdfsKeeper<N> {
             stripe.is_some_and(|stripe| stripe.copy(chunk) == Some((commit.node, commit.copy)));
         let is_current = stripe
             .is_some_and(|stripe| stripe.generation == commit.generation && can_be(stripe, commit));
-        if is_current && !is_there {
+        if is_there {
+            self.answer(commit, true);
+        } else if is_current {
             self.confirming.insert(repair, *commit);
         } else {
-            self.answer(commit, is_there);
+            self.refuse(commit);
         }
         Ok(())
     }
