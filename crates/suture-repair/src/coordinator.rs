@@ -501,7 +501,7 @@ impl Coordinator {
             Command::PauseNode { node, span } => self.pause_node(now, node, span),
             Command::ReturnNode(node) => self.take_back(now, node),
             Command::FailSilent => self.give_up_silent(now),
-            Command::RepairNow(stripe) => self.repair_now(now, stripe),
+            Command::RepairNow(stripe) => self.repair_now(stripe),
             Command::Scrub => self.begin_pass(now),
             Command::Pause => self.config.paused = true,
             Command::Resume => {

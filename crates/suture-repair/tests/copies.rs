@@ -5,12 +5,13 @@ mod story;
 
 use story::{Story, bad, copy, sent, stripe};
 use suture_repair::coordinator::Config;
-use suture_repair::event::{Command, Input, Liveness, Output, Report};
+use suture_repair::event::{Command, Health, Input, Liveness, Output, Report};
 use suture_repair::id::{
     ChunkCopy, ChunkIndex, Digest, Generation, ListedCopy, NodeId, RepairId, Stamp, StripeId,
 };
-use suture_repair::message::{Check, CopyFault, FromAgent, Heartbeat, Hello, ToAgent};
+use suture_repair::message::{Check, CopyFault, DiskState, FromAgent, Heartbeat, Hello, ToAgent};
 use suture_repair::planner::Abilities;
+use suture_repair::time::Span;
 
 fn list(story: &mut Story, node: u32, copies: &[ChunkCopy]) -> Vec<Output> {
     story.take();
@@ -221,15 +222,19 @@ fn a_copy_takes_the_place_of_another_chunk_that_is_recorded_there_and_missing() 
 }
 
 #[test]
-fn where_a_keeper_deletes_by_itself_no_other_chunk_loses_its_location() {
+fn where_a_keeper_deletes_by_itself_it_knows_by_itself_of_all_copies() {
     let found = copy(0, 0, 9);
     let own = |config| Config { deletes: false, ..config };
     let policy = ("suture", Liveness::Own);
     let mut story = Story::configured(own, policy, 6, [stripe(0, [0, 1, 2, 3])]);
     story.give(Input::Operator(Command::FailNode(NodeId(0))));
     story.hear(1, bad(copy(0, 1, 0), CopyFault::Missing));
-    let said = list(&mut story, 1, &[found]);
-    assert!(!is_checked(&said, 1, found), "{said:?}");
+    for node in [1, 4] {
+        let said = list(&mut story, node, &[found]);
+        assert!(!is_checked(&said, node, found), "{said:?}");
+        story.hear(node, verified(&story, found, None));
+        assert!(story.committing().is_none());
+    }
 }
 
 #[test]
@@ -396,6 +401,72 @@ fn of_a_node_that_counts_as_lost_no_chunk_comes_back_by_a_read() {
     story.give(Input::Operator(Command::FailNode(NodeId(0))));
     story.hear(0, verified(&story, copy(0, 0, 0), None));
     assert_eq!(story.core.status().lost_chunks, 1);
+}
+
+/// Its disk hangs, so it is silent though it speaks; it is expected back.
+fn pause_hanging(story: &mut Story, node: u32) {
+    let span = Span::from_secs(3600);
+    story.give(Input::Operator(Command::PauseNode { node: NodeId(node), span }));
+    let nodes = story.core.status().nodes.len() as u32;
+    for _ in 0..20 {
+        let disk = DiskState::Hanging;
+        let hanging =
+            Heartbeat { incarnation: 1, free_bytes: 1 << 30, disk, ..Heartbeat::default() };
+        story.hear(node, FromAgent::Heartbeat(hanging));
+        story.wait(1, (0..nodes).filter(|other| *other != node));
+    }
+    assert_eq!(story.core.status().nodes[node as usize].health, Health::Suspect);
+}
+
+/// The call that hung may be the very read that is answered, before the next heartbeat says so.
+#[test]
+fn of_a_paused_node_whose_disk_hangs_no_chunk_comes_back_by_a_read() {
+    let mut story = Story::new(6, [stripe(0, [0, 1, 2, 3])]);
+    story.give(Input::Operator(Command::Pause));
+    story.hear(0, bad(copy(0, 0, 0), CopyFault::Corrupt));
+    pause_hanging(&mut story, 0);
+    story.hear(1, bad(copy(0, 1, 0), CopyFault::Corrupt));
+    assert_eq!(story.core.status().lost_chunks, 2);
+    story.hear(0, verified(&story, copy(0, 0, 0), None));
+    assert_eq!(story.core.status().lost_chunks, 2);
+    // It is read anew when its disk answers, since nothing was forgotten of it.
+    story.beat(0);
+    let said = list(&mut story, 0, &[copy(0, 0, 0)]);
+    assert!(is_checked(&said, 0, copy(0, 0, 0)), "{said:?}");
+    story.hear(0, verified(&story, copy(0, 0, 0), None));
+    assert_eq!(story.core.status().lost_chunks, 1);
+}
+
+#[test]
+fn nothing_is_deleted_for_a_location_whose_node_is_away() {
+    let mut story = Story::new(6, [stripe(0, [0, 1, 2, 3])]);
+    let excess = copy(0, 0, 9);
+    let said = list(&mut story, 4, &[excess]);
+    assert!(is_checked(&said, 0, copy(0, 0, 0)), "{said:?}");
+    pause_hanging(&mut story, 0);
+    story.take();
+    story.hear(0, verified(&story, copy(0, 0, 0), Some((4, excess))));
+    let said = story.take();
+    assert!(!is_deleted_anywhere(&said) && !excess_was_reported(&said), "{said:?}");
+}
+
+#[test]
+fn a_delete_that_waited_is_not_sent_while_what_replaces_the_copy_is_away() {
+    let mut story = Story::new(6, (0..5).map(|id| stripe(id, [0, 1, 2, 3])));
+    let excess: Vec<ChunkCopy> = (0..5).map(|id| copy(id, 0, 9)).collect();
+    let said = order_away(&mut story, &excess);
+    let (ordered, waits): (Vec<ChunkCopy>, Vec<ChunkCopy>) =
+        excess.iter().partition(|copy| is_deleted(&said, 4, **copy));
+    let [waits] = waits[..] else { panic!("four are in flight, not {ordered:?}") };
+    pause_hanging(&mut story, 0);
+    story.take();
+    story.hear(4, FromAgent::Deleted(ordered[0]));
+    let said = story.take();
+    assert!(!is_deleted(&said, 4, waits), "{said:?}");
+    // The next listing asks again.
+    story.beat(0);
+    let said = list(&mut story, 4, &[waits]);
+    assert!(is_checked(&said, 0, copy(waits.stripe.0, 0, 0)), "{said:?}");
 }
 
 fn is_deleted_anywhere(said: &[Output]) -> bool {

@@ -6,11 +6,12 @@ mod story;
 use std::collections::BTreeMap;
 
 use story::{Story, stripe};
-use suture_repair::event::{Command, Input};
+use suture_repair::event::{Command, Health, Input};
 use suture_repair::id::{NodeId, StripeId};
 use suture_repair::message::{FromAgent, Heartbeat};
 use suture_repair::planner::PlanError;
 use suture_repair::stripe::Stripe;
+use suture_repair::time::Span;
 
 /// Stripes on eight of nine nodes in turn.
 fn stripes(count: u64) -> impl Iterator<Item = Stripe> {
@@ -95,4 +96,31 @@ fn what_is_repaired_meanwhile_is_not_planned() {
     assert!(under_way > 0 && stripes.contains(&task.stripe.id));
     preview.plan(&story.core.preview_jobs(&stripes));
     assert_eq!(preview.chunks, 8 - under_way);
+}
+
+#[test]
+fn it_says_what_is_done_about_silent_nodes_when_repairs_are_begun() {
+    let mut story = Story::new(9, stripes(16));
+    assert_eq!(story.preview().chunks, 0);
+    let others: Vec<u32> = (1..9).collect();
+    while story.core.status().nodes[0].health == Health::Up {
+        story.wait(1, others.clone());
+    }
+    assert_eq!(story.core.status().lost_chunks, 0, "it may come back");
+    let preview = story.preview();
+    assert_eq!((preview.chunks, preview.rebuilt_at[0]), (8, 0));
+    story.take();
+    story.give(Input::Operator(Command::FailSilent));
+    assert_eq!(story.core.status().lost_chunks, 8);
+    // Who is expected back is not given up by that command, and so not here.
+    let mut story = Story::new(9, stripes(16));
+    let span = Span::from_secs(3600);
+    story.give(Input::Operator(Command::PauseNode { node: NodeId(0), span }));
+    story.wait(20, others);
+    assert_eq!(story.core.status().nodes[0].health, Health::Suspect);
+    assert_eq!(story.preview().chunks, 0);
+    // What silent nodes hold may be too much.
+    let mut story = Story::new(9, stripes(16));
+    story.wait(20, 3..9);
+    assert!(!story.preview().refused.is_empty());
 }

@@ -314,7 +314,7 @@ impl Coordinator {
         let location = stripe.copy(check.copy.chunk);
         let is_location = location == Some((node, check.copy));
         match check.excess {
-            Some((excess_node, excess)) if is_location => {
+            Some((excess_node, excess)) if is_location && self.health.is_up(node) => {
                 let same_chunk =
                     (excess.stripe, excess.chunk) == (check.copy.stripe, check.copy.chunk);
                 let distinct = (excess_node, excess) != (node, check.copy);
@@ -328,10 +328,10 @@ impl Coordinator {
             None if !is_location && self.can_adopt(node, check.copy) => {
                 self.adopt(now, node, check.copy);
             }
-            // Of a node that counts as lost nothing counts, whatever it has read.
+            // Of a node that counts as lost, or is away, nothing counts, whatever it has read.
             None if is_location
-                && self.faults.read_well((node, check.copy))
-                && !self.health.is_failed(node) =>
+                && self.health.is_up(node)
+                && self.faults.read_well((node, check.copy)) =>
             {
                 self.regain(check.copy.stripe, check.copy.chunk);
             }
@@ -461,8 +461,9 @@ impl Coordinator {
         let is_wanted = match self.stripes.get(copy.stripe) {
             None => self.is_gone(copy.stripe),
             Some(stripe) => {
-                let location = stripe.copy(copy.chunk);
-                let is_replaced = replaced_by.is_some() && location == replaced_by;
+                // A replacement that nobody can read at the moment may never be read again.
+                let replaced_by = replaced_by.filter(|(holder, _)| self.health.is_up(*holder));
+                let is_replaced = replaced_by.is_some() && stripe.copy(copy.chunk) == replaced_by;
                 // What is being adopted may be listed as ordered away since before it was lost.
                 let is_settled = !self.is_moving(copy.stripe);
                 is_replaced && is_settled && !self.is_lost(copy.stripe, copy.chunk)
@@ -500,21 +501,21 @@ impl Coordinator {
     /// Whether a found copy may become the location of its chunk: the chunk needs one, the copy is
     /// not condemned, and the stripe has nothing else on that node nor a repair past its end. A
     /// chunk that is recorded there and missing is not in the way: metadata that are older than the
-    /// chunks say so where chunks have changed places since.
+    /// chunks say so where chunks have changed places since. A keeper that deletes by itself knows
+    /// by itself of all copies, also which of them it wants no more.
     fn can_adopt(&self, node: NodeId, copy: ChunkCopy) -> bool {
         let Some(stripe) = self.stripes.get(copy.stripe) else { return false };
         let known = usize::from(copy.chunk.0) < stripe.chunks.len();
         let is_taken = |chunk: ChunkIndex| {
             let fault = stripe.copy(chunk).and_then(|recorded| self.faults.fault(recorded));
-            // A keeper that deletes by itself says by itself what is where.
-            let is_gone = fault == Some(CopyFault::Missing) && self.config.deletes;
-            chunk != copy.chunk && !is_gone
+            chunk != copy.chunk && fault != Some(CopyFault::Missing)
         };
         let elsewhere = stripe.chunk_on(node).is_some_and(is_taken);
         let condemned = self.faults.is_bad((node, copy)) || self.deleting.contains(&(node, copy));
         let attempt = self.ledger.repair_of(copy.stripe).map(|(_, attempt)| attempt);
         let busy = attempt.is_some_and(|a| a.is_committing() || !a.serves(copy.chunk));
         known
+            && self.config.deletes
             && self.health.is_up(node)
             && self.is_lost(copy.stripe, copy.chunk)
             && !elsewhere

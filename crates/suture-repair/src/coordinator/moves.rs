@@ -117,27 +117,27 @@ impl Coordinator {
         }
     }
 
+    /// Nodes that are silent now and would be taken for dead.
+    pub(super) fn silent(&self) -> Vec<NodeId> {
+        match self.config.liveness {
+            Liveness::Own => self.health.silent(self.now).collect(),
+            Liveness::Keeper => Vec::new(),
+        }
+    }
+
     /// Takes every node for dead that is silent now.
     pub(super) fn give_up_silent(&mut self, now: Time) {
-        if self.config.liveness == Liveness::Keeper {
-            return;
-        }
-        let silent: Vec<NodeId> = self.health.silent(now).collect();
-        for node in silent {
+        for node in self.silent() {
             self.health.give_up(node);
             self.health_changed(now, node);
         }
     }
 
     /// Puts a stripe among the most urgent, with what silent nodes hold of it.
-    pub(super) fn repair_now(&mut self, now: Time, id: StripeId) {
+    pub(super) fn repair_now(&mut self, id: StripeId) {
         let Some(stripe) = self.stripes.get(id) else { return };
-        let silent: Vec<NodeId> = match self.config.liveness {
-            Liveness::Own => self.health.silent(now).collect(),
-            Liveness::Keeper => Vec::new(),
-        };
         let missing: Vec<ChunkIndex> =
-            silent.into_iter().filter_map(|node| stripe.chunk_on(node)).collect();
+            self.silent().into_iter().filter_map(|node| stripe.chunk_on(node)).collect();
         missing.into_iter().for_each(|chunk| self.lose(id, chunk));
         if self.lost.contains_key(&id) {
             self.wanted.insert(id);

@@ -108,7 +108,7 @@ impl Coordinator {
         let jobs = ready.filter_map(|id| {
             let mut locations = self.lost_locations(id).into_iter();
             let (chunk, _) = locations.find(|(_, node)| *node == turn)?;
-            self.job_for(id, Some(chunk))
+            self.job_for(self.stripes.get(id)?, self.lost.get(&id)?, Some(chunk))
         });
         jobs.take(quota).collect()
     }
@@ -184,18 +184,33 @@ impl Coordinator {
 
     /// The question for the planner.
     pub(super) fn job(&self, id: StripeId) -> Option<Job> {
-        let job = self.job_for(id, None)?;
+        let stripe = self.stripes.get(id)?;
+        match self.lost.get(&id) {
+            Some(lost) => self.job_without(stripe, lost),
+            None => self.move_job(stripe),
+        }
+    }
+
+    /// The question about a stripe that has lost these chunks, at least one.
+    pub(super) fn job_without(&self, stripe: &Stripe, lost: &BTreeSet<ChunkIndex>) -> Option<Job> {
+        let job = self.job_for(stripe, lost, None)?;
         match job.lost[..] {
             // Not the first that is lost: that may be beyond repair, and another one not.
-            [first, _, ..] if self.is_single_chunk(id) => self.job_for(id, Some(first)),
+            [first, _, ..] if self.is_single_chunk(stripe.id) => {
+                self.job_for(stripe, lost, Some(first))
+            }
             _ => Some(job),
         }
     }
 
     /// The question about only one of the lost chunks, or about all that go together.
-    fn job_for(&self, id: StripeId, only: Option<ChunkIndex>) -> Option<Job> {
-        let stripe = self.stripes.get(id)?;
-        let Some(all_lost) = self.lost.get(&id) else { return self.move_job(stripe) };
+    fn job_for(
+        &self,
+        stripe: &Stripe,
+        all_lost: &BTreeSet<ChunkIndex>,
+        only: Option<ChunkIndex>,
+    ) -> Option<Job> {
+        let id = stripe.id;
         let survivors: Vec<(ChunkIndex, NodeId)> = self.survivors(stripe, all_lost).collect();
         let lost = match only {
             Some(chunk) => vec![chunk],

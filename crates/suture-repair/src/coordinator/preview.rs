@@ -50,11 +50,16 @@ pub struct PreviewJobs {
 }
 
 impl Coordinator {
-    /// A preview of all that is lost or has to move and is not under repair; nothing of it is
-    /// planned yet.
+    /// A preview of all that is lost or has to move and is not under repair, and of what silent
+    /// nodes hold, which count as dead when an operator begins repairs; nothing of it is planned
+    /// yet.
     pub fn preview(&self) -> Preview {
         let cluster = self.ledger.cluster().clone();
-        let wanting = self.wanting().into_iter().rev();
+        let mut wanting = self.wanting();
+        for node in self.silent() {
+            wanting.extend(self.stripes.on_node(node).map(|stripe| stripe.id));
+        }
+        let wanting = wanting.into_iter().rev();
         Preview {
             chunks: 0,
             bytes: 0,
@@ -74,11 +79,17 @@ impl Coordinator {
     /// What is asked of the planner for these stripes as they stand now; none that is healthy or
     /// under repair by now.
     pub fn preview_jobs(&self, stripes: &[StripeId]) -> PreviewJobs {
-        let mut asked = PreviewJobs::default();
+        let (mut asked, silent) = (PreviewJobs::default(), self.silent());
         for id in stripes.iter().filter(|id| self.ledger.repair_of(**id).is_none()) {
-            let (Some(stripe), Some(job)) = (self.stripes.get(*id), self.job(*id)) else {
-                continue;
+            let Some(stripe) = self.stripes.get(*id) else { continue };
+            let mut lost = self.lost.get(id).cloned().unwrap_or_default();
+            lost.extend(silent.iter().filter_map(|node| stripe.chunk_on(*node)));
+            let job = if lost.is_empty() {
+                self.move_job(stripe)
+            } else {
+                self.job_without(stripe, &lost)
             };
+            let Some(job) = job else { continue };
             let bytes = job.lost.iter().map(|lost| (*id, *lost, stripe.record(*lost).bytes));
             asked.bytes.extend(bytes);
             if self.is_single_chunk(*id) { asked.single.push(job) } else { asked.jobs.push(job) }
