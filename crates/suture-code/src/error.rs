@@ -267,7 +267,13 @@ impl fmt::Display for CodeError {
                 write!(f, "the repair needs {needed} surviving chunks, but has {available}")
             }
             CodeError::NotDetermined { lost, available } => {
-                write!(f, "the {available} surviving chunks do not determine the {lost} lost ones")
+                let (chunks, verb) =
+                    if *available == 1 { ("chunk", "does") } else { ("chunks", "do") };
+                let ones = if *lost == 1 { "one" } else { "ones" };
+                write!(
+                    f,
+                    "the {available} surviving {chunks} {verb} not determine the {lost} lost {ones}"
+                )
             }
             CodeError::TooManyHelpers { needed, given } => {
                 write!(f, "the repair uses {needed} helpers, but {given} were given")

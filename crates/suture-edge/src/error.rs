@@ -12,6 +12,8 @@ pub enum ErrorKind {
     BadInput,
     /// The system: a disk, a socket, a peer.
     Failure,
+    /// The data: too little of them is left, or in reach.
+    Unreadable,
 }
 
 /// The mark of errors that blame the input.
@@ -26,15 +28,40 @@ impl fmt::Display for BadInput {
 
 impl std::error::Error for BadInput {}
 
+/// The mark of errors that say that data cannot be read.
+#[derive(Debug)]
+struct Unreadable(String);
+
+impl fmt::Display for Unreadable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Unreadable {}
+
 /// An error of the kind [`ErrorKind::BadInput`]. The message names the thing and says what to do.
 pub fn bad_input(message: impl fmt::Display) -> anyhow::Error {
     anyhow::Error::new(BadInput(message.to_string()))
 }
 
+/// An error of the kind [`ErrorKind::Unreadable`]. The message says what lacks how much.
+pub fn unreadable(message: impl fmt::Display) -> anyhow::Error {
+    anyhow::Error::new(Unreadable(message.to_string()))
+}
+
 /// The kind of an error, whatever context it was given since.
 pub fn kind(error: &anyhow::Error) -> ErrorKind {
-    let is_marked = error.chain().any(|cause| cause.is::<BadInput>());
-    if is_marked || error.is::<BadInput>() { ErrorKind::BadInput } else { ErrorKind::Failure }
+    fn is<E: std::error::Error + Send + Sync + 'static>(error: &anyhow::Error) -> bool {
+        error.is::<E>() || error.chain().any(|cause| cause.is::<E>())
+    }
+    if is::<BadInput>(error) {
+        ErrorKind::BadInput
+    } else if is::<Unreadable>(error) {
+        ErrorKind::Unreadable
+    } else {
+        ErrorKind::Failure
+    }
 }
 
 /// Longer names are cut where they are shown.
@@ -83,6 +110,7 @@ mod tests {
         let deep = Err::<(), _>(bad_input("no such file")).context("encoding").context("a job");
         assert_eq!(kind(&deep.unwrap_err()), ErrorKind::BadInput);
         assert_eq!(kind(&anyhow!("disk full").context("encoding")), ErrorKind::Failure);
+        assert_eq!(kind(&unreadable("two left").context("reading")), ErrorKind::Unreadable);
     }
 
     #[test]

@@ -48,7 +48,7 @@ impl CoordinatorAddress {
             anyhow::Ok(kept)
         });
         connect(&self.address, credentials.transpose()?).await.map_err(|error| match kind(&error) {
-            ErrorKind::BadInput => error,
+            ErrorKind::BadInput | ErrorKind::Unreadable => error,
             ErrorKind::Failure => error.context(
                 "cannot connect: start a coordinator (suture coordinator), or name another one (--coordinator)",
             ),

@@ -39,6 +39,7 @@ pub fn report(result: anyhow::Result<Outcome>) -> ExitCode {
             let status = match kind(&error) {
                 ErrorKind::BadInput => 2,
                 ErrorKind::Failure => 1,
+                ErrorKind::Unreadable => 3,
             };
             errln!("suture: {error:#}");
             output::print_json_error(&format!("{error:#}"), status);
@@ -98,13 +99,18 @@ impl Failures {
         self.entries.iter().map(describe).collect()
     }
 
-    /// How the command ends: only where nothing but the input is at fault, it is the input's.
+    /// How the command ends: only where nothing but the input is at fault, it is the input's; and
+    /// where some of it fails for another reason than the data, it may succeed another time.
     pub fn outcome(&self) -> Outcome {
         let kinds = || self.entries.iter().map(|(_, error)| kind(error));
-        match kinds().next() {
-            None => Outcome::Done,
-            Some(_) if kinds().all(|kind| kind == ErrorKind::BadInput) => Outcome::Refused,
-            Some(_) => Outcome::Missed,
+        if self.is_empty() {
+            Outcome::Done
+        } else if kinds().all(|kind| kind == ErrorKind::BadInput) {
+            Outcome::Refused
+        } else if kinds().all(|kind| kind != ErrorKind::Failure) {
+            Outcome::Unrepairable
+        } else {
+            Outcome::Missed
         }
     }
 }
@@ -112,7 +118,7 @@ impl Failures {
 #[cfg(test)]
 mod tests {
     use anyhow::anyhow;
-    use suture_edge::error::bad_input;
+    use suture_edge::error::{bad_input, unreadable};
 
     use super::*;
 
@@ -122,10 +128,13 @@ mod tests {
         assert_eq!(failures.outcome(), Outcome::Done);
         failures.add("a", bad_input("there is no object 'a'"));
         assert_eq!(failures.outcome(), Outcome::Refused);
+        failures.add("c", unreadable("two chunks are left"));
+        assert_eq!(failures.outcome(), Outcome::Unrepairable);
         failures.add("b", anyhow!("the disk is full"));
         assert_eq!(failures.outcome(), Outcome::Missed);
         let described = json!([
             { "name": "a", "error": "there is no object 'a'" },
+            { "name": "c", "error": "two chunks are left" },
             { "name": "b", "error": "the disk is full" },
         ]);
         assert_eq!(Value::Array(failures.describe()), described);

@@ -56,12 +56,14 @@ pub fn print_json_error(error: &str, status: u8) {
     }
 }
 
-/// Whether `--format json` is among the arguments: a command line that cannot be parsed is to be
-/// answered in JSON too.
+/// Whether `--format json` is among the arguments, or what is its name where a format is stored:
+/// a command line that cannot be parsed is to be answered in JSON too.
 fn is_json_asked(args: impl Iterator<Item = OsString>) -> bool {
     let args: Vec<OsString> = args.take_while(|arg| arg != "--").collect();
-    let is_pair = |pair: &[OsString]| pair[0] == "--format" && pair[1] == "json";
-    args.windows(2).any(is_pair) || args.iter().any(|arg| arg == "--format=json")
+    ["--format", "--report"].iter().any(|option| {
+        let is_pair = |pair: &[OsString]| pair[0] == *option && pair[1] == "json";
+        args.windows(2).any(is_pair) || args.iter().any(|arg| *arg == *format!("{option}=json"))
+    })
 }
 
 /// Prints a line to stdout, in the form of `format!`; see [`line`].

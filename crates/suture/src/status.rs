@@ -432,7 +432,7 @@ pub fn last_repair_line(history: &[proto::Episode]) -> Option<String> {
 pub fn scrub_line(scrub: &proto::ScrubStatus) -> Option<String> {
     let found = match scrub.found_copies {
         0 => String::new(),
-        found => format!("; {} found", counted(found, "bad chunk")),
+        found => format!("; {} found since the coordinator's start", counted(found, "bad chunk")),
     };
     let unread = match scrub.unread_copies {
         0 => String::new(),

@@ -20,10 +20,11 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, anyhow, ensure};
+use anyhow::{Context, Result, ensure};
 use suture_code::layout::{Layout, Window};
 use suture_code::{ChunkIndex, Program, Source};
 use suture_edge::checksum::BLOCK_BYTES;
+use suture_edge::error::unreadable;
 use suture_edge::progress::{Progress, Step};
 use suture_repair::id::{ChunkCopy, ListedCopy, NodeId};
 use suture_repair::stripe::Stripe;
@@ -426,7 +427,7 @@ impl Reader {
                 (!is_here(chunk), is_slow && row.read(*chunk).is_none())
             });
             let helpers = stripe.code.helpers_for(&[lost], &usable).map_err(|why| {
-                anyhow!("{} of the object cannot be read now: {why}; see suture status", stripe.id)
+                unreadable(format!("{} cannot be read now: {why}; see suture status", stripe.id))
             })?;
             let program = Program::compile(&stripe.code.repair_dag(&[lost], &helpers)?)?;
             let is_new = |helper: &ChunkIndex| !pending.contains_key(helper);

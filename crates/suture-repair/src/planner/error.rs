@@ -62,7 +62,9 @@ impl fmt::Display for PlanError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             PlanError::NotEnoughChunks { needed, available } => {
-                write!(f, "{available} chunks are left, {needed} are needed")
+                let (chunks, verb) =
+                    if *available == 1 { ("chunk", "is") } else { ("chunks", "are") };
+                write!(f, "{available} {chunks} {verb} left, {needed} are needed")
             }
             PlanError::NoDestination => write!(
                 f,

@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::Result;
 use serde_json::json;
+use suture_drivers::config::check_name;
 use suture_drivers::identity::authority::{Authority, Issued, NODE_LIFETIME, USER_LIFETIME};
 use suture_drivers::identity::credentials::Credentials;
 use suture_drivers::identity::{AccessRole, Principal};
@@ -14,7 +15,7 @@ use suture_edge::error::{bad_input, quoted};
 use suture_edge::units::format_seconds;
 
 use crate::outcome::Outcome;
-use crate::output::{Format, print_json};
+use crate::output::{Format, counted, print_json};
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
@@ -146,11 +147,15 @@ struct ShowArgs {
 }
 
 fn parse_user_role(text: &str) -> Result<AccessRole, String> {
-    match text.parse()? {
-        AccessRole::Agent | AccessRole::Coordinator | AccessRole::Keeper => {
+    match text.parse() {
+        Ok(AccessRole::Agent | AccessRole::Coordinator | AccessRole::Keeper) => {
             Err("nodes are not users: use 'suture cert node'".into())
         }
-        role => Ok(role),
+        Ok(role) => Ok(role),
+        Err(_) => Err(format!(
+            "{} is no role of a user: there are viewer, client, operator and admin",
+            quoted(text)
+        )),
     }
 }
 
@@ -167,6 +172,9 @@ pub fn run(args: Args) -> Result<Outcome> {
                 (_, true) => AccessRole::Keeper,
                 (false, false) => AccessRole::Agent,
             };
+            if role == AccessRole::Agent {
+                check_name("node", &name).map_err(bad_input)?;
+            }
             let principal = Principal::new(role, &name).map_err(bad_input)?;
             issue(&principal, NODE_LIFETIME, &args)
         }
@@ -211,7 +219,8 @@ fn issue(principal: &Principal, lifetime: Duration, args: &IssueArgs) -> Result<
     match args.at.format {
         Format::Json => print_json(&json!({ "credentials": out, "certificate": issued }))?,
         Format::Text => {
-            outln!("{}: credentials of {principal}, for {days} days", out.display());
+            let days = counted(days, "day");
+            outln!("{}: credentials of {principal}, for {days}", out.display());
         }
     }
     Ok(Outcome::Done)

@@ -18,7 +18,7 @@ use suture_sim::swarm::{self, Verdict, Watch};
 use suture_sim::trial::{Trial, one_line};
 
 use crate::outcome::Outcome;
-use crate::output::{Format, print_json, print_table, table};
+use crate::output::{Format, counted, print_json, print_table, table};
 use crate::progress::Progress;
 use crate::quiet::without_panic_messages;
 
@@ -241,9 +241,9 @@ fn print_text(report: &SwarmReport) {
     print_table(&rows);
     outln!();
     outln!(
-        "{} seeds, {} chunks rebuilt; the slowest cluster was healthy {:.1} simulated seconds after its last fault",
-        report.seeds,
-        report.repaired_chunks,
+        "{}, {} rebuilt; the slowest cluster was healthy {:.1} simulated seconds after its last fault",
+        counted(report.seeds, "seed"),
+        counted(report.repaired_chunks, "chunk"),
         report.slowest_recovery_seconds
     );
     for failed in &report.failed {

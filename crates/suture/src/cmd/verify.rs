@@ -182,9 +182,13 @@ impl VerifyReport {
             (bad, lost) => {
                 let (chunks, stripes) =
                     (counted(chunks, "chunk"), counted(self.stripe_count, "stripe"));
-                format!(
-                    "{bad} of {chunks} bad, {lost} of {stripes} beyond repair; for the others: suture rebuild {directory}"
-                )
+                let is_repairable = |stripe: &u64| !self.unrepairable.contains(stripe);
+                let hint = if self.bad.iter().any(|bad| is_repairable(&bad.stripe)) {
+                    format!("; for the others: suture rebuild {directory}")
+                } else {
+                    String::new()
+                };
+                format!("{bad} of {chunks} bad, {lost} of {stripes} beyond repair{hint}")
             }
         };
         let (seconds, rate) =

@@ -91,7 +91,7 @@ pub async fn run(
     let victim = victim(&before);
     let process = processes.kill(&victim.name).await?;
     print_line(format!(
-        "  killed     {} (process {process}) with SIGKILL; {} lie there",
+        "  killed     {} (process {process}) with SIGKILL; {} there",
         victim.name,
         counted(victim.chunks, "chunk"),
     ));
@@ -99,7 +99,7 @@ pub async fn run(
     let (lost, declared_at) = notice(&mut client, processes).await?;
     let detection_seconds = declared_at - killed_at;
     print_line(format!(
-        "  noticed    after {}: {} ({}) are lost",
+        "  noticed    after {}: {} ({}) lost",
         format_seconds(detection_seconds),
         counted(lost.lost_chunks, "chunk"),
         format_size(lost.lost_bytes),

@@ -10,12 +10,13 @@ use suture_edge::units::{format_rate, format_seconds, format_size};
 use suture_sim::client::percentile;
 
 use super::foreground::Interference;
+use super::throttle::described;
 use super::{Run, SimulationInput};
 use crate::cmd::evaluate::text::{
     align_right, nothing_to_do, refused, trimmed, unrepairable, what_is_lost, who_helps,
 };
 use crate::cmd::evaluate::{Answer, served};
-use crate::output::lines;
+use crate::output::{counted, lines};
 
 /// Prints one policy's run.
 ///
@@ -185,8 +186,9 @@ fn applications(question: &SimulationInput<'_>, all: &Interference, operations: 
         degree => format!("{:.1} times as long", 1.0 + degree),
     };
     format!(
-        "{}\n{workload}, {clients} clients: {operations} operations took {longer}.",
-        trimmed(&table)
+        "{}\n{workload}, {}: {operations} operations took {longer}.",
+        trimmed(&table),
+        counted(clients as u64, "client")
     )
 }
 
@@ -197,8 +199,11 @@ fn notes(question: &SimulationInput<'_>) -> String {
         notes += "\nLinks follow a trace; the bound counts what they have until then.\n";
     }
     if let Some(throttle) = &question.scenario.throttle {
-        notes += "\nRepair yields: applications go first, and it takes no more than ";
-        notes += &format!("{throttle} (--throttle off: it takes what it gets).\n");
+        notes += match question.scenario.foreground {
+            Some(_) => "\nRepair yields: applications go first, and it takes ",
+            None => "\nRepair takes ",
+        };
+        notes += &format!("{} (--throttle off: it takes what it gets).\n", described(throttle));
     }
     notes
 }

@@ -6,6 +6,7 @@
 use std::str::FromStr;
 
 use suture_drivers::config::throttle::{cap, floor, keep};
+use suture_edge::units::format_link_rate;
 use suture_repair::throttle::{Keep, ThrottleConfig};
 
 /// What stays free of each link, in percent, where nothing else is said and applications share
@@ -50,4 +51,28 @@ pub fn config(wanted: Option<ThrottleArg>, is_shared: bool) -> Option<ThrottleCo
             ..ThrottleConfig::default()
         }),
     }
+}
+/// What repair takes, for people.
+pub fn described(throttle: &ThrottleConfig) -> String {
+    let rate = |rate: u64| format_link_rate(rate as f64);
+    let mut parts = Vec::new();
+    let caps = [
+        (throttle.node, "at each node in each direction"),
+        (throttle.total, "at all nodes together"),
+    ];
+    for (cap, place) in caps {
+        parts.extend(cap.map(|cap| format!("at most {} {place}", rate(cap))));
+    }
+    parts.extend(throttle.keep.map(|keep| match keep {
+        Keep::Percent(part) => {
+            format!("what applications leave of each link, but for {part} % of it")
+        }
+        Keep::Rate(kept) => format!("what applications leave of each link, but for {}", rate(kept)),
+    }));
+    if parts.is_empty() {
+        parts.push("what links carry".into());
+    }
+    let floor = |floor| format!("at least {} while a stripe has no margin left", rate(floor));
+    parts.extend(throttle.floor.map(floor));
+    parts.join("; ")
 }
