@@ -360,6 +360,14 @@ fn a_node_that_holds_nothing_can_be_removed_and_is_one_again_when_it_joins() {
     refused(&cluster, "suture node fail");
     cluster.ok(&["node", "fail", "n1"]);
     cluster.wait_healthy();
+    // All that are named, or none.
+    for other in ["n2", "n9"] {
+        let several = cluster.run(&["node", "remove", "n1", other]);
+        assert_eq!(several.status, 2, "{}", several.stderr);
+        let is_said = several.stderr.contains("nothing was changed of the others");
+        assert!(is_said && several.stderr.contains(other), "{}", several.stderr);
+        assert_eq!(names(&cluster).len(), 4);
+    }
     cluster.ok(&["node", "remove", "n1"]);
     assert_eq!(names(&cluster), ["n0", "n2", "n3"]);
     cluster.restart_coordinator();

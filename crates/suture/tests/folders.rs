@@ -89,7 +89,7 @@ fn an_object_that_cannot_be_read_does_not_keep_the_others() {
     let other = cluster.put("d/b", 50_000, &CODE);
     let back = cluster.path("tree");
     let got = cluster.run(&["get", "-r", "d", "-o", back.to_str().unwrap()]);
-    assert_eq!(got.status, 1, "{}", got.stderr);
+    assert_eq!(got.status, 3, "{}", got.stderr);
     assert!(got.stderr.contains("cannot get 'd/a'"), "{}", got.stderr);
     assert!(got.stdout.contains("d/b (48.8 KiB)\n1 object: "), "{}", got.stdout);
     assert!(fs::read(back.join("b")).unwrap() == other);

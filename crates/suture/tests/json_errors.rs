@@ -38,6 +38,7 @@ fn a_command_line_that_fails_is_answered_in_json() {
         ("put /nonexistent --format json", 2, "cannot read '/nonexistent'"),
         ("plan --nodes 3 --stripes 1 --code rs(6,3) --failed n0 --format json", 2, "too few"),
         ("verify /nonexistent --format json", 2, "/nonexistent"),
+        ("rebuild /nonexistent --report json", 2, "/nonexistent"),
         ("demo --agents 3 --format json", 2, "--agents must be"),
         ("coordinator --format json", 2, "unexpected argument '--format'"),
     ] {
