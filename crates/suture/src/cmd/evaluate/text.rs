@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 
 use anyhow::Result;
 use comfy_table::{CellAlignment, Table};
+use suture_code::Code;
 use suture_edge::units::{format_exact_size, format_size};
 use suture_repair::id::StripeId;
 use suture_repair::policy::{Balance, Policy, Shape};
@@ -34,6 +35,17 @@ pub fn what_is_lost(input: &Input, damage: &Damage) -> String {
         format_exact_size(input.chunk_bytes),
         counted(left, "node"),
     )
+}
+
+/// What the k-chunk bound says of plans. A code that repairs with less than k chunks has the bound
+/// of that; whoever takes more of its helpers may be faster, where one of those is slow.
+pub fn bound_meaning(code: &Code) -> &'static str {
+    match code {
+        Code::Rs(_) | Code::RsVandermonde(_) => "no plan that reads whole chunks is faster",
+        Code::Lrc(_) | Code::Butterfly(_) | Code::Clay(_) => {
+            "no plan that moves the least this code can is faster"
+        }
+    }
 }
 
 /// Why there is no plan.

@@ -15,7 +15,8 @@ use suture_repair::policy::{Balance, Policy, Shape};
 
 use super::{Damage, Input, Planned, evaluate};
 use crate::cmd::evaluate::text::{
-    align_right, nothing_to_do, refused, trimmed, unrepairable, what_is_lost, who_helps,
+    align_right, bound_meaning, nothing_to_do, refused, trimmed, unrepairable, what_is_lost,
+    who_helps,
 };
 use crate::cmd::evaluate::{Answer, served};
 use crate::output::{counted, lines};
@@ -81,7 +82,7 @@ pub(super) fn print_comparison(
     let served: Vec<&Planned> = served(results).collect();
     if let Some(evaluation) = served.first() {
         let bound = format_seconds(evaluation.bound_seconds);
-        writeln!(out, "\nThe bound is {bound}: no plan that reads whole chunks is faster.")?;
+        writeln!(out, "\nThe bound is {bound}: {}.", bound_meaning(&input.code))?;
     }
     out += &refused(results);
     if let Some(evaluation) = served.first() {
@@ -115,7 +116,7 @@ fn figures(input: &Input, evaluation: &Planned) -> String {
         ratio => format!("{ratio:.1} times the bound"),
     });
     let bound = format_seconds(evaluation.bound_seconds);
-    table.add_row(["bound", &bound, "no plan that reads whole chunks is faster"]);
+    table.add_row(["bound", &bound, bound_meaning(&input.code)]);
     if let Some(own) = evaluation.own_bound_seconds.filter(|own| evaluation.is_apart(*own)) {
         let above = (evaluation.max_load_seconds / own - 1.0).max(0.0) * 100.0;
         let meaning =

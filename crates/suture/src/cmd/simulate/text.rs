@@ -13,7 +13,8 @@ use super::foreground::Interference;
 use super::throttle::described;
 use super::{Run, SimulationInput};
 use crate::cmd::evaluate::text::{
-    align_right, nothing_to_do, refused, trimmed, unrepairable, what_is_lost, who_helps,
+    align_right, bound_meaning, nothing_to_do, refused, trimmed, unrepairable, what_is_lost,
+    who_helps,
 };
 use crate::cmd::evaluate::{Answer, served};
 use crate::output::{counted, lines};
@@ -55,7 +56,8 @@ pub fn print_comparison(question: &SimulationInput<'_>, results: &[Answer<Run>])
         let bound = format_seconds(evaluation.bound_seconds);
         let traced = question.scenario.capacities.is_traced();
         let links = if traced { ", with what links have until then" } else { "" };
-        writeln!(out, "\nThe bound is {bound}: no plan that reads whole chunks is faster{links}.")?;
+        let meaning = bound_meaning(&question.input.code);
+        writeln!(out, "\nThe bound is {bound}: {meaning}{links}.")?;
     }
     out += &refused(results);
     if let Some(evaluation) = served.first() {
@@ -125,7 +127,7 @@ fn figures(question: &SimulationInput<'_>, evaluation: &Run) -> String {
     let of_bound = format!("{percent:.1} % of the bound");
     table.add_row(["repaired in", &format_seconds(simulated.seconds), &of_bound]);
     let bound = format_seconds(evaluation.bound_seconds);
-    table.add_row(["bound", &bound, "no plan that reads whole chunks is faster"]);
+    table.add_row(["bound", &bound, bound_meaning(&question.input.code)]);
     let peak = format_seconds(evaluation.max_load_seconds);
     table.add_row(["busiest port", &peak, &where_time_went(evaluation)]);
     let rate = format_rate(evaluation.repaired_bytes_per_second());
