@@ -27,6 +27,7 @@ const CERT: &[Row] = &[
     ("suture cert rotate", "suture-authority is not there", 2),
     ("suture cert init --authority f", "cannot make f", 1),
     ("suture cert init && suture cert init", "this folder has an authority. Change it with", 2),
+    ("suture cert init && suture cert node 'a b'", "'a b' is not a name for a node", 2),
     ("suture cert node ''", "a name has 1 to 128 bytes of text on one line", 2),
     ("suture cert node \"$(printf 'a\\nb')\"", "a name has 1 to 128 bytes of text on one line", 2),
     (

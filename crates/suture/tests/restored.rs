@@ -138,7 +138,7 @@ fn what_is_no_whole_backup_leaves_the_metadata_as_they_are() {
         (
             "noise",
             b"this is no database at all, but long enough to be read as one",
-            "not a database",
+            "is not a database: name a copy",
         ),
     ];
     while_stopped(&mut cluster, |dir| {

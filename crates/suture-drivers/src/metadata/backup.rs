@@ -13,7 +13,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::{Connection, ErrorCode, OpenFlags};
 use suture_edge::checksum::Crc32c;
 use suture_edge::error::bad_input;
 use suture_repair::id::StripeId;
@@ -199,7 +199,17 @@ fn write_part(copy: &Path, part: &Path) -> Result<()> {
 /// row has its sum.
 fn check(copy: &Path, part: &Path, incomplete: Incomplete) -> Result<Contents> {
     let connection = Connection::open(part)?;
-    let version = schema::identify(&connection, copy)?;
+    let version = schema::identify(&connection, copy).map_err(|error| {
+        let code = error.downcast_ref().and_then(rusqlite::Error::sqlite_error_code);
+        if code == Some(ErrorCode::NotADatabase) {
+            bad_input(format!(
+                "'{}' is not a database: name a copy that `suture metadata backup` made",
+                copy.display()
+            ))
+        } else {
+            error
+        }
+    })?;
     schema::check(&connection).with_context(|| format!("cannot use '{}'", copy.display()))?;
     if incomplete == Incomplete::Refuse && schema::is_in_use(&connection, version)? {
         return Err(bad_input(format!(

@@ -13,7 +13,7 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 
 use anyhow::{Context, Result, bail, ensure};
-use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension};
+use rusqlite::{Connection, OpenFlags, OptionalExtension};
 use suture_edge::error::bad_input;
 use tracing::{info, warn};
 
@@ -352,11 +352,7 @@ pub(super) fn identify(connection: &Connection, path: &Path) -> Result<u32> {
     let path = path.display();
     let pragma = |connection: &Connection, name| {
         let value = connection.pragma_query_value(None, name, |row| row.get::<_, u32>(0));
-        value.map_err(|error| match error.sqlite_error_code() {
-            Some(ErrorCode::NotADatabase) => bad_input(format!("'{path}' is not a database")),
-            _ => anyhow::Error::new(error)
-                .context(format!("'{path}' is not a database that can be read")),
-        })
+        value.with_context(|| format!("'{path}' is not a database that can be read"))
     };
     let (application, version) =
         (pragma(connection, "application_id")?, pragma(connection, "user_version")?);

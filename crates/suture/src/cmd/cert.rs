@@ -172,10 +172,10 @@ pub fn run(args: Args) -> Result<Outcome> {
                 (_, true) => AccessRole::Keeper,
                 (false, false) => AccessRole::Agent,
             };
+            let principal = Principal::new(role, &name).map_err(bad_input)?;
             if role == AccessRole::Agent {
                 check_name("node", &name).map_err(bad_input)?;
             }
-            let principal = Principal::new(role, &name).map_err(bad_input)?;
             issue(&principal, NODE_LIFETIME, &args)
         }
         CertSubcommand::User(UserArgs { name, role, prefix, issue: args }) => {

@@ -212,7 +212,7 @@ fn an_object_whose_nodes_are_gone_says_so_once() {
     cluster.agents[1].kill();
     let output = cluster.path("x");
     let failed = cluster.run(&["get", "it", "-o", output.to_str().unwrap()]);
-    let row = ("get", "cannot be read now", 1);
+    let row = ("get", "cannot be read now", 3);
     assert_eq!(fault(&failed, &row), None);
     assert!(!output.exists());
 }
