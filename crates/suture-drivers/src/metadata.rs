@@ -29,6 +29,7 @@ pub mod unfinished;
 mod wal;
 mod work;
 
+use std::env;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -110,7 +111,8 @@ impl Metadata {
     pub async fn backup(&self) -> anyhow::Result<Backup> {
         let ask = |store: &mut MetadataStore| {
             // Nobody else finds metadata that have lost their name.
-            let rescued = (!store.is_in_place()).then(|| store.rescue());
+            let take = |database: &_, open| backup::take_by(database, &env::temp_dir(), open);
+            let rescued = (!store.is_in_place()).then(|| store.rescue(take));
             Ok((store.path(), store.first_open()?, rescued))
         };
         let (path, open, rescued) = self.ask(ask).await?;

@@ -194,7 +194,7 @@ pub fn format_link_rate(bytes_per_sec: f64) -> String {
     format_si(bytes_per_sec * 8.0, ["bit/s", "kbit/s", "Mbit/s", "Gbit/s", "Tbit/s"])
 }
 
-/// A duration for people: `740 us`, `12.3 ms`, `4.56 s`, `3 min 20 s`, `2 h 05 min`.
+/// A duration for people: `740 us`, `12.3 ms`, `4.56 s`, `3 min 20 s`, `2 h 05 min`, `28 d 00 h`.
 pub fn format_seconds(seconds: f64) -> String {
     if seconds < 0.000_999_5 {
         format!("{} us", three_digits(seconds * 1e6))
@@ -205,9 +205,12 @@ pub fn format_seconds(seconds: f64) -> String {
     } else if seconds < 7199.5 {
         let whole = seconds.round() as u64;
         format!("{} min {:02} s", whole / 60, whole % 60)
-    } else {
+    } else if seconds < 172_770.0 {
         let minutes = (seconds / 60.0).round() as u64;
         format!("{} h {:02} min", minutes / 60, minutes % 60)
+    } else {
+        let hours = (seconds / 3600.0).round() as u64;
+        format!("{} d {:02} h", hours / 24, hours % 24)
     }
 }
 
@@ -361,6 +364,9 @@ mod tests {
         assert_eq!(format_seconds(4.561), "4.56 s");
         assert_eq!(format_seconds(200.2), "3 min 20 s");
         assert_eq!(format_seconds(7500.0), "2 h 05 min");
+        assert_eq!(format_seconds(172_769.0), "47 h 59 min");
+        assert_eq!(format_seconds(172_770.0), "2 d 00 h");
+        assert_eq!(format_seconds(28.0 * 86400.0), "28 d 00 h");
     }
 
     #[test]

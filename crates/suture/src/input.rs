@@ -39,7 +39,7 @@ pub struct InputArgs {
     #[command(flatten)]
     cluster: ClusterArgs,
     /// The nodes that fail, by name
-    #[arg(long, value_name = "NODE", value_delimiter = ',', required = true)]
+    #[arg(long, value_name = "NODE[,NODE..]", value_delimiter = ',', required = true)]
     failed: Vec<String>,
 }
 
@@ -170,8 +170,9 @@ impl Input {
         let sub_chunks = u64::from(code.sub_chunk_count());
         if !args.chunk_size.is_multiple_of(sub_chunks) {
             return Err(bad_input(format!(
-                "--chunk-size {} is not a multiple of the {sub_chunks} sub-chunks of {code}",
-                args.chunk_size
+                "--chunk-size {} is not a multiple of the {sub_chunks} sub-chunks of {code}: the next is {}",
+                format_exact_size(args.chunk_size),
+                format_exact_size(args.chunk_size.next_multiple_of(sub_chunks))
             )));
         }
         let (chunk_bytes, seed, failed) = (args.chunk_size, args.seed, Vec::new());

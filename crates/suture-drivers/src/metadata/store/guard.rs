@@ -7,11 +7,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use anyhow::Result;
 use rusqlite::Connection;
 use rusqlite::ffi::SQLITE_CONSTRAINT_COMMITHOOK;
+use suture_repair::id::StripeId;
 
-use super::super::backup::{self, Backup};
 use super::super::place::DatabaseFiles;
 use super::{MetadataError, MetadataStore};
 
@@ -90,11 +89,15 @@ impl MetadataStore {
         self.place.is_kept()
     }
 
-    /// A copy of metadata that have lost their name, which only this connection can read.
+    /// Has a copy made of metadata that have lost their name, which only this connection can read:
+    /// `take` is given it, and the first stripe of a put that has not ended.
     ///
     /// # Errors
-    /// When the database cannot be read, or no copy be written.
-    pub fn rescue(&self) -> Result<Backup> {
-        backup::take_by(&self.database, &std::env::temp_dir(), self.first_open()?)
+    /// Those of `take`, and when the database cannot be read.
+    pub fn rescue<T>(
+        &self,
+        take: impl FnOnce(&Connection, StripeId) -> anyhow::Result<T>,
+    ) -> anyhow::Result<T> {
+        take(&self.database, self.first_open()?)
     }
 }
