@@ -233,6 +233,13 @@ pub enum DagFault {
     NoOutputs,
 }
 
+/// That so many survivors do not suffice for so many lost chunks.
+fn not_determined(lost: usize, available: usize) -> String {
+    let (chunks, verb) = if available == 1 { ("chunk", "does") } else { ("chunks", "do") };
+    let ones = if lost == 1 { "one" } else { "ones" };
+    format!("the {available} surviving {chunks} {verb} not determine the {lost} lost {ones}")
+}
+
 impl fmt::Display for CodeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -267,13 +274,7 @@ impl fmt::Display for CodeError {
                 write!(f, "the repair needs {needed} surviving chunks, but has {available}")
             }
             CodeError::NotDetermined { lost, available } => {
-                let (chunks, verb) =
-                    if *available == 1 { ("chunk", "does") } else { ("chunks", "do") };
-                let ones = if *lost == 1 { "one" } else { "ones" };
-                write!(
-                    f,
-                    "the {available} surviving {chunks} {verb} not determine the {lost} lost {ones}"
-                )
+                f.write_str(&not_determined(*lost, *available))
             }
             CodeError::TooManyHelpers { needed, given } => {
                 write!(f, "the repair uses {needed} helpers, but {given} were given")

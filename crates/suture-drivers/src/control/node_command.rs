@@ -3,8 +3,8 @@
 //! Place: [failure noticed] -> ...: by an operator's word. The metadata are changed first, because
 //! a command that is forgotten at the next restart was not carried out.
 //! Several nodes of one command are judged together, before any of them is changed: it is done with
-//! all of them or with none. What would make data unreadable, or leave chunks with nowhere to go, is
-//! refused unless it is forced.
+//! all of them or with none. What would make data unreadable, or leave chunks with nowhere to go,
+//! is refused unless it is forced.
 
 use std::time::Duration;
 

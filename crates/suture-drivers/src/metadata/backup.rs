@@ -5,8 +5,8 @@
 //! its log is not needed, and it says so in itself. What was stored after that moment is not in it:
 //! the agents keep such chunks, and a coordinator that starts on it says how many there are.
 //!
-//! Invariants: metadata that are replaced are renamed, never deleted; of damaged metadata no copy is
-//! made that would take the place of a good one.
+//! Invariants: metadata that are replaced are renamed, never deleted; of damaged metadata no copy
+//! is made that would take the place of a good one.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -147,9 +147,9 @@ pub struct Restored {
 /// are there are renamed where that is wanted.
 ///
 /// # Errors
-/// Bad input for a file that is no copy of the metadata, not all of one, or a damaged one, and for a
-/// `dir` that holds metadata which are not to be replaced; a failure when something cannot be read
-/// or written, or a coordinator runs there.
+/// Bad input for a file that is no copy of the metadata, not all of one, or a damaged one, and for
+/// a `dir` that holds metadata which are not to be replaced; a failure when something cannot be
+/// read or written, or a coordinator runs there.
 pub fn restore(
     copy: &Path,
     dir: &Path,

@@ -148,7 +148,7 @@ pub enum MetadataError {
     NoSuchObject(String),
     /// The node cannot be removed: so many chunks are recorded on it.
     NodeHolds {
-        /// The node.
+        /// Which node it is.
         node: NodeId,
         /// How many chunks are recorded on it.
         chunks: u64,
