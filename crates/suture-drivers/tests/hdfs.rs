@@ -37,6 +37,14 @@ impl Hdfs {
         Hdfs::of(fake)
     }
 
+    /// One group of three blocks, of which the second is missing.
+    fn lacking_one() -> Hdfs {
+        let fake = FakeNameNode::with_nodes(5);
+        let lacking = group(1, 2048, (2, 1), &[1]);
+        fake.namespace().groups.insert(lacking.group, lacking);
+        Hdfs::of(fake)
+    }
+
     fn of(fake: FakeNameNode) -> Hdfs {
         let keeper = HdfsKeeper::new(fake.connect(), false);
         let mut hdfs = Hdfs(fake, keeper);
@@ -175,10 +183,7 @@ fn a_refused_claim_says_how_the_group_stands() {
 
 #[test]
 fn what_a_claim_builds_counts_as_missing_until_its_commit() {
-    let fake = FakeNameNode::with_nodes(5);
-    let lacking = group(1, 2048, (2, 1), &[1]);
-    fake.namespace().groups.insert(lacking.group, lacking);
-    let mut hdfs = Hdfs::of(fake);
+    let mut hdfs = Hdfs::lacking_one();
     let stripe = hdfs.stripe();
     hdfs.1.changes();
     let wanted = claim(&stripe, 1, 1, 4);
@@ -224,10 +229,7 @@ fn no_node_gets_two_blocks_of_a_group() {
 
 #[test]
 fn a_block_on_a_datanode_that_died_before_it_told_of_it_is_not_waited_for() {
-    let fake = FakeNameNode::with_nodes(5);
-    let lacking = group(1, 2048, (2, 1), &[1]);
-    fake.namespace().groups.insert(lacking.group, lacking);
-    let mut hdfs = Hdfs::of(fake);
+    let mut hdfs = Hdfs::lacking_one();
     let stripe = hdfs.stripe();
     let wanted = claim(&stripe, 1, 1, 4);
     hdfs.1.claim(Time::ZERO, &wanted).unwrap();
@@ -253,10 +255,7 @@ fn a_block_on_a_datanode_that_died_before_it_told_of_it_is_not_waited_for() {
 
 #[test]
 fn a_released_repair_leaves_what_hdfs_has_by_then() {
-    let fake = FakeNameNode::with_nodes(5);
-    let lacking = group(1, 2048, (2, 1), &[1]);
-    fake.namespace().groups.insert(lacking.group, lacking);
-    let mut hdfs = Hdfs::of(fake);
+    let mut hdfs = Hdfs::lacking_one();
     let stripe = hdfs.stripe();
     let wanted = claim(&stripe, 1, 1, 4);
     hdfs.1.claim(Time::ZERO, &wanted).unwrap();

@@ -283,14 +283,21 @@ fn a_copy_known_to_be_corrupt_is_not_adopted_when_its_replacement_is_lost() {
     assert!(!is_checked(&said, 0, old), "{said:?}");
 }
 
-#[test]
-fn a_delete_that_waited_is_not_sent_when_what_replaces_the_copy_has_moved() {
+/// Of five copies in excess on node 4 four are ordered away, and the last waits; they are of chunk 0
+/// of stripes on the first four nodes.
+fn with_a_delete_that_waits() -> (Story, Vec<ChunkCopy>, ChunkCopy) {
     let mut story = Story::new(6, (0..5).map(|id| stripe(id, [0, 1, 2, 3])));
     let excess: Vec<ChunkCopy> = (0..5).map(|id| copy(id, 0, 9)).collect();
     let said = order_away(&mut story, &excess);
     let (ordered, waits): (Vec<ChunkCopy>, Vec<ChunkCopy>) =
         excess.iter().partition(|copy| is_deleted(&said, 4, **copy));
     let [waits] = waits[..] else { panic!("four are in flight, not {ordered:?}") };
+    (story, ordered, waits)
+}
+
+#[test]
+fn a_delete_that_waited_is_not_sent_when_what_replaces_the_copy_has_moved() {
+    let (mut story, ordered, waits) = with_a_delete_that_waits();
     let mut moved = story.core.stripes().get(waits.stripe).expect("known").clone();
     moved.generation = Generation(2);
     (moved.chunks[0].node, moved.chunks[0].stamp) = (Some(NodeId(5)), Stamp(3));
@@ -311,12 +318,7 @@ fn a_delete_that_waited_is_not_sent_when_what_replaces_the_copy_has_moved() {
 
 #[test]
 fn a_delete_that_waited_is_not_sent_while_its_copy_is_being_adopted() {
-    let mut story = Story::new(6, (0..5).map(|id| stripe(id, [0, 1, 2, 3])));
-    let excess: Vec<ChunkCopy> = (0..5).map(|id| copy(id, 0, 9)).collect();
-    let said = order_away(&mut story, &excess);
-    let (ordered, waits): (Vec<ChunkCopy>, Vec<ChunkCopy>) =
-        excess.iter().partition(|copy| is_deleted(&said, 4, **copy));
-    let [waits] = waits[..] else { panic!("four are in flight, not {ordered:?}") };
+    let (mut story, ordered, waits) = with_a_delete_that_waits();
     // What replaces it is lost, so it is to be the location; then that is there again.
     story.give(Input::Operator(Command::FailNode(NodeId(0))));
     let said = story.take();
@@ -452,12 +454,7 @@ fn nothing_is_deleted_for_a_location_whose_node_is_away() {
 
 #[test]
 fn a_delete_that_waited_is_not_sent_while_what_replaces_the_copy_is_away() {
-    let mut story = Story::new(6, (0..5).map(|id| stripe(id, [0, 1, 2, 3])));
-    let excess: Vec<ChunkCopy> = (0..5).map(|id| copy(id, 0, 9)).collect();
-    let said = order_away(&mut story, &excess);
-    let (ordered, waits): (Vec<ChunkCopy>, Vec<ChunkCopy>) =
-        excess.iter().partition(|copy| is_deleted(&said, 4, **copy));
-    let [waits] = waits[..] else { panic!("four are in flight, not {ordered:?}") };
+    let (mut story, ordered, waits) = with_a_delete_that_waits();
     pause_hanging(&mut story, 0);
     story.take();
     story.hear(4, FromAgent::Deleted(ordered[0]));
