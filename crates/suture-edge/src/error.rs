@@ -16,52 +16,35 @@ pub enum ErrorKind {
     Unreadable,
 }
 
-/// The mark of errors that blame the input.
+/// An error that says of which kind it is.
 #[derive(Debug)]
-struct BadInput(String);
+struct Marked {
+    kind: ErrorKind,
+    message: String,
+}
 
-impl fmt::Display for BadInput {
+impl fmt::Display for Marked {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.message)
     }
 }
 
-impl std::error::Error for BadInput {}
-
-/// The mark of errors that say that data cannot be read.
-#[derive(Debug)]
-struct Unreadable(String);
-
-impl fmt::Display for Unreadable {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for Unreadable {}
+impl std::error::Error for Marked {}
 
 /// An error of the kind [`ErrorKind::BadInput`]. The message names the thing and says what to do.
 pub fn bad_input(message: impl fmt::Display) -> anyhow::Error {
-    anyhow::Error::new(BadInput(message.to_string()))
+    anyhow::Error::new(Marked { kind: ErrorKind::BadInput, message: message.to_string() })
 }
 
 /// An error of the kind [`ErrorKind::Unreadable`]. The message says what lacks how much.
 pub fn unreadable(message: impl fmt::Display) -> anyhow::Error {
-    anyhow::Error::new(Unreadable(message.to_string()))
+    anyhow::Error::new(Marked { kind: ErrorKind::Unreadable, message: message.to_string() })
 }
 
 /// The kind of an error, whatever context it was given since.
 pub fn kind(error: &anyhow::Error) -> ErrorKind {
-    fn is<E: std::error::Error + Send + Sync + 'static>(error: &anyhow::Error) -> bool {
-        error.is::<E>() || error.chain().any(|cause| cause.is::<E>())
-    }
-    if is::<BadInput>(error) {
-        ErrorKind::BadInput
-    } else if is::<Unreadable>(error) {
-        ErrorKind::Unreadable
-    } else {
-        ErrorKind::Failure
-    }
+    let marked = error.chain().find_map(|cause| cause.downcast_ref::<Marked>());
+    marked.map_or(ErrorKind::Failure, |marked| marked.kind)
 }
 
 /// Longer names are cut where they are shown.
