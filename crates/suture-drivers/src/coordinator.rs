@@ -304,8 +304,8 @@ impl CoordinatorDriver {
         Time { ns: self.origin.elapsed().as_nanos() as u64 }
     }
 
-    /// Every node, in the order of their numbers, with its address unless it is dead. One that only
-    /// nobody reaches is to be tried again.
+    /// Every node, each at the place of its number, with its address unless it is dead. One that
+    /// only nobody reaches is to be tried again.
     pub fn peers(&self) -> Vec<PeerAddress> {
         let peer = |(&node, contact): (&NodeId, &Contact)| {
             let is_known = !contact.address.is_empty();
@@ -374,8 +374,8 @@ impl CoordinatorDriver {
     }
 
     fn handle(&mut self, input: Input) {
-        if let (Some(_), Input::NodeAdded { id, .. }) = (&self.hdfs, &input) {
-            // A DataNode without an agent, so far, is a node too.
+        if let Input::NodeAdded { id, .. } = &input {
+            // One whose agent has gone before its session began, or that has none, is a node too.
             let contact = Contact { address: String::new(), session: None };
             self.nodes.entry(*id).or_insert(contact);
         }

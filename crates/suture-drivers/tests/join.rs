@@ -17,7 +17,8 @@ use suture_drivers::control::access::{Caller, CallerCell};
 use suture_drivers::control::join::{self, Introduction, Left, Welcome};
 use suture_drivers::control::membership::Membership;
 use suture_drivers::control::rpc;
-use suture_drivers::metadata::{Incomplete, MetadataStore, NewNode};
+use suture_drivers::coordinator::NewSession;
+use suture_drivers::metadata::{Incomplete, MetadataStore, NewNode, NodeRecord};
 use suture_repair::id::NodeId;
 use tempfile::TempDir;
 use tokio::net::TcpListener;
@@ -266,4 +267,87 @@ fn metadata_of_a_backup_go_on_in_an_epoch_that_no_agent_has_followed() {
     assert_eq!(agent.connected(), followed + 1);
     let _again = Running::start(&folders.path("backup"), &restored.stop());
     assert_eq!(agent.connected(), followed + 2, "the new epoch is durable");
+}
+
+impl Running {
+    /// Has an agent that has followed an epoch, and knows of so many puts, ask to join until it was
+    /// refused.
+    fn refuse(&self, data_dir: &Path, name: &str, epoch: u32, committed: u64) {
+        Membership { node: NodeId(0), epoch, committed }.write(data_dir).unwrap();
+        let before = self.accepted.load(Ordering::Relaxed);
+        let runtime = Runtime::new().unwrap();
+        let (_session, feed) = session();
+        let me = introduction(&self.address, data_dir, name);
+        runtime.spawn(join::keep(me, feed, oneshot::channel().0));
+        let calls = || self.accepted.load(Ordering::Relaxed) - before;
+        wait("it asks again after it was refused", || (calls() > 1).then_some(()));
+    }
+}
+
+#[test]
+fn no_word_of_an_agent_uses_up_the_epochs_or_the_puts_of_all() {
+    const EPOCHS: u32 = 1 << 30;
+    let folders = Folders::new();
+    let metadata = folders.path("metadata");
+    let mut now = Running::start(&metadata, "127.0.0.1:0");
+    let mut agent = Kept::join(&now.address, &folders.path("n0"), "n0");
+    let mut followed = agent.connected();
+    for epoch in [u32::MAX, u32::MAX / 2 - 1, EPOCHS, EPOCHS - 1, EPOCHS - 2, 2 << 20] {
+        now.refuse(&folders.path("liar"), "liar", epoch, 0);
+    }
+    now = Running::start(&metadata, &now.stop());
+    followed += 1;
+    assert_eq!(agent.connected(), followed);
+    // One that is not too far ahead is believed, and so is every number of puts.
+    for (name, epoch, committed) in
+        [("ahead", 1 << 20, 0), ("puts", 1, (1 << 60) - 1), ("all", 1, u64::MAX)]
+    {
+        let folder = folders.path(name);
+        Membership { node: NodeId(0), epoch, committed }.write(&folder).unwrap();
+        let mut believed = Kept::join(&now.address, &folder, name);
+        assert_eq!(believed.connected(), (1 << 20) + 1);
+    }
+    for start in 2..4 {
+        now = Running::start(&metadata, &now.stop());
+        assert_eq!(agent.connected(), (1 << 20) + start);
+        let mut new = Kept::join(&now.address, &folders.path("new"), "new");
+        assert_eq!(new.connected(), (1 << 20) + start);
+    }
+}
+
+#[test]
+fn a_node_whose_session_never_began_shifts_no_address() {
+    let folders = Folders::new();
+    let runtime = Runtime::new().unwrap();
+    let node = |name: &str| NewNode {
+        name: name.into(),
+        rack: None,
+        address: format!("{name}:1"),
+        uplink: 1.0,
+        downlink: 1.0,
+        store: None,
+    };
+    let store = open(&folders.path("metadata"));
+    let peers = runtime.block_on(async {
+        let (_, metadata, coordinator) = control::coordinator_of(store);
+        let mut outboxes = Vec::new();
+        for (name, begins) in [("n0", true), ("gone", false), ("n1", true), ("n2", true)] {
+            let joining = node(name);
+            let id = metadata.ask(move |store| store.join(&joining)).await.unwrap();
+            let (outbox, outgoing) = tokio::sync::mpsc::channel(16);
+            outboxes.push(outgoing);
+            if begins {
+                let session = NewSession { number: u64::from(id.0), outbox, renews: false };
+                coordinator.joined(NodeRecord { id, node: node(name) }, session).await;
+            }
+        }
+        coordinator.query(|driver| driver.peers()).await.unwrap()
+    });
+    let peers: Vec<_> =
+        peers.into_iter().map(|peer| (peer.node.0, peer.name, peer.address)).collect();
+    let expected = [("n0", true), ("gone", false), ("n1", true), ("n2", true)];
+    let expected = expected.iter().zip(0..).map(|((name, begins), node)| {
+        (node, name.to_string(), begins.then(|| format!("{name}:1")))
+    });
+    assert_eq!(peers, expected.collect::<Vec<_>>());
 }

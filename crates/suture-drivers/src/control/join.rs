@@ -20,6 +20,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow};
 use suture_edge::error::bad_input;
 use suture_repair::id::NodeId;
+use suture_repair::keeper::admission::EPOCH_MAX;
 use suture_repair::wire::ClusterId;
 use tokio::sync::{mpsc, oneshot};
 use tokio_stream::wrappers::ReceiverStream;
@@ -284,6 +285,9 @@ async fn join_by(
                 welcome.epoch
             ),
         ));
+    }
+    if welcome.epoch >= EPOCH_MAX {
+        return Err(broken(me, anyhow!("no coordinator comes to epoch {}", welcome.epoch)));
     }
     let Some(put_key) = PutKey::from_bytes(&welcome.put_key) else {
         return Err(broken(me, anyhow!("its key for puts has {} bytes", welcome.put_key.len())));

@@ -15,7 +15,7 @@ use suture_repair::wire::ClusterId;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_stream::{Stream, StreamExt};
-use tonic::{Code, Status, Streaming};
+use tonic::{Status, Streaming};
 use tracing::{debug, warn};
 
 use super::listing::Listing;
@@ -30,13 +30,6 @@ use crate::coordinator::refused::RefusedAgent;
 use crate::coordinator::{CoordinatorDriver, NewSession};
 use crate::metadata::{MetadataError, MetadataStore, NewNode, NodeRecord};
 use crate::store::StoreId;
-
-/// More than a coordinator that starts every second comes to in a life: an agent that says so is
-/// not to be believed, and must not use up all epochs.
-const EPOCH_MAX: u32 = u32::MAX / 2;
-
-/// The same of puts.
-const COMMITTED_MAX: u64 = 1 << 60;
 
 /// How long a peer may take from connecting to saying who it is.
 const JOIN_TIMEOUT: Duration = Duration::from_secs(10);
@@ -148,12 +141,7 @@ async fn admit(service: &ControlService, join: proto::Join) -> Result<(NodeRecor
     let takes_name = is_new && join.takes_name;
     let (followed, committed) = (join.epoch, join.committed);
     let cluster = service.cluster_for(join.cluster.map(ClusterId)).await?;
-    let mut node = match check(cluster, join) {
-        Err(why) if why.code() == Code::Unavailable && is_established(service).await? => {
-            return Err(Status::failed_precondition(why.message()));
-        }
-        checked => checked?,
-    };
+    let mut node = check(cluster, join)?;
     if service.is_hdfs {
         // Where a DataNode is the NameNode says, not its agent.
         let name = node.name.clone();
@@ -165,6 +153,18 @@ async fn admit(service: &ControlService, join: proto::Join) -> Result<(NodeRecor
     // First: who has lost the name to another store is to hear of that.
     let check = move |store: &mut MetadataStore| store.check_joining(&joined, is_new, takes_name);
     service.metadata.ask(check).await?;
+    let joined = node.clone();
+    let believes = move |store: &mut MetadataStore| {
+        let begun = store.epoch();
+        Ok::<_, MetadataError>((store.believes(&joined, followed)?, begun))
+    };
+    let (is_believed, epoch) = service.metadata.ask(believes).await?;
+    if !is_believed {
+        // Others may tell the same: it goes on asking.
+        return Err(Status::unavailable(format!(
+            "the agent has followed epoch {followed}, this coordinator is in epoch {epoch}: that is believed when more than half of the nodes have followed such a one; if only this agent has, its file 'membership' is damaged: stop it, delete that file, start it again"
+        )));
+    }
     let (name, address) = (node.name.clone(), node.address.clone());
     let query = move |driver: &CoordinatorDriver| driver.conflicting_session(&name, &address);
     let conflicting = service.coordinator.query(query).await;
@@ -187,13 +187,6 @@ async fn admit(service: &ControlService, join: proto::Join) -> Result<(NodeRecor
     Ok((NodeRecord { id, node }, epoch))
 }
 
-/// Whether agents have ever joined this coordinator's cluster: one that is new may be there because
-/// the disk with the metadata of another one is not mounted.
-async fn is_established(service: &ControlService) -> Result<bool, Status> {
-    let nodes = service.metadata.ask(|store| store.nodes()).await?;
-    Ok(!service.is_rebuilding && !nodes.is_empty())
-}
-
 /// The node that an agent says it is, if there can be one of `cluster`.
 ///
 /// # Errors
@@ -207,14 +200,6 @@ pub fn check(cluster: ClusterId, join: proto::Join) -> Result<NewNode, Status> {
         return Err(Status::unavailable(format!(
             "the agent's chunks belong to cluster {theirs}, this is the coordinator of cluster {cluster}; if this coordinator lost the metadata of cluster {theirs}, stop it, empty its data_dir, and use `suture metadata restore` or `suture metadata rebuild`"
         )));
-    }
-    if join.epoch >= EPOCH_MAX {
-        let what = format!("no coordinator has come to epoch {}", join.epoch);
-        return Err(Status::invalid_argument(what));
-    }
-    if join.committed >= COMMITTED_MAX {
-        let what = format!("no cluster has committed {} puts", join.committed);
-        return Err(Status::invalid_argument(what));
     }
     check_name("node", &join.name).map_err(Status::invalid_argument)?;
     let rack = join.rack.as_deref().map_or(Ok(()), |rack| check_name("rack", rack));

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use rusqlite::{Connection, OptionalExtension};
 use suture_code::Code;
 use suture_edge::error::quoted;
@@ -25,6 +25,7 @@ use suture_edge::units::counted;
 use suture_repair::cluster::{Node, Rate};
 use suture_repair::event::{Commit, Input};
 use suture_repair::id::{NodeId, StripeId};
+use suture_repair::keeper::admission::{EPOCH_MAX, Followed};
 use suture_repair::keeper::claims::Claims;
 use suture_repair::stripe::Stripe;
 use suture_repair::wire::ClusterId;
@@ -180,6 +181,7 @@ pub struct MetadataStore {
     committed: Arc<AtomicU64>,
     /// Nodes that have joined in this epoch, as far as their agents know of it.
     joined: BTreeSet<String>,
+    followed: Followed,
     puts: BTreeMap<PutId, OpenPut>,
     next_put: u64,
     changes: Vec<Input>,
@@ -204,6 +206,7 @@ impl MetadataStore {
         let schema::Database { mut connection, lock } = schema::open(dir, incomplete)?;
         sealed::check(&mut connection).with_context(cannot)?;
         let (cluster, epoch) = restored::begin_epoch(&mut connection).with_context(cannot)?;
+        ensure!(epoch < EPOCH_MAX, "epoch {epoch} in '{}' is beyond all that are", dir.display());
         let committed = restored::committed(&connection).with_context(cannot)?;
         wal::begin_use(&mut connection).with_context(cannot)?;
         // The log may be new, and SQLite goes on where its name cannot be made durable.
@@ -222,6 +225,7 @@ impl MetadataStore {
             epoch,
             committed: Arc::new(AtomicU64::new(committed)),
             joined: BTreeSet::new(),
+            followed: Followed::new(epoch),
             puts: BTreeMap::new(),
             next_put: 0,
             changes: Vec::new(),
@@ -234,6 +238,7 @@ impl MetadataStore {
     /// Leaves damaged objects out from now on: they are to be made again.
     pub fn set_damaged_aside(&mut self) {
         self.sets_aside = true;
+        self.followed.begin_anew();
     }
 
     /// Whether it does: then nothing that agents hold is anybody's to delete.

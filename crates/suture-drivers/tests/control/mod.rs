@@ -2,7 +2,7 @@
 
 use suture_drivers::config::CoordinatorConfig;
 use suture_drivers::control::service::ControlService;
-use suture_drivers::coordinator::{CoordinatorDriver, inbox};
+use suture_drivers::coordinator::{CoordinatorDriver, Handle, inbox};
 use suture_drivers::metadata::{Metadata, MetadataStore};
 use suture_drivers::put_key::PutKey;
 use suture_drivers::record::RecordedCoordinator;
@@ -14,7 +14,13 @@ use suture_repair::time::Time;
 use tokio::sync::mpsc;
 
 /// Runs a coordinator on the metadata; gives what answers calls.
+#[allow(dead_code, reason = "each test takes what it needs")]
 pub fn coordinator(store: MetadataStore) -> ControlService {
+    coordinator_of(store).0
+}
+
+/// The same, with its metadata and the driver.
+pub fn coordinator_of(store: MetadataStore) -> (ControlService, Metadata, Handle) {
     let settings = CoordinatorConfig::default();
     let config = Config {
         epoch: store.epoch(),
@@ -41,5 +47,7 @@ pub fn coordinator(store: MetadataStore) -> ControlService {
     let (coordinator, inbox) = inbox(received);
     let core = RecordedCoordinator::new(core, None);
     tokio::spawn(CoordinatorDriver::new(core, metadata.clone(), nodes).run(inbox));
-    ControlService::new(metadata, coordinator, cluster, PutKey::random().unwrap())
+    let key = PutKey::random().unwrap();
+    let service = ControlService::new(metadata.clone(), coordinator.clone(), cluster, key);
+    (service, metadata, coordinator)
 }

@@ -7,6 +7,8 @@
 //! agent that begins anew under the name of a node with chunks may only lack the disk with them.
 //! Metadata that were restored from a backup begin an epoch that was there before; agents tell.
 
+use std::collections::BTreeMap;
+
 /// What the keeper knows of the node whose name an agent wants.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Known {
@@ -66,6 +68,52 @@ pub fn outranking(epoch: u32, followed: u32, has_joined: bool) -> Option<u32> {
     (followed > epoch || is_of_others).then_some(followed + 1)
 }
 
+/// Epochs are below: stamps of repairs have the epoch in their upper half, where those of puts have
+/// a bit set.
+pub const EPOCH_MAX: u32 = 1 << 30;
+
+/// By how many starts of a coordinator a single agent may be ahead: one a second for twelve days.
+const AHEAD_MAX: u32 = 1 << 20;
+
+/// Which epochs agents are believed to have followed.
+///
+/// A coordinator goes on in a later one than any of its agents has followed, and epochs do not last
+/// for ever. So one that is far ahead is believed when more than half of the nodes have followed
+/// such a one: then the metadata were set back, by however much.
+#[derive(Clone, Debug)]
+pub struct Followed {
+    /// Epochs up to this one any agent may have followed.
+    plausible_max: u32,
+    /// Known nodes that have followed one far ahead of it.
+    far_ahead: BTreeMap<String, u32>,
+}
+
+impl Followed {
+    /// For a coordinator that began in this epoch.
+    pub fn new(begun: u32) -> Followed {
+        let plausible_max = begun.saturating_add(AHEAD_MAX).min(EPOCH_MAX - 2);
+        Followed { plausible_max, far_ahead: BTreeMap::new() }
+    }
+
+    /// The metadata are made again from what agents hold: there is nothing to compare with.
+    pub fn begin_anew(&mut self) {
+        self.plausible_max = EPOCH_MAX / 2;
+    }
+
+    /// Whether the agent of this name is believed to have followed `epoch`. `is_known` says that it
+    /// has the store of a node, of which there are `node_count`.
+    pub fn believes(&mut self, name: &str, epoch: u32, is_known: bool, node_count: usize) -> bool {
+        if epoch <= self.plausible_max || epoch > EPOCH_MAX - 2 {
+            return epoch <= self.plausible_max;
+        }
+        if is_known {
+            self.far_ahead.insert(name.to_string(), epoch);
+        }
+        let agree = self.far_ahead.values().filter(|other| epoch - AHEAD_MAX <= **other).count();
+        agree * 2 > node_count
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -73,6 +121,30 @@ mod tests {
     const HELD: Known = Known { chunks: 3, store: Some(1), is_removed: false, is_replaced: false };
     const OWN: Joining = Joining { store: Some(1), is_new: false, takes_name: false };
     const EMPTY: Joining = Joining { store: Some(2), is_new: true, takes_name: false };
+
+    #[test]
+    fn an_epoch_far_ahead_is_believed_when_most_nodes_have_followed_such_a_one() {
+        let mut followed = Followed::new(5);
+        assert!(followed.believes("new", 5 + AHEAD_MAX, false, 3));
+        for epoch in [6 + AHEAD_MAX, EPOCH_MAX - 2] {
+            assert!(!followed.believes("stranger", epoch, false, 3));
+            assert!(!followed.believes("n0", epoch, true, 3));
+        }
+        let set_back = 7 + 3 * AHEAD_MAX;
+        assert!(!followed.believes("stranger", set_back, false, 3));
+        assert!(followed.believes("n1", set_back, true, 3), "n0 has followed a later one still");
+        assert!(followed.believes("n2", set_back + 1, true, 3));
+        assert!(!followed.believes("n0", EPOCH_MAX - 2, true, 3), "it is alone with that");
+        // A single node is more than half of them, and cannot use up all epochs either.
+        assert!(Followed::new(1).believes("n0", EPOCH_MAX - 2, true, 1));
+        assert!(!Followed::new(1).believes("n0", EPOCH_MAX - 1, true, 1));
+        assert!(!Followed::new(EPOCH_MAX).believes("n0", EPOCH_MAX - 1, true, 1));
+        let mut anew = Followed::new(1);
+        anew.begin_anew();
+        assert!(
+            anew.believes("n0", set_back, false, 0) && !anew.believes("n1", EPOCH_MAX - 2, true, 3)
+        );
+    }
 
     #[test]
     fn a_name_belongs_to_its_store_until_an_operator_gives_it_away() {

@@ -18,9 +18,22 @@ use suture_repair::keeper::admission::outranking;
 use suture_repair::wire::ClusterId;
 use tracing::warn;
 
-use super::{MetadataError, MetadataStore, sealed};
+use super::{MetadataError, MetadataStore, NewNode, NodeRecord, sealed};
 
 impl MetadataStore {
+    /// Whether an agent is believed to have followed this epoch (`Followed`).
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub fn believes(&mut self, node: &NewNode, epoch: u32) -> Result<bool, MetadataError> {
+        let nodes = self.nodes()?;
+        let is_known = |known: &NodeRecord| {
+            known.node.name == node.name && node.store.is_some() && known.node.store == node.store
+        };
+        let is_known = nodes.iter().any(is_known);
+        Ok(self.followed.believes(&node.name, epoch, is_known, nodes.len()))
+    }
+
     /// Makes the epoch one that nobody has heard of, if the agent of node `name` has `followed` one
     /// that these metadata have not begun: a later one, or this one without having joined in it.
     /// Where it knows of more `committed` puts than there were, no stripe is taken for gone.
@@ -56,6 +69,8 @@ impl MetadataStore {
     /// these metadata know of.
     fn catch_up(&mut self, name: &str, committed: u64) -> Result<(), MetadataError> {
         let known = self.committed.load(Ordering::Relaxed);
+        // Whatever an agent says, there is room for all puts to come.
+        let committed = committed.min(COMMITTED_MAX);
         if committed <= known {
             return Ok(());
         }
@@ -137,6 +152,9 @@ impl MetadataStore {
         Ok(ranges.collect::<Result<_, _>>()?)
     }
 }
+
+/// More puts than there will ever be.
+const COMMITTED_MAX: u64 = 1 << 60;
 
 /// How many puts were committed so far.
 pub(super) fn committed(database: &Connection) -> rusqlite::Result<u64> {
