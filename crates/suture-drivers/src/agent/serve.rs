@@ -206,6 +206,12 @@ impl ChunkService {
             Ok(chunk) => chunk,
             Err(fault) => {
                 place.end();
+                let store = self.store.clone();
+                // What it should contain is the reader's word.
+                let is_whole = blocking(move || store.open(copy).is_ok()).await?;
+                if is_whole {
+                    return connection.write_frame(Frame::Error(Denial::Fault(fault))).await;
+                }
                 return self.deny_read(connection, copy, fault).await;
             }
         };
@@ -313,8 +319,11 @@ impl ChunkService {
         copy: ChunkCopy,
         fault: CopyFault,
     ) -> Result<(), NetError> {
-        // A closed channel means that the agent is stopping.
-        let _ = self.events.send(DiskEvent::Found { copy, fault });
+        // Anybody may ask for what never was; whoever misses a copy says so to the coordinator.
+        if fault != CopyFault::Missing {
+            // A closed channel means that the agent is stopping.
+            let _ = self.events.send(DiskEvent::Found { copy, fault });
+        }
         connection.write_frame(Frame::Error(Denial::Fault(fault))).await
     }
 
