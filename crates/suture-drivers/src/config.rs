@@ -310,11 +310,12 @@ impl CoordinatorConfig {
 impl ScrubSettings {
     /// As the core wants them, for a coordinator that starts `now`, in seconds since 1970.
     pub fn core(&self, now: u64, pass: PassRecord) -> ScrubConfig {
-        let age = |begun: u64| Span::from_secs(now.saturating_sub(begun));
+        // Of one that begins tomorrow a clock has told that was wrong.
+        let age = |begun: u64| now.checked_sub(begun).map(Span::from_secs);
         ScrubConfig {
             period: self.period.map(span),
             rate: self.rate.map(|rate| rate.max(1.0) as u64),
-            begun_before: pass.begun.map(age),
+            begun_before: pass.begun.and_then(age),
             next: pass.next,
         }
     }
@@ -604,6 +605,17 @@ mod tests {
         assert_eq!(coordinator, CoordinatorConfig::default());
         let agent = AgentConfig::read(&folder.join("agent.toml")).unwrap();
         assert_eq!(agent, AgentConfig::default());
+    }
+
+    #[test]
+    fn a_pass_that_began_tomorrow_holds_up_none() {
+        let settings = CoordinatorConfig::default().scrub;
+        let begun = |begun: u64| {
+            let pass = PassRecord { begun: Some(begun), ..PassRecord::default() };
+            settings.core(1000, pass).begun_before
+        };
+        assert_eq!(begun(990), Some(Span::from_secs(10)));
+        assert_eq!(begun(1001), None);
     }
 
     #[test]

@@ -253,6 +253,14 @@ fn it_is_known_before_what_could_not_be_read_or_moved() {
     assert_eq!(story.core.unreadable_without(&nodes(&[0, 1])), []);
     assert_eq!(story.core.unreadable_without(&nodes(&[0, 1, 2])), [StripeId(0)]);
     assert_eq!(story.core.stuck_without(&nodes(&[0])), []);
+    // Who is silent may be back, or not.
+    let mut silent = Story::new(5, [stripe(0, [0, 1, 2, 3])]);
+    silent.give(Input::AgentLost(NodeId(0)));
+    assert_eq!(silent.core.unreadable_without(&nodes(&[1])), []);
+    assert_eq!(silent.core.unreadable_without(&nodes(&[1, 2])), [StripeId(0)]);
+    (1..4).for_each(|node| silent.give(Input::AgentLost(NodeId(node))));
+    assert_eq!(silent.core.unreadable_without(&nodes(&[1, 2])), []);
+    assert_eq!(silent.core.unreadable_without(&nodes(&[1, 2, 3])), [StripeId(0)]);
     let both = [StripeId(0), StripeId(1)];
     assert_eq!(story.core.stuck_without(&nodes(&[0, 1])), both);
 }

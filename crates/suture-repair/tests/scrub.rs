@@ -221,6 +221,40 @@ fn stripes_on_silent_nodes_are_put_off_and_read_when_they_are_back() {
 }
 
 #[test]
+fn no_pass_waits_for_a_node_that_is_paused() {
+    for pause_first in [true, false] {
+        let mut pass = Pass::new(ScrubConfig::OFF, 6, stripes(3000));
+        let span = Span::from_secs(30 * 86_400);
+        let pause = Input::Operator(Command::PauseNode { node: NodeId(0), span });
+        let events = [pause, Input::AgentLost(NodeId(0))];
+        let [first, then] = events;
+        let [first, then] = if pause_first { [first, then] } else { [then, first] };
+        pass.story.give(first);
+        pass.scrub();
+        pass.story.give(then);
+        while !pass.has_ended() {
+            pass.story.wait(1, 1..6);
+            assert!(pass.answer() > 0, "nothing is read, and the pass has not ended");
+        }
+        for id in 0..3000 {
+            let stripe = stripe(id, [0, 1, 2, 3].map(|n| (n + id as u32) % 6));
+            for (node, copy) in stripe.indices().filter_map(|chunk| stripe.copy(chunk)) {
+                let is_read = pass.reads.contains_key(&(node, copy));
+                assert!(is_read || node == NodeId(0), "{copy} on {node}");
+            }
+        }
+        // The next one reads what is there again.
+        pass.story.greet(0);
+        pass.scrub();
+        while !pass.has_ended() {
+            pass.story.wait(1, 0..6);
+            pass.answer();
+        }
+        assert!(pass.reads.keys().any(|(node, _)| *node == NodeId(0)));
+    }
+}
+
+#[test]
 fn what_cannot_be_read_at_all_holds_no_pass_up() {
     let mut pass = Pass::new(ScrubConfig::OFF, 6, stripes(3000));
     (0..6).for_each(|node| pass.story.give(Input::Operator(Command::FailNode(NodeId(node)))));

@@ -102,6 +102,7 @@ impl Coordinator {
             self.weigh(stripe);
             self.settle(stripe);
         }
+        self.scrub.node_changed();
         self.unplan_all();
         self.queue.wake_all();
     }

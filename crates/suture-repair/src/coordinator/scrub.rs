@@ -11,7 +11,8 @@
 //!
 //! A node reads few copies for a pass at a time, none of them while it has others to check, and the
 //! next one not before the last one has taken as long as `rate` gives it. A stripe with a chunk on
-//! a silent node is put off; a pass ends when nothing is put off any more.
+//! a silent node is put off; a pass ends when nothing is put off any more. For a node that an
+//! operator has paused no pass waits: what it holds is left to the next one.
 //!
 //! Invariants: at most [`READS_MAX`] reads of a pass are in flight at a node, and at most one
 //! comparison of a stripe.
@@ -360,12 +361,13 @@ impl Coordinator {
     /// Nobody reads at this node now: what it was to read for a pass is put off.
     pub(super) fn scrub_without(&mut self, node: NodeId) {
         let is_failed = self.health.is_failed(node);
+        let is_away = self.health.is_away(node);
         let mut hit = Vec::new();
         for (id, comparison) in &mut self.scrub.comparisons {
             let before = comparison.wanted.len();
             comparison.wanted.retain(|_, (holder, _)| *holder != node);
             if comparison.wanted.len() < before {
-                comparison.is_partial |= !is_failed;
+                comparison.is_partial |= !is_failed && !is_away;
                 hit.push(*id);
             }
         }
@@ -384,10 +386,11 @@ impl Coordinator {
     fn fill_window(&mut self) {
         let (health, stripes) = (&self.health, &self.stripes);
         let Some(pass) = &mut self.scrub.pass else { return };
+        let is_awaited = |node: NodeId| !health.is_failed(node) && !health.is_away(node);
         let is_silent = |id: &StripeId| {
             let stripe = stripes.get(*id);
             let nodes = stripe.into_iter().flat_map(|s| s.chunks.iter().filter_map(|c| c.node));
-            nodes.into_iter().any(|node| !health.is_up(node) && !health.is_failed(node))
+            nodes.into_iter().any(|node| !health.is_up(node) && is_awaited(node))
         };
         if self.scrub.has_news {
             let free = WINDOW.saturating_sub(pass.window.len());
@@ -444,7 +447,8 @@ impl Coordinator {
         let (mut free_at, mut count) = (now, 0);
         for chunk in stripe.indices() {
             let Some((node, _)) = stripe.copy(chunk) else { continue };
-            if self.is_lost(stripe.id, chunk) || self.health.is_failed(node) {
+            let is_awaited = !self.health.is_failed(node) && !self.health.is_away(node);
+            if self.is_lost(stripe.id, chunk) || !is_awaited {
                 continue;
             }
             if self.health(node) != Health::Up {
@@ -464,10 +468,11 @@ impl Coordinator {
         }
     }
 
-    /// Asks for the fingerprints of all chunks of a stripe that are not lost.
+    /// Asks for the fingerprints of all chunks of a stripe that are not lost, or away.
     fn compare(&mut self, now: Time, id: StripeId) {
         let stripe = self.stripes.get(id).expect("it is ready, so known");
         let copies = stripe.indices().filter_map(|chunk| Some((chunk, stripe.copy(chunk)?)));
+        let copies = copies.filter(|(_, (node, _))| !self.health.is_away(*node));
         let wanted: BTreeMap<_, _> =
             copies.filter(|(chunk, _)| !self.is_lost(id, *chunk)).collect();
         let bytes = wanted.iter().map(|(chunk, (node, _))| (*node, stripe.record(*chunk).bytes));

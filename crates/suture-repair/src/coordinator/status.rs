@@ -100,19 +100,33 @@ impl Coordinator {
         stripe.indices().filter(is_readable).collect()
     }
 
-    /// Stripes that can be read now and could not without these nodes.
+    /// Stripes that can be read, or could once silent nodes are back, and could not without these
+    /// nodes.
     pub fn unreadable_without(&self, nodes: &[NodeId]) -> Vec<StripeId> {
         let on_nodes = nodes.iter().flat_map(|node| self.stripes.on_node(*node));
         let stripes: BTreeSet<StripeId> = on_nodes.map(|stripe| stripe.id).collect();
         let needs_them = |id: &StripeId| {
             let Some(stripe) = self.stripes.get(*id) else { return false };
-            let mut readable = self.readable(stripe);
-            let was_readable = stripe.code.decodable(&readable);
-            readable
-                .retain(|chunk| stripe.copy(*chunk).is_none_or(|(node, _)| !nodes.contains(&node)));
-            was_readable && !stripe.code.decodable(&readable)
+            let is_left = |chunk: &ChunkIndex| {
+                stripe.copy(*chunk).is_none_or(|(node, _)| !nodes.contains(&node))
+            };
+            [self.readable(stripe), self.expected(stripe)].into_iter().any(|mut chunks| {
+                let was_enough = stripe.code.decodable(&chunks);
+                chunks.retain(is_left);
+                was_enough && !stripe.code.decodable(&chunks)
+            })
         };
         stripes.into_iter().filter(needs_them).collect()
+    }
+
+    /// Chunks that can be read, or could be once all nodes are back that are not given up.
+    fn expected(&self, stripe: &Stripe) -> Vec<ChunkIndex> {
+        let is_expected = |chunk: &ChunkIndex| {
+            let record = stripe.record(*chunk);
+            let is_there = record.node.is_some_and(|node| !self.health.is_failed(node));
+            record.is_known_zero() || is_there && !self.is_lost(stripe.id, *chunk)
+        };
+        stripe.indices().filter(is_expected).collect()
     }
 
     /// Stripes with chunks on these nodes for which too few others are up and take chunks.
