@@ -23,7 +23,9 @@
 //! Deliberately absent: which copies are needed. The coordinator knows that.
 
 pub mod chunk;
+mod id;
 pub mod layout;
+mod place;
 pub mod temp;
 
 use std::collections::{BTreeMap, HashMap};
@@ -45,6 +47,7 @@ use tracing::warn;
 
 use crate::data_dir;
 use chunk::{ChunkFile, Damage, OpenFile};
+use place::Place;
 use temp::TempChunk;
 
 /// The version of the directory; a change of any path or of `identity` adds one.
@@ -113,6 +116,8 @@ const DAMAGED: Digest = Digest { bytes: Some(u64::MAX), crc: None };
 #[derive(Debug)]
 struct Chunks {
     dir: PathBuf,
+    /// The data directory, in which that folder lies.
+    place: Place,
     /// Lanes of a repair, repairs and clients that read a copy share its file. What nobody reads
     /// any more is dropped when there are as many again.
     open: Mutex<OpenFiles>,
@@ -241,45 +246,16 @@ impl DataDir {
                 written.map_err(|source| OpenError::Io { path, source })?;
             }
         }
+        let place = Place::of(dir.clone(), &lock);
+        let place = place.map_err(|source| OpenError::Io { path: dir.clone(), source })?;
         Ok(Store {
-            chunks: Arc::new(Chunks::of(dir.join("chunks"))),
+            chunks: Arc::new(Chunks::of(dir.join("chunks"), place)),
             tmp: dir.join("tmp"),
             next_temp: AtomicU64::new(0),
             flaws: Mutex::default(),
             lock,
             keep_free: None,
         })
-    }
-}
-
-impl StoreId {
-    fn read(dir: &Path) -> Result<Option<StoreId>, OpenError> {
-        let path = dir.join("store");
-        let text = match fs::read_to_string(&path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            text => text,
-        };
-        let id = text.and_then(|text| {
-            let id = text.strip_prefix("suture-store-id ").map(str::trim_end);
-            let id = id.and_then(|hex| u64::from_str_radix(hex, 16).ok());
-            id.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "not readable"))
-        });
-        id.map(|id| Some(StoreId(id))).map_err(|source| OpenError::Io { path, source })
-    }
-
-    /// A new one, durable.
-    fn create(dir: &Path) -> io::Result<StoreId> {
-        let mut bits = [0; 8];
-        // So few bytes come all at once.
-        rustix::rand::getrandom(&mut bits, rustix::rand::GetRandomFlags::empty())?;
-        let id = u64::from_le_bytes(bits);
-        let part = dir.join("store.part");
-        let mut file = data_dir::create_file(&part)?;
-        writeln!(file, "suture-store-id {id:016x}")?;
-        file.sync_all()?;
-        fs::rename(&part, dir.join("store"))?;
-        sync_dir(dir)?;
-        Ok(StoreId(id))
     }
 }
 
@@ -348,6 +324,10 @@ impl Store {
         *known = flaws;
     }
 
+    fn ensure_place(&self) -> Result<(), Failure> {
+        self.chunks.place.check().map_err(|error| failure(&error))
+    }
+
     fn ensure_space(&self, bytes: u64) -> Result<(), Failure> {
         let has_space = bytes <= self.free_bytes()?;
         has_space.then_some(()).ok_or(Failure::NoSpace)
@@ -362,7 +342,9 @@ impl ChunkStore for Store {
     fn list(&self) -> Result<Vec<ListedCopy>, Failure> {
         // Lists are made again and again.
         self.chunks.remove_left();
-        self.copies().map_err(|error| failure(&error))
+        let copies = self.copies();
+        // A list of another directory is none.
+        self.ensure_place().and_then(|()| copies.map_err(|error| failure(&error)))
     }
 
     fn free_bytes(&self) -> Result<u64, Failure> {
@@ -396,12 +378,14 @@ impl ChunkStore for Store {
     }
 
     fn begin(&self, bytes: u64) -> Result<Arc<dyn ChunkWriter>, Failure> {
+        self.ensure_place()?;
         self.ensure_space(bytes)?;
         let chunk = TempChunk::create(self.temp_path(), bytes, self.chunks.clone())?;
         Ok(Arc::new(chunk))
     }
 
     fn begin_arriving(&self, bytes: u64) -> Result<Arc<dyn ChunkWriter>, Failure> {
+        self.ensure_place()?;
         self.ensure_space(bytes)?;
         let chunk = TempChunk::create_empty(self.temp_path(), bytes, self.chunks.clone())?;
         Ok(Arc::new(chunk))
@@ -409,15 +393,15 @@ impl ChunkStore for Store {
 
     fn delete(&self, copy: ChunkCopy) -> Result<(), Failure> {
         match fs::remove_file(self.chunks.path(copy)) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => self.ensure_place(),
             result => result.map_err(|error| failure(&error)),
         }
     }
 }
 
 impl Chunks {
-    fn of(dir: PathBuf) -> Chunks {
-        Chunks { dir, open: Mutex::default(), left: Mutex::default() }
+    fn of(dir: PathBuf, place: Place) -> Chunks {
+        Chunks { dir, place, open: Mutex::default(), left: Mutex::default() }
     }
 
     fn left(&self) -> MutexGuard<'_, Vec<PathBuf>> {
@@ -453,7 +437,12 @@ impl Chunks {
     }
 
     fn open(&self, copy: ChunkCopy) -> Result<ChunkFile, Damage> {
-        ChunkFile::open(&self.path(copy), copy)
+        match ChunkFile::open(&self.path(copy), copy) {
+            Err(Damage::Missing) => {
+                Err(self.place.check().map_or_else(Damage::Io, |()| Damage::Missing))
+            }
+            opened => opened,
+        }
     }
 
     fn path(&self, copy: ChunkCopy) -> PathBuf {

@@ -329,6 +329,33 @@ fn a_folder_for_chunks_in_the_making_that_is_removed_is_made_anew() {
 }
 
 #[test]
+fn a_directory_that_is_taken_away_from_under_its_store_loses_no_copy() {
+    let folder = tempfile::tempdir().unwrap();
+    let (dir, away) = (folder.path().join("data"), folder.path().join("away"));
+    let store = Store::open(&dir, &identity()).unwrap();
+    put(&store, copy(1), &data(1000, 1)).unwrap();
+    fs::rename(&dir, &away).unwrap();
+    for is_replaced in [false, true] {
+        if is_replaced {
+            fs::create_dir_all(dir.join("chunks")).unwrap();
+            fs::create_dir_all(dir.join("tmp")).unwrap();
+        }
+        assert_eq!(store.open(copy(1)).err(), Some(CopyFault::Unreadable), "{is_replaced}");
+        let failures = [
+            store.list().map(drop),
+            store.begin(10).map(drop),
+            store.begin_arriving(10).map(drop),
+            store.delete(copy(1)),
+        ];
+        assert!(failures.iter().all(|failed| matches!(failed, Err(Failure::Disk(_)))));
+    }
+    fs::remove_dir_all(&dir).unwrap();
+    fs::rename(&away, &dir).unwrap();
+    assert_eq!(store.open(copy(2)).err(), Some(CopyFault::Missing));
+    assert_eq!(listed(&store), [copy(1)]);
+}
+
+#[test]
 fn all_readers_of_a_copy_share_one_descriptor() {
     let fixture = Fixture::new();
     let descriptors = || {

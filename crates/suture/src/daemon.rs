@@ -6,7 +6,7 @@
 
 use std::fs;
 use std::future::Future;
-use std::io::{self, IsTerminal, stderr};
+use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -33,9 +33,6 @@ use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tracing::{info, warn};
-use tracing_subscriber::EnvFilter;
-
-use crate::verbosity::Verbosity;
 
 /// How long a daemon may take to end when its standard input has closed: it writes what it records.
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
@@ -260,27 +257,6 @@ pub fn serve_pages(
     let Some(listener) = listener else { return };
     let access = HttpAccess { credentials, roles: Call::Status.rule().roles };
     tokio::spawn(http::serve(listener, access, HttpLimits::default(), pages));
-}
-
-/// Begins to log to stderr.
-pub fn log_to_stderr() {
-    log_from("info");
-}
-
-/// Begins to log to stderr what is at least this important, where neither SUTURE_LOG nor -v nor -q
-/// say otherwise. Who logs already goes on.
-pub fn log_from(level: &'static str) {
-    let level = Verbosity::current().log_level(level);
-    let filter = EnvFilter::try_from_env("SUTURE_LOG");
-    // It fails only where it has begun before, by the same rule.
-    let _ = tracing_subscriber::fmt()
-        .with_env_filter(filter.unwrap_or_else(|_| EnvFilter::new(level)))
-        .with_writer(stderr)
-        .with_ansi(stderr().is_terminal())
-        .with_target(false)
-        // A log that cannot be written is no reason to end, and the fallback would panic.
-        .log_internal_errors(false)
-        .try_init();
 }
 
 /// When a daemon is to end.

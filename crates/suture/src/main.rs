@@ -23,6 +23,7 @@ mod executable;
 mod foreground;
 mod input;
 mod listing;
+mod log;
 mod outcome;
 mod picture;
 mod progress;
@@ -91,10 +92,12 @@ fn main() -> ExitCode {
     };
     cli.verbosity.apply();
     if verbosity::Verbosity::current() > verbosity::Verbosity::Normal {
-        daemon::log_from("error");
+        log::begin("error");
     }
     suture_files::output::before_first_temporary(daemon::remove_temporaries_on_signals);
-    outcome::report(run(cli.command))
+    let outcome = run(cli.command);
+    log::flush();
+    outcome::report(outcome)
 }
 
 /// Why the command line cannot be parsed, without colours: with them, nobody could tell which

@@ -54,6 +54,35 @@ fn a_coordinator_whose_disk_is_not_mounted_says_so_and_its_agents_wait() {
     cluster.assert_reads("a", &content);
 }
 
+/// Neither disk is mounted at first: a new agent is the first of a new cluster.
+#[test]
+fn an_agent_with_chunks_waits_though_the_wrong_cluster_has_nodes() {
+    let mut cluster = Cluster::of(AGENTS);
+    let content = cluster.put("a", 90_000, &CODE);
+    cluster.coordinator.stop();
+    cluster.agents.clear();
+    fs::rename(cluster.path("coordinator"), cluster.path("mounted later")).unwrap();
+    fs::rename(cluster.path("n3"), cluster.path("n3 mounted later")).unwrap();
+    cluster.start_coordinator();
+    let start = |cluster: &Cluster, i| start_agent(cluster.folder.path(), &cluster.address, i, "");
+    let new = start(&cluster, 3);
+    cluster.wait("the empty directory is of the new cluster", |status| count(status, "up") == 1);
+    cluster.agents = (0..AGENTS - 1).map(|i| start(&cluster, i)).collect();
+    cluster.wait("the others are refused", |status| {
+        status["refused_agents"].as_array().is_some_and(|agents| agents.len() >= AGENTS - 1)
+    });
+    drop(new);
+    cluster.coordinator.stop();
+    for name in ["coordinator", "n3"] {
+        fs::remove_dir_all(cluster.path(name)).unwrap();
+    }
+    fs::rename(cluster.path("mounted later"), cluster.path("coordinator")).unwrap();
+    fs::rename(cluster.path("n3 mounted later"), cluster.path("n3")).unwrap();
+    cluster.start_coordinator();
+    cluster.wait("those with chunks need nobody", |status| count(status, "up") == AGENTS - 1);
+    cluster.assert_reads("a", &content);
+}
+
 /// Makes the metadata again at the address that the agents know.
 fn rebuild(cluster: &Cluster, args: &[&str]) -> Finished {
     let path = cluster.path("coordinator.toml");

@@ -85,6 +85,33 @@ fn a_coordinator_whose_log_cannot_be_written_goes_on() {
 }
 
 #[test]
+fn a_coordinator_whose_log_nobody_reads_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = folder.path().join("coordinator.toml");
+    let data = folder.path().join("data");
+    std::fs::write(&config, format!("listen = \"127.0.0.1:0\"\ndata_dir = {data:?}\n")).unwrap();
+    let mut coordinator = suture()
+        .args(["coordinator", "--until-stdin-closes", "--config"])
+        .arg(&config)
+        .env("SUTURE_LOG", "trace")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        // It is held open, and takes what fits into a pipe.
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut first = String::new();
+    BufReader::new(coordinator.stdout.take().unwrap()).read_line(&mut first).unwrap();
+    let address = first.trim().strip_prefix("listening on ").expect(&first);
+    for _ in 0..30 {
+        let status = suture().args(["status", "--coordinator", address]).output().unwrap();
+        assert_eq!(status.status.code(), Some(0), "{status:?}");
+    }
+    drop(coordinator.stdin.take());
+    assert_eq!(coordinator.wait().unwrap().code(), Some(0));
+}
+
+#[test]
 fn a_daemon_may_open_as_many_files_as_the_system_lets_it() {
     let folder = tempfile::tempdir().unwrap();
     let config = folder.path().join("coordinator.toml");

@@ -29,6 +29,7 @@ use tokio::sync::{oneshot, watch};
 use tracing::{info, warn};
 
 use crate::daemon::{self, Reloads, Stop};
+use crate::log;
 use crate::outcome::Outcome;
 use crate::service_manager::ServiceManager;
 
@@ -63,7 +64,7 @@ pub fn run(args: Args) -> Result<Outcome> {
     let path = args.config.path(daemon::AGENT_CONFIG);
     let path = path.as_deref();
     let config = path.map(AgentConfig::read).transpose()?.unwrap_or_default();
-    daemon::log_to_stderr();
+    log::begin_of_daemon();
     daemon::raise_descriptor_limit()?;
     daemon::block_on_runtime(agent::runtime(config.threads()), serve(config, path, args))
 }

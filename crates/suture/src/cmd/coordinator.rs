@@ -39,6 +39,7 @@ use tokio::sync::mpsc;
 use tracing::info;
 
 use crate::daemon::{self, Reloads, Stop};
+use crate::log;
 use crate::outcome::Outcome;
 use crate::service_manager::ServiceManager;
 use crate::web::WebPages;
@@ -79,7 +80,7 @@ pub fn run(args: Args) -> Result<Outcome> {
     if SystemTime::now() < UNIX_EPOCH {
         return Err(bad_input("this machine's clock is before 1970: set it"));
     }
-    daemon::log_to_stderr();
+    log::begin_of_daemon();
     daemon::raise_descriptor_limit()?;
     daemon::block_on(serve(config, path, args))
 }

@@ -31,6 +31,7 @@ use tokio::sync::mpsc;
 
 use crate::cmd::coordinator::{CHANGES_MAX, load};
 use crate::daemon::{self, Stop};
+use crate::log;
 use crate::outcome::Outcome;
 use crate::output::{Format, counted, print_json};
 use crate::progress::Progress;
@@ -105,7 +106,7 @@ pub fn run(args: &RebuildArgs) -> Result<Outcome> {
         None => CoordinatorConfig::default(),
     };
     // What a coordinator would warn of is as expected here.
-    daemon::log_from("error");
+    log::begin("error");
     daemon::raise_descriptor_limit()?;
     daemon::block_on(async {
         let mut stop = Stop::new(false)?;

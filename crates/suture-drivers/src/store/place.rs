@@ -1,0 +1,40 @@
+//! Whether the directory of a store is still where it was opened.
+//!
+//! Place: beneath every call of the chunk store that goes by a path. Where a directory is
+//! unmounted, renamed or replaced while its store is open, none of its files can be found: all
+//! would be missing copies, all would be rebuilt elsewhere, and what is written would go to another
+//! disk.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+
+/// A directory, by its path and by what it was when it was opened.
+#[derive(Debug)]
+pub(super) struct Place {
+    dir: PathBuf,
+    /// Its device and inode.
+    id: (u64, u64),
+}
+
+impl Place {
+    /// That of a directory which is open.
+    pub fn of(dir: PathBuf, open: &File) -> io::Result<Place> {
+        let found = open.metadata()?;
+        Ok(Place { dir, id: (found.dev(), found.ino()) })
+    }
+
+    /// # Errors
+    /// When the directory is there no more, or another one is.
+    pub fn check(&self) -> io::Result<()> {
+        let found = fs::metadata(&self.dir).ok().map(|found| (found.dev(), found.ino()));
+        if found == Some(self.id) {
+            return Ok(());
+        }
+        Err(io::Error::other(format!(
+            "'{}' was unmounted, renamed or replaced while this agent uses it: put it back, or restart the agent where it is now",
+            self.dir.display()
+        )))
+    }
+}
