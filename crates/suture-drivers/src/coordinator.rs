@@ -35,7 +35,7 @@ use suture_repair::message::{FromAgent, ToAgent};
 use suture_repair::placement::{Placer, Wanted};
 use suture_repair::time::Time;
 use tokio::sync::{mpsc, oneshot};
-use tokio::time::{Instant, MissedTickBehavior};
+use tokio::time::Instant;
 use tracing::{error, info, warn};
 
 use crate::hdfs::link::{Condition, Link};
@@ -57,6 +57,9 @@ const REQUESTS_MAX: usize = 1024;
 
 /// How often progress is measured while something runs.
 const MEASURE_EVERY: Duration = Duration::from_millis(500);
+
+/// What it takes to look is the more the more is lost: so many times of that pass in between.
+const MEASURE_REST: u32 = 30;
 
 /// A question to the driver, answered by its own task.
 type Query = Box<dyn FnOnce(&CoordinatorDriver) + Send>;
@@ -268,8 +271,7 @@ impl CoordinatorDriver {
 
     /// Runs for as long as it is polled.
     pub async fn run(mut self, mut inbox: Inbox) {
-        let mut measure = tokio::time::interval(MEASURE_EVERY);
-        measure.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut measure_at = Instant::now();
         loop {
             self.perform();
             let deadline = self.core.next_deadline().map(|at| self.instant(at));
@@ -278,7 +280,12 @@ impl CoordinatorDriver {
                 Some(change) = inbox.changes.recv() => self.handle(change),
                 Some(request) = inbox.requests.recv() => self.serve(request),
                 () = sleep_until(deadline) => self.handle(Input::Tick),
-                _ = measure.tick() => self.measure(),
+                () = sleep_until(Some(measure_at)) => {
+                    let begun = Instant::now();
+                    self.measure();
+                    let rest = MEASURE_EVERY.max(begun.elapsed() * MEASURE_REST);
+                    measure_at = Instant::now() + rest;
+                }
                 () = sleep_until(self.backups.due()) => self.back_up(),
             }
         }
@@ -404,7 +411,7 @@ impl CoordinatorDriver {
             Request::Throttle(wanted) => self.throttle_by(wanted.map(|wanted| *wanted)),
             Request::Configure(live) => self.configure(*live),
             Request::Place(wanted, reply) => {
-                let nodes = self.core.status().nodes;
+                let nodes = self.core.node_statuses();
                 let placed = self.placer.place(self.core.cluster(), &nodes, &wanted.as_wanted());
                 // A put that went away gives its places back by itself.
                 let _ = reply.send(placed);

@@ -158,7 +158,8 @@ impl Coordinator {
         stripes
     }
 
-    fn node_statuses(&self) -> Vec<NodeStatus> {
+    /// How each node is, in their order.
+    pub fn node_statuses(&self) -> Vec<NodeStatus> {
         let status = |(node, known): (_, &crate::health::NodeHealth)| NodeStatus {
             node,
             health: known.health,
