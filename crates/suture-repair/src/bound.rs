@@ -22,7 +22,8 @@
 //! some job or accept chunks, and let no rack keep more chunks of a stripe than the code can lose
 //! where other racks have room (`keep.rs`). Foreground traffic is taken off capacities; running
 //! repairs are not considered. Two things may go below it: traces, which send parts of symbols, and
-//! repairs that read more than they need to, around a slow node.
+//! repairs that read more than they need to, around a slow helper (`planner/exact/around.rs`). Both
+//! are below no bound by prices (`own.rs`).
 
 mod border;
 mod crossing;

@@ -156,6 +156,29 @@ impl Needs {
         name
     }
 
+    /// The names of other needs for the one lost chunk of `part`, a part of the cheapest repair,
+    /// which may cost more: of a sum the cheapest without each of its forced helpers, by their
+    /// places; of a code with sub-chunks one, which is any k whole chunks.
+    pub fn find_around(
+        &mut self,
+        code: Shortened,
+        part: &Part,
+        available: impl Iterator<Item = ChunkIndex> + Clone,
+    ) -> Vec<Option<usize>> {
+        let &[lost] = &part.lost[..] else { return Vec::new() };
+        if code.sub_chunk_count() == 1 {
+            let forced = part.forced.iter().map(|sender| sender.chunk);
+            let without = |forced| available.clone().filter(move |chunk| *chunk != forced);
+            return forced.map(|forced| self.find(code, &[lost], without(forced))).collect();
+        }
+        let Some(part) = whole(code, lost, available.collect()) else { return Vec::new() };
+        let known = self.needs.iter().position(|need| need.parts[..] == [part.clone()]);
+        vec![Some(known.unwrap_or_else(|| {
+            self.needs.push(Need { parts: vec![part] });
+            self.needs.len() - 1
+        }))]
+    }
+
     /// The need of that name.
     pub fn get(&self, name: usize) -> &Need {
         &self.needs[name]
@@ -217,6 +240,25 @@ fn part(code: Shortened, lost: &[ChunkIndex], available: &[ChunkIndex]) -> Optio
         search_sets(code, &mut part, rest.iter().map(|share| share.chunk).collect());
     }
     Some(part)
+}
+
+/// What rebuilds a chunk of a code with sub-chunks from any k whole chunks; `None` where they are
+/// too few, or where some are known to be zero and the code decides.
+fn whole(code: Shortened, lost: ChunkIndex, available: Vec<ChunkIndex>) -> Option<Part> {
+    let count = code.data_chunks();
+    let alpha = code.sub_chunk_count();
+    (available.len() >= count && code.zeros().is_empty()).then(|| Part {
+        lost: vec![lost],
+        forced: Vec::new(),
+        count,
+        free: available,
+        free_sent: alpha,
+        free_read: alpha,
+        any: true,
+        sets: Vec::new(),
+        all_sets: true,
+        is_sum: false,
+    })
 }
 
 /// What each helper sends and reads.

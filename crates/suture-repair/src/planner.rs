@@ -33,7 +33,7 @@ use crate::id::{ChunkIndex, NodeId, StripeId};
 use crate::plan::load::Load;
 use crate::plan::{Plan, StripeFacts};
 use crate::policy::{Balance, Policy, Shape};
-use exact::{flow, mix, trace};
+use exact::{around, flow, mix, trace};
 use request::read_all;
 use route::Joiner;
 use route::balance::car::{self, Recovery};
@@ -216,9 +216,11 @@ fn beside(policy: Policy, jobs: &[Job], view: &View<'_>) -> Vec<Policy> {
 /// Plans a batch as if each chunk were the only one that comes to its destination.
 fn plan_batch(policy: Policy, jobs: &[Job], view: &View<'_>, seed: u64) -> Batch {
     match (policy.shape, policy.balance) {
-        (Shape::Split, Balance::Flow) => flow::plan(jobs, view, seed),
+        (Shape::Split, Balance::Flow) => {
+            around::plan(jobs, view, |jobs| flow::plan(jobs, view, seed))
+        }
         (Shape::Trace, Balance::Flow) => trace::plan(jobs, view, seed),
-        (Shape::Mix, Balance::Flow) => mix::plan(jobs, view, seed),
+        (Shape::Mix, Balance::Flow) => around::plan(jobs, view, |jobs| mix::plan(jobs, view, seed)),
         (Shape::Mix, balance) => {
             let shapes = [Shape::Star, Shape::Ppr, Shape::Chain].into_iter();
             best_of(shapes.map(|shape| plan_shape(shape, balance, jobs, view, seed)), jobs, view)

@@ -121,8 +121,14 @@ proptest! {
         let world = arbitrary_world(&mut random);
         let least = bound(&world);
         prop_assert!(least > 0.0 && least.is_finite());
-        // Those of whole chunks: traces may be better than any k chunks.
-        for policy in ["flow", "mix/random/all", "mix/greedy/all", "repairboost+cr"] {
+        // Those of whole chunks: traces may be better than any k chunks. And of the least traffic:
+        // `flow` sends more around slow helpers, where the code would name them.
+        let names_helpers = |job: &Job| {
+            let is_mds = job.code.loss_tolerance() + job.code.data_chunks() == job.code.chunk_count();
+            !is_mds || job.code.sub_chunk_count() > 1
+        };
+        let flow = (!world.jobs.iter().any(names_helpers)).then_some("flow");
+        for policy in flow.into_iter().chain([ "mix/random/all", "mix/greedy/all", "repairboost+cr"]) {
             let batch = plan(policy.parse().unwrap(), &world.jobs, &world.view(), seed);
             prop_assert_eq!(&batch.refused, &[]);
             let is_whole = |(job, plan): (&Job, &Plan)| plan.lost.len() == job.lost.len();

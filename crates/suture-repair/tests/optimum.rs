@@ -162,7 +162,9 @@ fn ratios(seed: u64) -> Ratios {
     let world = world_with_core(seed);
     let (flow, suture) = (peak_seconds(&world, "flow"), peak_seconds(&world, "suture"));
     let bound = bound_seconds(&world.jobs, &world.view());
-    let best = optimum(&world, Kinds::Chunks, flow, PROGRAMS);
+    // The programs know the fewest helpers of local codes alone; `flow` may take others.
+    let known = flow.max(peak_seconds(&world, "mix/greedy/all"));
+    let best = optimum(&world, Kinds::Chunks, known, PROGRAMS);
     let any = if bound >= NEAR.0 * best.least && world.jobs.len() > NEAR.1 {
         best
     } else {

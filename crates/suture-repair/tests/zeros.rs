@@ -14,7 +14,7 @@ use suture_repair::oracle::{self, Chunks};
 use suture_repair::plan::load::Load;
 use suture_repair::plan::validate::validate;
 use suture_repair::planner::{Batch, PlanError, plan};
-use suture_repair::policy::Policy;
+use suture_repair::policy::{Balance, Policy};
 use suture_repair::random::Random;
 
 const CODES: [&str; 7] = [
@@ -141,7 +141,9 @@ fn every_policy_rebuilds_short_stripes_and_asks_for_no_zeros() {
                 let traces = lanes.filter(|lane| lane.scheme.is_some()).count();
                 let pairs = batch.planned(&world.jobs).map(|(job, plan)| (plan, job.facts()));
                 let peak = Load::of(&world.cluster, pairs).max_seconds(&world.cluster);
-                let is_all = batch.refused.is_empty() && traces == 0;
+                // The exact planners may send more than the least, around slow helpers.
+                let is_around = policy.balance == Balance::Flow;
+                let is_all = batch.refused.is_empty() && traces == 0 && !is_around;
                 assert!(!is_all || peak >= bound * (1.0 - 1e-9), "{policy:#}: {peak} < {bound}");
                 planned += batch.plans.len();
                 with_traces += traces;

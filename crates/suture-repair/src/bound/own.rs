@@ -6,10 +6,11 @@
 //! kind:
 //! * stars bring all of a stripe to one downlink, in lumps that cannot be shared out;
 //! * CAR keeps destinations in the failed rack, so all that crosses ends at its downlink;
-//! * flow is held to the k-chunk bound itself;
+//! * flow is held to the k-chunk bound itself where any k chunks rebuild another;
 //! * traces, alone or mixed with whole chunks, go below it, to the bound by prices
 //!   (`bound/price.rs`), but not below what the downlinks of those need that keep the rebuilt
-//!   chunks; where no code has any, a mix is whole chunks.
+//!   chunks; so do local codes and codes with sub-chunks, which may take more than the least around
+//!   a slow helper. Where no code has traces, a mix is whole chunks.
 //!
 //! All others pay for something that no sum says, and have none.
 //! Invariant: never more than what the busiest port of the policy's own plans needs.
@@ -18,7 +19,7 @@ use crate::bound::price::{self, PricedKinds};
 use crate::bound::{BatchDemands, CHUNK_UNITS, Demand, bound_seconds, ratio, with_batch};
 use crate::id::{NodeId, RackId};
 use crate::max_flow::{Supply, seconds_in_grains};
-use crate::need::Part;
+use crate::need::{Part, is_mds};
 use crate::plan::load::Load;
 use crate::planner::{Job, View};
 use crate::policy::{Balance, Policy, Shape};
@@ -32,23 +33,29 @@ pub fn own_bound_seconds(
     load: &Load,
 ) -> Option<f64> {
     let k_chunk = || bound_seconds(jobs, view);
+    let is_any_k = jobs.iter().all(|job| is_mds(job.code) && job.code.sub_chunk_count() == 1);
+    let has_traces = jobs.iter().any(|job| !job.code.schemes().is_empty());
     match (policy.shape, policy.balance) {
         (Shape::Rack | Shape::Star, Balance::Car | Balance::CarRandom) => {
             let crossing = with_batch(jobs, view, car_seconds);
             Some(k_chunk().max(crossing?))
         }
         (Shape::Star, _) => Some(k_chunk().max(with_batch(jobs, view, star_seconds))),
-        (Shape::Split, _) => Some(k_chunk()),
-        (Shape::Mix, Balance::Flow) if jobs.iter().all(|job| job.code.schemes().is_empty()) => {
-            Some(k_chunk())
-        }
-        (Shape::Mix | Shape::Trace, Balance::Flow) => {
+        (Shape::Split, _) if is_any_k => Some(k_chunk()),
+        (Shape::Mix, Balance::Flow) if is_any_k && !has_traces => Some(k_chunk()),
+        (Shape::Split | Shape::Mix | Shape::Trace, Balance::Flow) => {
             let kinds = match policy.shape {
-                Shape::Mix => PricedKinds::All,
-                _ => PricedKinds::TracesFirst,
+                Shape::Split => PricedKinds::Chunks,
+                Shape::Trace => PricedKinds::TracesFirst,
+                _ => PricedKinds::All,
             };
             let priced = price::seconds(jobs, view, load, kinds)?;
-            Some(priced.max(with_batch(jobs, view, kept_seconds)))
+            let moved = with_batch(jobs, view, |batch| {
+                // Whoever helps, no fewer chunks are sent than by the cheapest repairs.
+                let sent = if has_traces { 0.0 } else { batch.total_seconds() };
+                sent.max(batch.destination_seconds()).max(kept_seconds(batch))
+            });
+            Some(priced.max(moved))
         }
         _ => None,
     }

@@ -9,12 +9,14 @@
 
 mod item;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use crate::bound::search::{Amounts, Search, SearchLimits};
 use crate::bound::{BatchDemands, Demand, with_batch};
 use crate::id::NodeId;
+use crate::need::{Needs, Part};
 use crate::plan::load::Load;
 use crate::planner::ports::Ports;
 use crate::planner::{Job, View};
@@ -23,6 +25,8 @@ use item::{HelperPrices, Item, PricedPattern};
 /// What may be chosen for a stripe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PricedKinds {
+    /// Whole chunks, or what codes ask for of them.
+    Chunks,
     /// Whole chunks or traces.
     All,
     /// Traces, wherever there is a scheme.
@@ -42,7 +46,8 @@ pub(super) fn seconds(
         }
         let items = items(demands, view, kinds);
         let lengths = lengths(&items, ports);
-        let visits = items.iter().map(|item| item.pattern().visits() + VISITS_PER_ITEM);
+        let visits = items.iter().flat_map(Item::patterns);
+        let visits = visits.map(|pattern| pattern.visits() + VISITS_PER_ITEM);
         let visits = visits.sum::<usize>().max(1);
         let steps = STEPS_MAX.min(VISITS_MAX / visits);
         let limits = SearchLimits { known: 0.0, enough: f64::INFINITY, steps };
@@ -76,17 +81,57 @@ const RANKED_MAX: usize = 32;
 
 /// The parts of all jobs.
 fn items<'a>(demands: &'a [Demand<'a>], view: &View<'_>, kinds: PricedKinds) -> Vec<Item<'a>> {
-    let mut known: BTreeMap<(usize, usize), Rc<PricedPattern<'a>>> = BTreeMap::new();
+    type Patterns<'a> = (Rc<PricedPattern<'a>>, Option<Rc<PricedPattern<'a>>>);
+    let mut known: BTreeMap<(usize, usize), Patterns<'a>> = BTreeMap::new();
+    let mut needs = Needs::default();
     let mut items = Vec::with_capacity(demands.len());
     for demand in demands {
         for (index, part) in demand.need.parts.iter().enumerate() {
-            let pattern = known.entry((demand.name, index));
-            let pattern =
-                pattern.or_insert_with(|| Rc::new(PricedPattern::new(demand, part, view, kinds)));
-            items.push(Item::new(demand, pattern.clone()));
+            let patterns = known.entry((demand.name, index)).or_insert_with(|| {
+                let pattern = |part| Rc::new(PricedPattern::new(demand, part, view, kinds));
+                let around = around(demand, part, &mut needs);
+                match &part.lost[..] {
+                    [_] => (pattern(Cow::Borrowed(part)), around.map(Cow::Owned).map(pattern)),
+                    // Whatever is done about several, it takes as many helpers.
+                    _ => (pattern(around.map_or(Cow::Borrowed(part), Cow::Owned)), None),
+                }
+            });
+            let item = Item::new(demand, patterns.0.clone());
+            let around = patterns.1.clone();
+            items.push(match around {
+                Some(around) => item.or_around(around),
+                None => item,
+            });
         }
     }
     items
+}
+
+/// A part that any helpers may serve, if they are as many as it takes where one of its forced
+/// helpers does not help; `None` where all helpers may be chosen anyway, or each is needed.
+fn around(demand: &Demand<'_>, part: &Part, needs: &mut Needs) -> Option<Part> {
+    let code = demand.job.code;
+    let available = demand.job.survivors.iter().map(|(chunk, _)| *chunk);
+    let helpers = |part: &Part| part.forced.len() + part.count;
+    let count = match &part.lost[..] {
+        [_] => {
+            let others = needs.find_around(code, part, available.clone()).into_iter().flatten();
+            others.map(|name| helpers(&needs.get(name).parts[0])).min()?
+        }
+        _ if part.forced.is_empty() => return None,
+        _ => helpers(part),
+    };
+    let alpha = code.sub_chunk_count();
+    Some(Part {
+        forced: Vec::new(),
+        count,
+        free: available.collect(),
+        free_sent: alpha,
+        free_read: alpha,
+        any: true,
+        sets: Vec::new(),
+        ..part.clone()
+    })
 }
 
 /// The ports' prices, and the nodes that accept chunks by what it costs to receive so many lengths

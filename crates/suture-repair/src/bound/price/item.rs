@@ -7,6 +7,7 @@
 //!
 //! Invariant: what is put on the loads costs what the repair is said to cost, at the same prices.
 
+use std::borrow::Cow;
 use std::rc::Rc;
 
 use suture_code::{ChunkIndex, Scheme};
@@ -21,7 +22,7 @@ use crate::planner::View;
 /// What all parts with the same lost and available chunks have in common. Everything is in lengths
 /// of a chunk, and by places: those of forced helpers, then those of free ones.
 pub(super) struct PricedPattern<'a> {
-    part: &'a Part,
+    part: Cow<'a, Part>,
     schemes: Vec<PricedScheme>,
     /// Whether it may be rebuilt from whole chunks.
     may_be_whole: bool,
@@ -62,6 +63,8 @@ pub(super) struct Item<'a> {
     demand: &'a Demand<'a>,
     pattern: Rc<PricedPattern<'a>>,
     holders: Vec<NodeId>,
+    /// The same part from more than its cheapest repair takes, where helpers may be replaced.
+    around: Option<Box<Item<'a>>>,
 }
 
 /// What is sent, and where it all meets.
@@ -96,7 +99,7 @@ impl<'a> PricedPattern<'a> {
     /// That of a part of this demand.
     pub fn new(
         demand: &Demand<'_>,
-        part: &'a Part,
+        part: Cow<'a, Part>,
         view: &View<'_>,
         kinds: PricedKinds,
     ) -> PricedPattern<'a> {
@@ -104,7 +107,8 @@ impl<'a> PricedPattern<'a> {
         let lengths =
             |sender: &Sender| [f64::from(sender.sent) / alpha, f64::from(sender.read) / alpha];
         let may_trace = view.abilities.traces && view.abilities.finished;
-        let schemes = if may_trace { priced_schemes(demand, part) } else { Vec::new() };
+        let may_trace = may_trace && kinds != PricedKinds::Chunks;
+        let schemes = if may_trace { priced_schemes(demand, &part) } else { Vec::new() };
         let forced: Vec<[f64; 2]> = part.forced.iter().map(lengths).collect();
         let free = [f64::from(part.free_sent) / alpha, f64::from(part.free_read) / alpha];
         let (sent, lost) = (part.sent() as f64 / alpha, part.lost.len() as f64);
@@ -112,11 +116,11 @@ impl<'a> PricedPattern<'a> {
         let meeting = |own: f64| [(sent - own).max(0.0), lost - own];
         let own = forced.iter().chain(std::iter::repeat_n(&free, part.free.len()));
         PricedPattern {
-            part,
-            may_be_whole: kinds == PricedKinds::All || schemes.is_empty(),
+            may_be_whole: kinds != PricedKinds::TracesFirst || schemes.is_empty(),
             schemes,
             decoders: Decoders::new(own.map(|[sent, _]| meeting(*sent))),
             elsewhere: [(sent - 1.0).max(0.0), part.forwards() as f64],
+            part,
             forced,
             free,
         }
@@ -281,8 +285,20 @@ impl HelperPrices {
 impl<'a> Item<'a> {
     /// The part of the demand that has this pattern.
     pub fn new(demand: &'a Demand<'a>, pattern: Rc<PricedPattern<'a>>) -> Item<'a> {
-        let holders = places(pattern.part).map(|chunk| demand.holder(chunk)).collect();
-        Item { demand, pattern, holders }
+        let holders = places(&pattern.part).map(|chunk| demand.holder(chunk)).collect();
+        Item { demand, pattern, holders, around: None }
+    }
+
+    /// The same, which may also be rebuilt in this way.
+    pub fn or_around(self, pattern: Rc<PricedPattern<'a>>) -> Item<'a> {
+        Item { around: Some(Box::new(Item::new(self.demand, pattern))), ..self }
+    }
+
+    /// What it has of the patterns of its ways.
+    pub fn patterns(&self) -> impl Iterator<Item = &PricedPattern<'a>> {
+        [Some(self.pattern()), self.around.as_ref().map(|other| other.pattern())]
+            .into_iter()
+            .flatten()
     }
 
     /// What it and all others of its pattern have in common.
@@ -303,6 +319,14 @@ impl<'a> Item<'a> {
     ) -> f64 {
         prices.set(&self.holders, offers);
         let (cost, choice) = self.cheapest(offers, prices);
+        if let Some(other) = &self.around {
+            prices.set(&other.holders, offers);
+            if other.cheapest(offers, prices).0 < cost {
+                return other.take_cheapest(offers, prices, loads);
+            }
+            prices.set(&self.holders, offers);
+            prices.whole(&self.pattern);
+        }
         match choice {
             RepairKind::Whole(meeting) => self.charge_whole(meeting, offers, prices, loads),
             RepairKind::Traces(at, meeting) => {

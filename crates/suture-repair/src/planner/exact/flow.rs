@@ -36,6 +36,7 @@ mod lanes;
 use crate::id::ChunkIndex;
 use crate::max_flow::{Certificate, Rounding, Supply, Transport};
 use crate::plan::Plan;
+use crate::planner::exact::around;
 use crate::planner::exact::instance::{ExactRequest, Instance};
 use crate::planner::exact::potential::{self, Kinds};
 use crate::planner::exact::split;
@@ -72,7 +73,10 @@ pub(in crate::planner) fn plans(instance: &Instance<'_>, seed: u64) -> Vec<Plan>
     let mut random = Random::new(seed);
     let (exact, is_tight) = exact_plans(instance, &mut random);
     let is_small = instance.requests.len() <= SMALL_MAX;
-    if !is_more_than_flow(instance) && (is_tight || !is_small) {
+    if !is_more_than_flow(instance) && !is_small {
+        return exact;
+    }
+    if !is_more_than_flow(instance) && is_tight && !around::is_slowed(instance, &exact) {
         return exact;
     }
     let priced = potential::plans(instance, Kinds::Chunks, &mut random);

@@ -177,6 +177,41 @@ impl<'a> Instance<'a> {
     }
 }
 
+/// The most requests of which it is asked how else they may be served than at the least cost.
+const AROUND_MAX: usize = 256;
+
+/// What lost chunks need where they are not rebuilt in the cheapest way.
+pub(in crate::planner) struct AroundNeeds {
+    needs: Needs,
+    /// By request and part the names of other needs (`Needs::find_around`).
+    names: Vec<Vec<Vec<Option<usize>>>>,
+}
+
+impl AroundNeeds {
+    /// Those of all parts with one lost chunk; none of a large batch.
+    pub fn new(instance: &Instance<'_>) -> AroundNeeds {
+        let mut needs = Needs::default();
+        let few = &instance.requests[..];
+        let few = if few.len() > AROUND_MAX { &[] } else { few };
+        let of_part = |needs: &mut Needs, request: &ExactRequest<'_>, part: &Part| {
+            let helpers = request.candidates.iter().map(|(chunk, _)| *chunk);
+            needs.find_around(request.job.code, part, helpers)
+        };
+        let of_request = |request: &ExactRequest<'_>| {
+            let parts = instance.parts(request).iter();
+            parts.map(|part| of_part(&mut needs, request, part)).collect()
+        };
+        let names = few.iter().map(of_request).collect();
+        AroundNeeds { needs, names }
+    }
+
+    /// What else rebuilds the lost chunk of a part, in the order of the needs.
+    pub fn of(&self, request: usize, part: usize) -> impl Iterator<Item = Option<&Part>> {
+        let names = self.names.get(request).and_then(|parts| parts.get(part));
+        names.into_iter().flatten().map(|name| self.needs.get((*name)?).parts.first())
+    }
+}
+
 /// A job with what it needs from those who may help.
 fn request<'a>(
     job: &'a Job,

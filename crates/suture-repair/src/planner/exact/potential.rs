@@ -29,7 +29,7 @@ use std::collections::BTreeMap;
 use crate::id::NodeId;
 use crate::need::Part;
 use crate::plan::Plan;
-use crate::planner::exact::instance::{CHUNK_UNITS, ExactRequest, Instance};
+use crate::planner::exact::instance::{AroundNeeds, CHUNK_UNITS, ExactRequest, Instance};
 use crate::planner::keep::DestinationRule;
 use crate::random::Random;
 
@@ -102,8 +102,9 @@ pub(in crate::planner) fn plans(
     kinds: Kinds,
     random: &mut Random,
 ) -> Vec<Plan> {
+    let around = AroundNeeds::new(instance);
     let planned = |weighs_crossing: bool, random: &mut Random| {
-        Descent { weighs_crossing, ..Descent::new(instance, kinds) }.planned(random)
+        Descent { weighs_crossing, ..Descent::new(instance, &around, kinds) }.planned(random)
     };
     let first = planned(true, random);
     let tries = TRIES_ITEMS.checked_div(first.items.len()).unwrap_or(0).min(TRIES_MAX);
@@ -161,8 +162,8 @@ struct Descent<'a> {
 }
 
 impl<'a> Descent<'a> {
-    fn new(instance: &'a Instance<'a>, kinds: Kinds) -> Descent<'a> {
-        let (items, candidate_sets) = items(instance, kinds);
+    fn new(instance: &'a Instance<'a>, around: &'a AroundNeeds, kinds: Kinds) -> Descent<'a> {
+        let (items, candidate_sets) = items(instance, around, kinds);
         let ports = PricedPorts::new(instance);
         Descent {
             fair_seconds: fair_seconds(instance, &items),
@@ -281,7 +282,8 @@ impl<'a> Descent<'a> {
         let kept = &self.kept[index];
         let may_forward = self.instance.view.abilities.finished;
         if !item.part.is_sum {
-            let (_, option) = gather::cheapest(item, kept, may_forward, &self.ports);
+            let gathered = gather::cheapest(item, kept, may_forward, &self.ports);
+            let (_, option) = self.gathered_around(index, kept, gathered);
             self.pieces[piece].option = Some(option);
             return;
         }
@@ -301,7 +303,16 @@ impl<'a> Descent<'a> {
         }
         let limit = traces.as_ref().map_or(f64::INFINITY, |(cost, _)| *cost);
         let tree = self.prices.tree(item, kept[0], &self.ports, limit);
-        self.pieces[piece].option = tree.or(traces).map(|(_, option)| option);
+        let mut cheapest = tree.or(traces);
+        if let Some(way) = item.way_around(&self.ports) {
+            let limit = cheapest.as_ref().map_or(f64::INFINITY, |(cost, _)| *cost);
+            let other = item.other_way(way);
+            self.prices.compute(other, &self.ports);
+            let tree = self.prices.tree(other, kept[0], &self.ports, limit);
+            let around = tree.map(|(cost, option)| (cost, option.around(way)));
+            cheapest = around.or(cheapest);
+        }
+        self.pieces[piece].option = cheapest.map(|(_, option)| option);
     }
 
     /// The same where racks have links: destinations in several racks compete.
@@ -319,7 +330,7 @@ impl<'a> Descent<'a> {
             roots.extend(keepers.cheapest_in_racks(self.instance, item, among, &self.ports, begin));
         }
         let mut best: Option<(f64, u32, RepairOption)> = None;
-        for root in roots {
+        for &root in &roots {
             let limit = best.as_ref().map_or(f64::INFINITY, |(cost, ..)| *cost);
             let (cost, option) = rack::cheapest(item, root, &self.ports, &mut self.prices);
             if best.is_none() || cost < limit {
@@ -332,6 +343,16 @@ impl<'a> Descent<'a> {
             });
             if let Some((cost, option)) = traces {
                 best = Some((cost, root, option));
+            }
+        }
+        if let Some(way) = item.way_around(&self.ports) {
+            let other = item.other_way(way);
+            self.prices.compute(other, &self.ports);
+            for root in roots {
+                let (cost, option) = rack::cheapest(other, root, &self.ports, &mut self.prices);
+                if best.as_ref().is_none_or(|(least, ..)| cost < *least) {
+                    best = Some((cost, root, option.around(way)));
+                }
             }
         }
         let (_, root, option) = best.expect("there is a destination");
@@ -458,6 +479,7 @@ impl<'a> Descent<'a> {
 /// What is to be rebuilt, and the menus of schemes that serve it.
 fn items<'a>(
     instance: &'a Instance<'a>,
+    around: &'a AroundNeeds,
     kinds: Kinds,
 ) -> (Vec<PricedPart<'a>>, Vec<CandidateSchemes>) {
     let abilities = instance.view.abilities;
@@ -465,7 +487,7 @@ fn items<'a>(
     let mut candidate_sets: Vec<CandidateSchemes> = Vec::new();
     let mut known: BTreeMap<(usize, usize), Option<usize>> = BTreeMap::new();
     let mut items = Vec::with_capacity(instance.requests.len());
-    for request in &instance.requests {
+    for (at, request) in instance.requests.iter().enumerate() {
         let length = f64::from(instance.units(request)) / f64::from(CHUNK_UNITS);
         for (index, part) in instance.parts(request).iter().enumerate() {
             let candidates = known.entry((request.need, index)).or_insert_with(|| {
@@ -487,11 +509,13 @@ fn items<'a>(
                 rule: DestinationRule::default(),
                 apart: Vec::new(),
                 pairs: Vec::new(),
+                around: Vec::new(),
             };
             let mut item = PricedPart {
                 candidates: *candidates,
                 rule: DestinationRule::new(request.job, request.lost.len(), instance.view),
                 apart: apart.map(priced).collect(),
+                around: around.of(at, index).map(|part| part.map(priced)).collect(),
                 ..priced(part)
             };
             // Where any helpers will do, all chunks have the same.

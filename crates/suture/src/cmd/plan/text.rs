@@ -8,6 +8,7 @@ use std::fmt::Write as _;
 
 use anyhow::Result;
 use comfy_table::{ColumnConstraint, Table, presets};
+use suture_code::Code;
 use suture_edge::units::{format_link_rate, format_rate, format_seconds, format_size};
 use suture_repair::id::NodeId;
 use suture_repair::plan::load::{Port, PortLoad};
@@ -93,15 +94,21 @@ pub(super) fn print_comparison(
 }
 
 /// What no plan of the policy's kind can do.
-fn own_bound(policy: Policy) -> &'static str {
+fn own_bound(policy: Policy, code: &Code) -> &'static str {
     match (policy.shape, policy.balance) {
         (Shape::Rack | Shape::Star, Balance::Car | Balance::CarRandom) => {
             "no plan that keeps chunks in the failed rack is faster"
         }
         (Shape::Star, _) => "no plan that gathers each chunk in one place is faster",
         (Shape::Trace, _) => "no plan with traces alone is faster",
+        _ if !has_traces(code) => "no plan is faster, whichever helpers it takes",
         _ => "no plan of whole chunks and traces is faster",
     }
+}
+
+/// Whether its plans may send traces; other codes have other ways below the bound.
+fn has_traces(code: &Code) -> bool {
+    matches!(code, Code::Rs(_) | Code::RsVandermonde(_))
 }
 
 fn figures(input: &Input, evaluation: &Planned) -> String {
@@ -109,7 +116,9 @@ fn figures(input: &Input, evaluation: &Planned) -> String {
     table.load_style(presets::NOTHING);
     let distance = evaluation.ratio().map_or_else(String::new, |ratio| match ratio {
         ratio if ratio < 0.9995 => {
-            format!("{:.1} % below the bound, thanks to traces", (1.0 - ratio) * 100.0)
+            let how =
+                if has_traces(&input.code) { "thanks to traces" } else { "around slow helpers" };
+            format!("{:.1} % below the bound, {how}", (1.0 - ratio) * 100.0)
         }
         ratio if ratio < 1.0005 => "on the bound".to_string(),
         ratio if ratio < 2.0 => format!("{:.1} % above the bound", (ratio - 1.0) * 100.0),
@@ -119,8 +128,10 @@ fn figures(input: &Input, evaluation: &Planned) -> String {
     table.add_row(["bound", &bound, bound_meaning(&input.code)]);
     if let Some(own) = evaluation.own_bound_seconds.filter(|own| evaluation.is_apart(*own)) {
         let above = (evaluation.max_load_seconds / own - 1.0).max(0.0) * 100.0;
-        let meaning =
-            format!("{}; this one is {above:.1} % above it", own_bound(evaluation.policy));
+        let meaning = format!(
+            "{}; this one is {above:.1} % above it",
+            own_bound(evaluation.policy, &input.code)
+        );
         table.add_row(["own bound", &format_seconds(own), &meaning]);
     }
     let peak = format_seconds(evaluation.max_load_seconds);

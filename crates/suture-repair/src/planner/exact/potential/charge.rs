@@ -28,6 +28,10 @@ pub(super) fn each_charge(
             each_together(&item.apart[alone], tree, &[one], candidate_sets, ports, &mut charge);
             each_together(item.pair_without(alone), gather, &others, candidate_sets, ports, charge);
         }
+        RepairOption::Around { way, option } => {
+            let item = item.other_way(*way);
+            each_together(item, option, kept, candidate_sets, ports, charge);
+        }
         together => each_together(item, together, kept, candidate_sets, ports, charge),
     }
 }
@@ -83,8 +87,8 @@ fn each_together(
                 nodes[..helpers.len()].iter().for_each(|node| charge(ports.read(*node), length));
             }
         }
-        RepairOption::Apart { .. } | RepairOption::Beside { .. } => {
-            unreachable!("what is rebuilt apart is charged one by one")
+        RepairOption::Apart { .. } | RepairOption::Beside { .. } | RepairOption::Around { .. } => {
+            unreachable!("each part of these is charged as what it is")
         }
         RepairOption::Gather { helpers, decoder } => {
             gather::each_charge(item, helpers, *decoder, kept, ports, charge);

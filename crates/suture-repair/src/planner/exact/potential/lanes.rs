@@ -60,6 +60,10 @@ pub(super) fn lanes(
                     .lane(Joined::Whole(gather));
                 lanes.extend([tree, gather]);
             }
+            Joined::Whole(RepairOption::Around { way, option }) => {
+                let item = item.other_way(*way);
+                lanes.push(Build { item, ..build }.lane(Joined::Whole(option)));
+            }
             together => lanes.push(build.lane(together)),
         }
     }
@@ -136,11 +140,10 @@ impl Build<'_> {
             Joined::Whole(
                 RepairOption::Traces { .. }
                 | RepairOption::Apart { .. }
-                | RepairOption::Beside { .. },
+                | RepairOption::Beside { .. }
+                | RepairOption::Around { .. },
             ) => {
-                unreachable!(
-                    "traces are joined by their decoders, and what is apart is a lane each"
-                )
+                unreachable!("traces are joined by their decoders, others by their parts")
             }
         };
         Lane {

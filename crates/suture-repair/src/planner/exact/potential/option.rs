@@ -35,6 +35,9 @@ pub(super) struct PricedPart<'a> {
     /// Of three chunks those without the first, the second and the third; none where these two are
     /// cheaper apart.
     pub pairs: Vec<Option<PricedPart<'a>>>,
+    /// The same chunk rebuilt in other ways than the cheapest (`Needs::find_around`): of a sum
+    /// without each of the forced helpers, by their places.
+    pub around: Vec<Option<PricedPart<'a>>>,
 }
 
 /// How it is rebuilt.
@@ -55,6 +58,8 @@ pub(super) enum RepairOption {
     Apart { trees: Vec<RepairOption> },
     /// One of three chunks, by its place, on a tree of its own, the others gathered.
     Beside { alone: u8, tree: Box<RepairOption>, gather: Box<RepairOption> },
+    /// One chunk from more than its cheapest repair takes, by the place among its other ways.
+    Around { way: u8, option: Box<RepairOption> },
     /// From traces, by a scheme of the item's menu; each decoder does so many of [`SHARES`].
     Traces { scheme: u8, decoders: Vec<(Decoder, u8)> },
 }
@@ -122,17 +127,41 @@ impl CandidateSchemes {
     }
 }
 
+impl RepairOption {
+    /// This, as what is done for another way of a part.
+    pub fn around(self, way: u8) -> RepairOption {
+        RepairOption::Around { way, option: Box::new(self) }
+    }
+}
+
 impl PricedPart<'_> {
     /// Changes the length of what is rebuilt.
     pub fn set_length(&mut self, length: f64) {
         self.length = length;
-        let parts = self.apart.iter_mut().chain(self.pairs.iter_mut().flatten());
+        let others = self.pairs.iter_mut().chain(&mut self.around).flatten();
+        let parts = self.apart.iter_mut().chain(others);
         parts.for_each(|part| part.length = length);
     }
 
     /// The two of three chunks that a gather rebuilds beside a tree of the other.
     pub fn pair_without(&self, alone: usize) -> &PricedPart<'_> {
         self.pairs[alone].as_ref().expect("such a gather was priced")
+    }
+
+    /// The same chunk rebuilt in another way.
+    pub fn other_way(&self, way: u8) -> &PricedPart<'_> {
+        self.around[usize::from(way)].as_ref().expect("this way was priced")
+    }
+
+    /// The way around the helper that is dearest at the prices of now, of those with a way around.
+    pub fn way_around(&self, ports: &PricedPorts<'_>) -> Option<u8> {
+        let cost = |place: usize| {
+            let (node, (sent, read)) = (self.holders[place], self.share(place));
+            ports.cost(ports.up(node), sent) + ports.cost(ports.read(node), read)
+        };
+        let places = (0..self.around.len()).filter(|place| self.around[*place].is_some());
+        let costs = places.map(|place| (cost(place), place));
+        costs.max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, place)| place as u8)
     }
 
     /// What each helper of a gather sends and reads, in lengths of the longest chunk.

@@ -28,6 +28,7 @@ impl Descent<'_> {
         for kept in sets {
             let (cost, option) =
                 gather::cheapest_in_racks(&self.items[index], &kept, may_forward, &self.ports);
+            let (cost, option) = self.gathered_around(index, &kept, (cost, option));
             let apart = self.trees(index, &kept, &mut known);
             let (cost, option) = apart.filter(|(apart, _)| *apart < cost).unwrap_or((cost, option));
             if best.as_ref().is_none_or(|(least, ..)| cost < *least) {
@@ -37,6 +38,25 @@ impl Descent<'_> {
         let (_, kept, option) = best.expect("there are destinations");
         self.kept[index] = kept;
         self.pieces[piece].option = Some(option);
+    }
+
+    /// A gather around the dearest helper, if it is cheaper than the one that is known.
+    pub(super) fn gathered_around(
+        &self,
+        index: usize,
+        kept: &[u32],
+        known: (f64, RepairOption),
+    ) -> (f64, RepairOption) {
+        let item = &self.items[index];
+        let Some(way) = item.way_around(&self.ports) else { return known };
+        let may_forward = self.instance.view.abilities.finished;
+        let other = item.other_way(way);
+        let (cost, option) = if self.weighs_crossing && self.ports.have_racks() {
+            gather::cheapest_in_racks(other, kept, may_forward, &self.ports)
+        } else {
+            gather::cheapest(other, kept, may_forward, &self.ports)
+        };
+        if cost < known.0 { (cost, option.around(way)) } else { known }
     }
 
     /// Destinations that compete: those that keep its chunks, if that is decided; else the cheapest

@@ -8,12 +8,14 @@
 use crate::id::NodeId;
 use crate::master::Seconds;
 use crate::need::is_mds;
+use crate::planner::View;
 use crate::planner::exact::potential::arborescence::{relayed, relays};
 use crate::planner::exact::potential::charge::{each_charge, one_and_others};
 use crate::planner::exact::potential::gather::Decoding;
 use crate::planner::exact::potential::mixture::PlacedOption;
 use crate::planner::exact::potential::mixture::allowed::{Allowed, KeptAt};
 use crate::planner::exact::potential::option::{PricedPart, Prices, RepairOption};
+use crate::planner::exact::potential::ports::PricedPorts;
 use crate::planner::exact::potential::{Descent, Kinds, TRIED, rack, traces};
 
 /// Where racks have links, trees of any shape are searched for into so many destinations, those
@@ -218,21 +220,27 @@ impl Descent<'_> {
         let chosen = std::mem::replace(&mut self.pieces[first].option, known);
         chosen.into_iter().for_each(&mut add);
         let part = &self.items[item];
+        let around = part.way_around(&self.ports);
+        let around = around.map(|way| (way, part.other_way(way)));
         if !part.part.is_sum {
-            return self.cheapest_gather(part, kept).into_iter().for_each(add);
+            self.cheapest_gather(part, kept).into_iter().for_each(&mut add);
+            let other = around
+                .and_then(|(way, other)| Some(self.cheapest_gather(other, kept)?.around(way)));
+            return other.into_iter().for_each(add);
         }
-        self.prices.compute(part, &self.ports);
         if self.ports.have_racks() {
             return;
         }
         if self.kinds != Kinds::TracesFirst || part.candidates.is_none() {
-            (0..part.holders.len()).for_each(|place| add(self.prices.tree_through(part, place)));
-            let helpers = self.prices.cheapest_helpers(part);
-            relayed(part, kept[0], self.instance.view, &self.ports, helpers)
-                .into_iter()
-                .for_each(&mut add);
+            let (view, ports) = (self.instance.view, &self.ports);
+            each_tree_without_racks((part, kept[0]), view, ports, &mut self.prices, &mut add);
+            if let Some((way, other)) = around {
+                let add = |tree: RepairOption| add(tree.around(way));
+                each_tree_without_racks((other, kept[0]), view, ports, &mut self.prices, add);
+            }
         }
         if let Some(candidates) = part.candidates {
+            self.prices.compute(part, &self.ports);
             let candidates = &self.candidate_sets[candidates];
             traces::each(part, candidates, kept[0], &self.ports, &mut self.prices, add);
         }
@@ -255,7 +263,12 @@ impl Descent<'_> {
         let (part, kept) = (&self.items[item], &self.kept[item]);
         let mut add = |option| options.push(PlacedOption { item, kept: kept.clone(), option });
         if part.part.is_sum {
-            return self.each_tree(part, kept[0], add);
+            self.each_tree(part, kept[0], &mut add);
+            if let Some(way) = part.way_around(&self.ports) {
+                let add = |tree: RepairOption| add(tree.around(way));
+                self.each_tree(part.other_way(way), kept[0], add);
+            }
+            return;
         }
         let cheapest = |(part, root): (&PricedPart<'_>, &u32)| {
             let mut trees: Vec<(f64, RepairOption)> = Vec::new();
@@ -315,6 +328,20 @@ impl Descent<'_> {
         });
         seconds
     }
+}
+
+/// Trees of one chunk into a destination that receive at one helper, or at relays.
+fn each_tree_without_racks(
+    (part, root): (&PricedPart<'_>, u32),
+    view: &View<'_>,
+    ports: &PricedPorts<'_>,
+    prices: &mut Prices,
+    mut take: impl FnMut(RepairOption),
+) {
+    prices.compute(part, ports);
+    (0..part.holders.len()).for_each(|place| take(prices.tree_through(part, place)));
+    let helpers = prices.cheapest_helpers(part);
+    relayed(part, root, view, ports, helpers).into_iter().for_each(take);
 }
 
 /// All nodes of some lists, each once.

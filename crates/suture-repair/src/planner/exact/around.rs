@@ -1,0 +1,224 @@
+//! Around: slow helpers are done without, where the code's cheapest repair would take them.
+//!
+//! Place: `[plan]`, the exact planner, around `flow.rs` and `mix.rs`. The cheapest repair of a
+//! local code, or of a code with sub-chunks, names its helpers: all of a local group, or all
+//! survivors. Where one of these is slow, repairs from others send more and are done sooner: of
+//! `lrc(6,2,2)` six chunks in place of three, but none by the slow node. For small batches the
+//! potential planner chooses between both, in parts of each chunk. Here batches of any size are
+//! planned again with helpers avoided, by as many of the jobs as is best, and the plans with the
+//! lowest peak stay.
+//!
+//! Reed-Solomon codes take any k helpers, so the other planners leave out slow ones by themselves.
+//!
+//! Invariant: no batch takes longer than it would without this.
+
+use crate::cluster::Cluster;
+use crate::id::NodeId;
+use crate::need::is_mds;
+use crate::plan::load::{Load, Port, PortLoad};
+use crate::plan::{Edge, Plan};
+use crate::planner::exact::instance::Instance;
+use crate::planner::{Batch, Job, View};
+
+/// How often slow nodes are looked for in the best plans so far.
+const ROUNDS_MAX: usize = 6;
+
+/// What is won by avoiding helpers, at least: the cheapest repair is left for nothing less.
+const GAIN_MIN: f64 = 0.01;
+
+/// Up to so many jobs a batch is small: planning it again costs little.
+const SMALL_MAX: usize = 256;
+
+/// A helper is slow where it takes longer than everything else by so much of that, in small batches
+/// and in large ones.
+const SLOW_MIN: [f64; 2] = [0.05, 0.25];
+
+/// How often the number of jobs is tried that avoid slow helpers, in small batches and in large
+/// ones.
+const TRIES_MAX: [usize; 2] = [6, 2];
+
+/// The plans of `plan_batch` for all jobs that can be planned, around slow helpers where that is
+/// faster.
+pub(in crate::planner) fn plan(
+    jobs: &[Job],
+    view: &View<'_>,
+    plan_batch: impl Fn(&[Job]) -> Batch,
+) -> Batch {
+    let batch = plan_batch(jobs);
+    let size = usize::from(jobs.len() > SMALL_MAX);
+    let is_slowed = |batch: &Batch| {
+        let load = load(batch.planned(jobs), view);
+        !slow_sets(&load, view.cluster, SLOW_MIN[size]).is_empty()
+    };
+    if !jobs.iter().any(names_helpers) || !is_slowed(&batch) {
+        return batch;
+    }
+    let around = Around { view, plan_batch, tries: TRIES_MAX[size] };
+    let mut best = Planned::new(jobs.to_vec(), batch, view);
+    for _ in 0..ROUNDS_MAX {
+        let tried = slow_sets(&best.load, view.cluster, SLOW_MIN[size]).into_iter();
+        let tried = tried.filter_map(|slow| around.without(&slow, &best));
+        match tried.min_by(|a, b| a.peak_seconds.total_cmp(&b.peak_seconds)) {
+            Some(next) if next.peak_seconds < best.peak_seconds * (1.0 - GAIN_MIN) => best = next,
+            _ => break,
+        }
+    }
+    best.batch
+}
+
+/// Whether these plans for all requests take longer than need be because of helpers that others
+/// could replace at a higher cost.
+pub(in crate::planner) fn is_slowed(instance: &Instance<'_>, plans: &[Plan]) -> bool {
+    if !instance.requests.iter().any(|request| names_helpers(request.job)) {
+        return false;
+    }
+    let jobs = instance.requests.iter().map(|request| request.job);
+    let load = load(jobs.zip(plans), instance.view);
+    let size = usize::from(plans.len() > SMALL_MAX);
+    !slow_sets(&load, instance.view.cluster, SLOW_MIN[size]).is_empty()
+}
+
+/// What plans bring to ports beside what already runs.
+fn load<'a>(planned: impl Iterator<Item = (&'a Job, &'a Plan)>, view: &View<'_>) -> Load {
+    let mut load = view.load.clone();
+    load.add_all(view.cluster, planned.map(|(job, plan)| (plan, job.facts())));
+    load
+}
+
+/// Whether the job's cheapest repair may need helpers that others could replace at a higher cost.
+fn names_helpers(job: &Job) -> bool {
+    !is_mds(job.code) || job.code.sub_chunk_count() > 1
+}
+
+/// A batch, the jobs that were asked for, and what its plans bring to ports.
+struct Planned {
+    /// As they were asked for, with the nodes that they avoid.
+    jobs: Vec<Job>,
+    batch: Batch,
+    load: Load,
+    peak_seconds: f64,
+}
+
+impl Planned {
+    fn new(jobs: Vec<Job>, batch: Batch, view: &View<'_>) -> Planned {
+        let load = load(batch.planned(&jobs), view);
+        let peak_seconds = load.max_seconds(view.cluster);
+        Planned { jobs, batch, load, peak_seconds }
+    }
+
+    /// The jobs, by index, whose plans take one of these helpers and may do without.
+    fn helped_by(&self, slow: &[NodeId]) -> Vec<usize> {
+        let is_slow = |edge: &Edge| slow.binary_search(&edge.child).is_ok();
+        let takes = |plan: &Plan| plan.lanes.iter().flat_map(|lane| &lane.edges).any(is_slow);
+        let planned = self.batch.planned_at(&self.jobs);
+        let helped = planned.filter(|(at, plan)| names_helpers(&self.jobs[*at]) && takes(plan));
+        helped.map(|(at, _)| at).collect()
+    }
+}
+
+/// Sets of helpers without which the batch may be faster, the larger one first; none where
+/// what is received takes as long, or everyone sends about as long, but for so much of it.
+fn slow_sets(load: &Load, cluster: &Cluster, slow_min: f64) -> Vec<Vec<NodeId>> {
+    let sending = sending_seconds(load, cluster);
+    let (peak, level) = (load.max_seconds(cluster), level_seconds(load, cluster));
+    if peak <= level * (1.0 + slow_min) {
+        return Vec::new();
+    }
+    let above = |limit: f64| {
+        let nodes = cluster.ids().filter(|node| sending[node.index()] >= limit);
+        nodes.collect::<Vec<NodeId>>()
+    };
+    let wide = (peak * level).sqrt().max(level * (1.0 + slow_min));
+    let mut sets = vec![above(wide), above(peak * (1.0 - slow_min))];
+    sets.dedup();
+    sets
+}
+
+/// For each node, how long it sends and reads, and how long its rack sends.
+fn sending_seconds(load: &Load, cluster: &Cluster) -> Vec<f64> {
+    let mut seconds = vec![0.0f64; cluster.nodes.len()];
+    let mut racks = vec![0.0f64; cluster.racks.len()];
+    for PortLoad { port, seconds: of_port, .. } in load.ports(cluster) {
+        match port {
+            Port::Uplink(node) | Port::DiskRead(node) => {
+                seconds[node.index()] = seconds[node.index()].max(of_port);
+            }
+            Port::RackUplink(rack) => racks[rack.0 as usize] = of_port,
+            Port::Downlink(_) | Port::DiskWrite(_) | Port::RackDownlink(_) => {}
+        }
+    }
+    for (node, seconds) in cluster.nodes.iter().zip(&mut seconds) {
+        let rack = node.rack.map_or(0.0, |rack| racks[rack.0 as usize]);
+        *seconds = seconds.max(rack);
+    }
+    seconds
+}
+
+/// How long the batch takes even with the fastest helpers, about: what those receive who only keep
+/// chunks, or what is sent by all uplinks together.
+fn level_seconds(load: &Load, cluster: &Cluster) -> f64 {
+    let only_keeps = |node: NodeId| load.node(node).up_bytes == 0;
+    let received = load.ports(cluster).filter(|load| match load.port {
+        Port::Downlink(node) | Port::DiskWrite(node) => only_keeps(node),
+        Port::RackDownlink(_) => true,
+        Port::Uplink(_) | Port::DiskRead(_) | Port::RackUplink(_) => false,
+    });
+    let received = received.map(|load| load.seconds).fold(0.0, f64::max);
+    let rates = cluster.nodes.iter().map(|node| node.uplink_free().usable().0);
+    received.max(load.moved_bytes() as f64 / rates.sum::<f64>())
+}
+
+/// A planner, and the cluster that it plans for.
+struct Around<'a, F> {
+    view: &'a View<'a>,
+    plan_batch: F,
+    /// How often the number of jobs is tried.
+    tries: usize,
+}
+
+impl<F: Fn(&[Job]) -> Batch> Around<'_, F> {
+    /// The best plans in which as many jobs as is best avoid slow helpers; none where that is
+    /// impossible.
+    fn without(&self, slow: &[NodeId], planned: &Planned) -> Option<Planned> {
+        let helped = planned.helped_by(slow);
+        // So many of these avoid them: too few for the best, and as many or more.
+        let (mut few, mut many) = (0, helped.len());
+        let mut best: Option<Planned> = None;
+        let mut next = many;
+        for _ in 0..self.tries {
+            if few >= many {
+                break;
+            }
+            let tried = self.avoiding(slow, &helped[..next], planned)?;
+            let sending = sending_seconds(&tried.load, self.view.cluster);
+            let slowest = slow.iter().map(|node| sending[node.index()]).fold(0.0, f64::max);
+            (few, many) =
+                if slowest >= tried.peak_seconds { (next, many) } else { (few, next.max(few)) };
+            if best.as_ref().is_none_or(|best| tried.peak_seconds < best.peak_seconds) {
+                best = Some(tried);
+            }
+            next = few.midpoint(many);
+            if next == few {
+                break;
+            }
+        }
+        best
+    }
+
+    /// Plans where these jobs avoid slow helpers; none where that leaves out chunks that were
+    /// rebuilt.
+    fn avoiding(&self, slow: &[NodeId], avoiders: &[usize], planned: &Planned) -> Option<Planned> {
+        let mut jobs = planned.jobs.clone();
+        for at in avoiders {
+            let job = &mut jobs[*at];
+            let holds = |node: &&NodeId| job.survivors.iter().any(|(_, holder)| holder == *node);
+            let avoided: Vec<NodeId> = slow.iter().filter(holds).copied().collect();
+            job.avoid.extend(avoided);
+        }
+        let batch = (self.plan_batch)(&jobs);
+        let rebuilt = |batch: &Batch| batch.plans.iter().map(|plan| plan.lost.len()).sum::<usize>();
+        let is_whole = batch.refused.len() == planned.batch.refused.len()
+            && rebuilt(&batch) == rebuilt(&planned.batch);
+        is_whole.then(|| Planned::new(jobs, batch, self.view))
+    }
+}

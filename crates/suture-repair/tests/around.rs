@@ -1,0 +1,250 @@
+//! Codes whose cheapest repair names its helpers, where some of these are slow, against their
+//! optimum.
+//!
+//! The optimum is that of linear programs over all sets of helpers that rebuild a chunk, the
+//! cheapest and all others that hold nothing to spare, one for each choice of destinations: no plan
+//! of whole chunks, or of what the code asks for, is faster unless other nodes add up sums.
+
+mod common;
+#[path = "common/lp.rs"]
+mod lp;
+
+use std::collections::BTreeMap;
+
+use common::{World, peak_seconds};
+use lp::{LinearProgram, Row};
+use suture_code::ChunkIndex;
+use suture_repair::bound::{bound_seconds, own_bound_seconds};
+use suture_repair::cluster::Rate;
+use suture_repair::id::NodeId;
+use suture_repair::plan::load::Load;
+use suture_repair::planner::{Job, plan};
+use suture_repair::random::Random;
+
+/// A way to rebuild the lost chunk of a job: what each helper sends, in chunks.
+type Sent = Vec<(NodeId, f64)>;
+
+/// All sets of helpers that rebuild the only lost chunk and would not without one of theirs, with
+/// what these send.
+fn ways(job: &Job) -> Vec<Sent> {
+    let chunks: Vec<ChunkIndex> = job.survivors.iter().map(|(chunk, _)| *chunk).collect();
+    let alpha = f64::from(job.code.sub_chunk_count());
+    let mut found: Vec<u32> = Vec::new();
+    let mut ways = Vec::new();
+    let mut sets: Vec<u32> = (1..1u32 << chunks.len()).collect();
+    sets.sort_by_key(|set| set.count_ones());
+    for set in sets {
+        let is_regenerating = alpha > 1.0 && set.count_ones() as usize > job.code.data_chunks();
+        if !is_regenerating && found.iter().any(|smaller| smaller & set == *smaller) {
+            continue;
+        }
+        let at = |place: &usize| set >> place & 1 == 1;
+        let helpers: Vec<ChunkIndex> = (0..chunks.len()).filter(at).map(|at| chunks[at]).collect();
+        let taken = job.code.helpers_for(&job.lost, &helpers);
+        if taken.is_ok_and(|taken| taken.len() == helpers.len())
+            && let Ok(dag) = job.code.repair_dag(&job.lost, &helpers)
+        {
+            found.push(set);
+            let holder = |chunk| job.survivors.iter().find(|(held, _)| *held == chunk).unwrap().1;
+            let sends = dag.sends();
+            ways.push(
+                sends.iter().map(|(c, rows)| (holder(*c), f64::from(*rows) / alpha)).collect(),
+            );
+        }
+    }
+    ways
+}
+
+#[derive(Default)]
+struct Ports {
+    up: BTreeMap<NodeId, Row>,
+    down: BTreeMap<NodeId, Row>,
+}
+
+/// Seconds that no plans of a few jobs are faster than, relays without a chunk aside.
+fn optimum(world: &World) -> f64 {
+    let mut chosen: Vec<Vec<NodeId>> = vec![Vec::new()];
+    for job in &world.jobs {
+        let free = |node: &NodeId| world.room[node.index()] > 0 && !job.excluded.contains(node);
+        let keepers: Vec<NodeId> = world.cluster.ids().filter(free).collect();
+        let longer = chosen
+            .iter()
+            .flat_map(|kept| keepers.iter().map(move |keeper| [&kept[..], &[*keeper]].concat()));
+        chosen = longer.collect();
+    }
+    let seconds = chosen.iter().map(|keepers| optimum_on(world, keepers));
+    seconds.fold(f64::INFINITY, f64::min)
+}
+
+/// The same where each job's chunk is kept by one node that is given.
+fn optimum_on(world: &World, keepers: &[NodeId]) -> f64 {
+    let mut program = LinearProgram::default();
+    let time = program.variable(1.0);
+    let mut ports = Ports::default();
+    for (job, keeper) in world.jobs.iter().zip(keepers) {
+        add_job(job, *keeper, &mut program, &mut ports);
+    }
+    let chunk_bytes = world.jobs[0].chunk_bytes as f64;
+    let mut limit = |row: Row, rate: Rate| {
+        let row = row.into_iter().chain([(time, -rate.0 / chunk_bytes)]);
+        program.at_most(row.collect(), 0.0);
+    };
+    let node = |node: NodeId| world.cluster.node(node);
+    ports.up.into_iter().for_each(|(at, row)| limit(row, node(at).uplink));
+    ports.down.into_iter().for_each(|(at, row)| limit(row, node(at).downlink));
+    program.solve()
+}
+
+/// One chunk, which goes each way for a part of its bytes.
+fn add_job(job: &Job, keeper: NodeId, program: &mut LinearProgram, ports: &mut Ports) {
+    let mut shares = Row::new();
+    for sent in ways(job) {
+        if job.code.sub_chunk_count() == 1 {
+            shares.push((add_sum(&sent, keeper, program, ports), 1.0));
+        } else {
+            let decoders = sent.iter().map(|(node, _)| *node).chain([keeper]);
+            let gathers = decoders.map(|at| (add_gather(&sent, [at, keeper], program, ports), 1.0));
+            shares.extend(gathers);
+        }
+    }
+    program.equals(shares, 1.0);
+}
+
+/// Whole chunks that are added up at helpers and at the destination, wherever that is best.
+fn add_sum(sent: &Sent, keeper: NodeId, program: &mut LinearProgram, ports: &mut Ports) -> usize {
+    let share = program.variable(0.0);
+    let total = sent.len() as f64;
+    let mut arrives = vec![(share, -total)];
+    for (node, _) in sent {
+        ports.up.entry(*node).or_default().push((share, 1.0));
+        let received = program.variable(0.0);
+        arrives.push((received, 1.0));
+        ports.down.entry(*node).or_default().push((received, 1.0));
+        program.at_most(vec![(received, 1.0), (share, 1.0 - total)], 0.0);
+    }
+    let kept = program.variable(0.0);
+    arrives.push((kept, 1.0));
+    ports.down.entry(keeper).or_default().push((kept, 1.0));
+    program.at_most(vec![(share, 1.0), (kept, -1.0)], 0.0);
+    program.equals(arrives, 0.0);
+    share
+}
+
+/// What helpers send to a decoder, which sends the chunk on unless it keeps it.
+fn add_gather(
+    sent: &Sent,
+    [decoder, keeper]: [NodeId; 2],
+    program: &mut LinearProgram,
+    ports: &mut Ports,
+) -> usize {
+    let share = program.variable(0.0);
+    let mut arrives = 0.0;
+    for (node, sent) in sent.iter().filter(|(node, _)| *node != decoder) {
+        ports.up.entry(*node).or_default().push((share, *sent));
+        arrives += sent;
+    }
+    ports.down.entry(decoder).or_default().push((share, arrives));
+    if keeper != decoder {
+        ports.up.entry(decoder).or_default().push((share, 1.0));
+        ports.down.entry(keeper).or_default().push((share, 1.0));
+    }
+    share
+}
+
+/// A failed node in a small cluster, where some links are up to a hundred times slower.
+fn world(seed: u64, stripes: &[usize]) -> World {
+    let mut random = Random::new(seed);
+    let codes = [
+        "lrc(4,2,2)",
+        "lrc(6,2,2)",
+        "lrc(6,3,2)",
+        "clay(4,2,5)",
+        "clay(4,3,5)",
+        "clay(4,4,7)",
+        "butterfly(4)",
+    ];
+    let code = *random.choose(&codes);
+    let chunks = code.parse::<suture_code::Code>().unwrap().chunk_count();
+    let nodes = chunks + random.between(1, 5) as usize;
+    let stripes = *random.choose(stripes);
+    let mut world = World::failed_node(code, nodes, stripes, random.next_u64());
+    let slow = random.below(600) as u32;
+    for node in &mut world.cluster.nodes {
+        let decades = if random.per_mille(slow) { 2.0 * random.unit() } else { 0.0 };
+        let rate = Rate(common::LINK.0 * 10f64.powf(-decades));
+        (node.uplink, node.downlink) = (rate, rate);
+    }
+    world
+}
+
+/// The bound of a policy's own plans.
+fn own_seconds(world: &World, policy: &str) -> f64 {
+    let policy = policy.parse().unwrap();
+    let batch = plan(policy, &world.jobs, &world.view(), 1);
+    let planned = batch.planned(&world.jobs).map(|(job, plan)| (plan, job.facts()));
+    let load = Load::of(&world.cluster, planned);
+    let own = own_bound_seconds(policy, &world.jobs, &world.view(), &load);
+    own.expect("without racks there is one")
+}
+
+/// Prints each batch and the worst.
+#[test]
+#[allow(clippy::disallowed_macros, reason = "a test, not the core: its ratios are to be read")]
+fn one_or_two_chunks_are_near_their_optimum_whichever_helpers_are_slow() {
+    let (mut plans, mut bounds, mut faster) = (Vec::new(), Vec::new(), 0);
+    for seed in 0..150 {
+        let world = world(seed, &[1, 1, 2]);
+        let (best, peak) = (optimum(&world), peak_seconds(&world, "suture"));
+        let own = own_seconds(&world, "suture");
+        let what = format!("seed {seed}: {} x {}", world.jobs.len(), world.jobs[0].code);
+        println!("{what}: optimum {best:.4}, suture {:.4}, bound {:.4}", peak / best, own / best);
+        assert!(own <= peak * (1.0 + 1e-9), "{what}: {own} of {peak}");
+        assert!(peak <= best * 1.08, "{what}: {peak} of {best}");
+        faster += usize::from(peak < 0.5 * bound_seconds(&world.jobs, &world.view()));
+        plans.push(peak / best);
+        bounds.push(own / best);
+    }
+    plans.sort_by(f64::total_cmp);
+    bounds.sort_by(f64::total_cmp);
+    println!("worst plans {:.4?}, worst bounds {:.4?}", &plans[145..], &bounds[..5]);
+    println!("{faster} take less than half of the bound of least traffic");
+    assert!(faster > 20, "{faster}");
+}
+
+#[test]
+fn no_batch_is_faster_than_its_own_bound_or_slower_than_others() {
+    for seed in 200..260 {
+        let world = world(seed, &[4, 8, 30]);
+        for policy in ["suture", "flow"] {
+            let (peak, own) = (peak_seconds(&world, policy), own_seconds(&world, policy));
+            let (what, star) = (world.jobs[0].code, peak_seconds(&world, "repairboost+cr"));
+            assert!(own <= peak * (1.0 + 1e-9), "seed {seed}, {what}, {policy}: {own} of {peak}");
+            assert!(peak <= star * 1.001, "seed {seed}, {what}, {policy}: {peak}, star {star}");
+        }
+    }
+}
+
+#[test]
+fn a_slow_node_is_spared_in_a_large_batch() {
+    for code in ["lrc(6,2,2)", "clay(4,2,5)"] {
+        let mut world = World::failed_node(code, 20, 400, 7);
+        let slow = &mut world.cluster.nodes[3];
+        (slow.uplink, slow.downlink) = (Rate(slow.uplink.0 / 50.0), Rate(slow.downlink.0 / 50.0));
+        let (peak, own) = (peak_seconds(&world, "suture"), own_seconds(&world, "suture"));
+        let least = bound_seconds(&world.jobs, &world.view());
+        assert!(peak < 0.3 * least, "{code}: {peak} of {least}");
+        assert!(own <= peak && own > 0.6 * peak, "{code}: {peak}, bound {own}");
+    }
+}
+
+#[test]
+fn where_all_links_are_equal_no_more_is_sent_than_need_be() {
+    for (code, moved) in [("lrc(6,2,2)", 3.0), ("clay(4,2,5)", 3.0), ("butterfly(4)", 3.0)] {
+        let world = World::failed_node(code, 14, 1, 3);
+        let batch = plan("suture".parse().unwrap(), &world.jobs, &world.view(), 1);
+        let planned = batch.planned(&world.jobs).map(|(job, plan)| (plan, job.facts()));
+        let sent = Load::of(&world.cluster, planned).moved_bytes() as f64;
+        let chunks = sent / world.jobs[0].chunk_bytes as f64;
+        assert!(chunks <= moved, "{code}: {chunks} chunks");
+    }
+}
