@@ -12,6 +12,8 @@
 //!
 //! Invariant: no batch takes longer than it would without this.
 
+use std::cell::Cell;
+
 use crate::cluster::Cluster;
 use crate::id::NodeId;
 use crate::need::is_mds;
@@ -26,16 +28,15 @@ const ROUNDS_MAX: usize = 6;
 /// What is won by avoiding helpers, at least: the cheapest repair is left for nothing less.
 const GAIN_MIN: f64 = 0.01;
 
-/// Up to so many jobs a batch is small: planning it again costs little.
-const SMALL_MAX: usize = 256;
+/// A helper is slow where it takes longer than everything else by so much of that.
+const SLOW_MIN: f64 = 0.05;
 
-/// A helper is slow where it takes longer than everything else by so much of that, in small batches
-/// and in large ones.
-const SLOW_MIN: [f64; 2] = [0.05, 0.25];
+/// How often the number of jobs is tried that avoid slow helpers.
+const TRIES_MAX: usize = 6;
 
-/// How often the number of jobs is tried that avoid slow helpers, in small batches and in large
-/// ones.
-const TRIES_MAX: [usize; 2] = [6, 2];
+/// Jobs that are planned again in all; a batch is planned again twice, however large it is.
+const REPLANNED_MAX: usize = 100_000;
+const REPLANS_MIN: usize = 2;
 
 /// The plans of `plan_batch` for all jobs that can be planned, around slow helpers where that is
 /// faster.
@@ -45,18 +46,18 @@ pub(in crate::planner) fn plan(
     plan_batch: impl Fn(&[Job]) -> Batch,
 ) -> Batch {
     let batch = plan_batch(jobs);
-    let size = usize::from(jobs.len() > SMALL_MAX);
     let is_slowed = |batch: &Batch| {
         let load = load(batch.planned(jobs), view);
-        !slow_sets(&load, view.cluster, SLOW_MIN[size]).is_empty()
+        !slow_sets(&load, view.cluster).is_empty()
     };
     if !jobs.iter().any(names_helpers) || !is_slowed(&batch) {
         return batch;
     }
-    let around = Around { view, plan_batch, tries: TRIES_MAX[size] };
+    let replans = (REPLANNED_MAX / jobs.len()).max(REPLANS_MIN);
+    let around = Around { view, plan_batch, replans_left: Cell::new(replans) };
     let mut best = Planned::new(jobs.to_vec(), batch, view);
     for _ in 0..ROUNDS_MAX {
-        let tried = slow_sets(&best.load, view.cluster, SLOW_MIN[size]).into_iter();
+        let tried = slow_sets(&best.load, view.cluster).into_iter();
         let tried = tried.filter_map(|slow| around.without(&slow, &best));
         match tried.min_by(|a, b| a.peak_seconds.total_cmp(&b.peak_seconds)) {
             Some(next) if next.peak_seconds < best.peak_seconds * (1.0 - GAIN_MIN) => best = next,
@@ -74,8 +75,7 @@ pub(in crate::planner) fn is_slowed(instance: &Instance<'_>, plans: &[Plan]) -> 
     }
     let jobs = instance.requests.iter().map(|request| request.job);
     let load = load(jobs.zip(plans), instance.view);
-    let size = usize::from(plans.len() > SMALL_MAX);
-    !slow_sets(&load, instance.view.cluster, SLOW_MIN[size]).is_empty()
+    !slow_sets(&load, instance.view.cluster).is_empty()
 }
 
 /// What plans bring to ports beside what already runs.
@@ -117,19 +117,19 @@ impl Planned {
 }
 
 /// Sets of helpers without which the batch may be faster, the larger one first; none where
-/// what is received takes as long, or everyone sends about as long, but for so much of it.
-fn slow_sets(load: &Load, cluster: &Cluster, slow_min: f64) -> Vec<Vec<NodeId>> {
+/// what is received takes as long, or everyone sends about as long.
+fn slow_sets(load: &Load, cluster: &Cluster) -> Vec<Vec<NodeId>> {
     let sending = sending_seconds(load, cluster);
     let (peak, level) = (load.max_seconds(cluster), level_seconds(load, cluster));
-    if peak <= level * (1.0 + slow_min) {
+    if peak <= level * (1.0 + SLOW_MIN) {
         return Vec::new();
     }
     let above = |limit: f64| {
         let nodes = cluster.ids().filter(|node| sending[node.index()] >= limit);
         nodes.collect::<Vec<NodeId>>()
     };
-    let wide = (peak * level).sqrt().max(level * (1.0 + slow_min));
-    let mut sets = vec![above(wide), above(peak * (1.0 - slow_min))];
+    let wide = (peak * level).sqrt().max(level * (1.0 + SLOW_MIN));
+    let mut sets = vec![above(wide), above(peak * (1.0 - SLOW_MIN))];
     sets.dedup();
     sets
 }
@@ -172,8 +172,8 @@ fn level_seconds(load: &Load, cluster: &Cluster) -> f64 {
 struct Around<'a, F> {
     view: &'a View<'a>,
     plan_batch: F,
-    /// How often the number of jobs is tried.
-    tries: usize,
+    /// How often the batch may be planned again.
+    replans_left: Cell<usize>,
 }
 
 impl<F: Fn(&[Job]) -> Batch> Around<'_, F> {
@@ -185,11 +185,11 @@ impl<F: Fn(&[Job]) -> Batch> Around<'_, F> {
         let (mut few, mut many) = (0, helped.len());
         let mut best: Option<Planned> = None;
         let mut next = many;
-        for _ in 0..self.tries {
+        for _ in 0..TRIES_MAX {
             if few >= many {
                 break;
             }
-            let tried = self.avoiding(slow, &helped[..next], planned)?;
+            let Some(tried) = self.avoiding(slow, &helped[..next], planned) else { break };
             let sending = sending_seconds(&tried.load, self.view.cluster);
             let slowest = slow.iter().map(|node| sending[node.index()]).fold(0.0, f64::max);
             (few, many) =
@@ -206,8 +206,9 @@ impl<F: Fn(&[Job]) -> Batch> Around<'_, F> {
     }
 
     /// Plans where these jobs avoid slow helpers; none where that leaves out chunks that were
-    /// rebuilt.
+    /// rebuilt, or the batch was planned often enough.
     fn avoiding(&self, slow: &[NodeId], avoiders: &[usize], planned: &Planned) -> Option<Planned> {
+        self.replans_left.set(self.replans_left.get().checked_sub(1)?);
         let mut jobs = planned.jobs.clone();
         for at in avoiders {
             let job = &mut jobs[*at];
