@@ -47,7 +47,7 @@ use tracing::warn;
 
 use crate::data_dir;
 use chunk::{ChunkFile, Damage, OpenFile};
-use place::Place;
+use place::OpenDir;
 use temp::TempChunk;
 
 /// The version of the directory; a change of any path or of `identity` adds one.
@@ -117,7 +117,7 @@ const DAMAGED: Digest = Digest { bytes: Some(u64::MAX), crc: None };
 struct Chunks {
     dir: PathBuf,
     /// The data directory, in which that folder lies.
-    place: Place,
+    place: OpenDir,
     /// Lanes of a repair, repairs and clients that read a copy share its file. What nobody reads
     /// any more is dropped when there are as many again.
     open: Mutex<OpenFiles>,
@@ -246,7 +246,7 @@ impl DataDir {
                 written.map_err(|source| OpenError::Io { path, source })?;
             }
         }
-        let place = Place::of(dir.clone(), &lock);
+        let place = OpenDir::of(dir.clone(), &lock);
         let place = place.map_err(|source| OpenError::Io { path: dir.clone(), source })?;
         Ok(Store {
             chunks: Arc::new(Chunks::of(dir.join("chunks"), place)),
@@ -400,7 +400,7 @@ impl ChunkStore for Store {
 }
 
 impl Chunks {
-    fn of(dir: PathBuf, place: Place) -> Chunks {
+    fn of(dir: PathBuf, place: OpenDir) -> Chunks {
         Chunks { dir, place, open: Mutex::default(), left: Mutex::default() }
     }
 

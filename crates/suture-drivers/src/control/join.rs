@@ -276,25 +276,28 @@ async fn join_by(
             ),
         ));
     }
-    let followed = me.membership.map_or(0, |membership| membership.epoch);
-    if welcome.epoch < followed {
-        return Err(broken(
-            me,
-            anyhow!(
-                "its epoch is {}, and this agent has followed epoch {followed}: there is a newer coordinator, or was",
-                welcome.epoch
-            ),
-        ));
-    }
-    if welcome.epoch >= EPOCH_MAX {
-        return Err(broken(me, anyhow!("no coordinator comes to epoch {}", welcome.epoch)));
-    }
+    check_epoch(me, welcome.epoch)?;
     let Some(put_key) = PutKey::from_bytes(&welcome.put_key) else {
         return Err(broken(me, anyhow!("its key for puts has {} bytes", welcome.put_key.len())));
     };
     let joined = Welcome { node: NodeId(welcome.node), cluster };
     let epoch = welcome.epoch;
     Ok((joined, JoinedSession { client, by, epoch, put_key, outgoing, incoming }))
+}
+
+/// Refuses to follow a coordinator of an older epoch than others were of, and one that none is of.
+fn check_epoch(me: &Introduction, epoch: u32) -> Result<(), End> {
+    let followed = me.membership.map_or(0, |membership| membership.epoch);
+    let why = if epoch < followed {
+        anyhow!(
+            "its epoch is {epoch}, and this agent has followed epoch {followed}: there is a newer coordinator, or was"
+        )
+    } else if epoch >= EPOCH_MAX {
+        anyhow!("no coordinator comes to epoch {epoch}")
+    } else {
+        return Ok(());
+    };
+    Err(broken(me, why))
 }
 
 fn broken(me: &Introduction, why: anyhow::Error) -> End {

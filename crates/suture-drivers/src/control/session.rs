@@ -158,8 +158,8 @@ async fn admit(service: &ControlService, join: proto::Join) -> Result<(NodeRecor
         let begun = store.epoch();
         Ok::<_, MetadataError>((store.believes(&joined, followed)?, begun))
     };
-    let (is_believed, epoch) = service.metadata.ask(believes).await?;
-    if !is_believed {
+    let (is_plausible, epoch) = service.metadata.ask(believes).await?;
+    if !is_plausible {
         // Others may tell the same: it goes on asking.
         return Err(Status::unavailable(format!(
             "the agent has followed epoch {followed}, this coordinator is in epoch {epoch}: that is believed when more than half of the nodes have followed such a one; if only this agent has, its file 'membership' is damaged: stop it, delete that file, start it again"

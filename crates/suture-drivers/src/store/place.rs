@@ -12,17 +12,20 @@ use std::path::PathBuf;
 
 /// A directory, by its path and by what it was when it was opened.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct OpenDir {
     dir: PathBuf,
     /// Its device and inode.
     id: (u64, u64),
 }
 
-impl Place {
+impl OpenDir {
     /// That of a directory which is open.
-    pub fn of(dir: PathBuf, open: &File) -> io::Result<Place> {
+    ///
+    /// # Errors
+    /// When the system does not tell what is open.
+    pub fn of(dir: PathBuf, open: &File) -> io::Result<OpenDir> {
         let found = open.metadata()?;
-        Ok(Place { dir, id: (found.dev(), found.ino()) })
+        Ok(OpenDir { dir, id: (found.dev(), found.ino()) })
     }
 
     /// # Errors

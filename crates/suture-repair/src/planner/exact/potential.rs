@@ -304,12 +304,12 @@ impl<'a> Descent<'a> {
         let limit = traces.as_ref().map_or(f64::INFINITY, |(cost, _)| *cost);
         let tree = self.prices.tree(item, kept[0], &self.ports, limit);
         let mut cheapest = tree.or(traces);
-        if let Some(way) = item.way_around(&self.ports) {
+        if let Some(detour) = item.detour_around_dearest(&self.ports) {
             let limit = cheapest.as_ref().map_or(f64::INFINITY, |(cost, _)| *cost);
-            let other = item.other_way(way);
+            let other = item.detour(detour);
             self.prices.compute(other, &self.ports);
             let tree = self.prices.tree(other, kept[0], &self.ports, limit);
-            let around = tree.map(|(cost, option)| (cost, option.around(way)));
+            let around = tree.map(|(cost, option)| (cost, option.around(detour)));
             cheapest = around.or(cheapest);
         }
         self.pieces[piece].option = cheapest.map(|(_, option)| option);
@@ -345,13 +345,13 @@ impl<'a> Descent<'a> {
                 best = Some((cost, root, option));
             }
         }
-        if let Some(way) = item.way_around(&self.ports) {
-            let other = item.other_way(way);
+        if let Some(detour) = item.detour_around_dearest(&self.ports) {
+            let other = item.detour(detour);
             self.prices.compute(other, &self.ports);
             for root in roots {
                 let (cost, option) = rack::cheapest(other, root, &self.ports, &mut self.prices);
                 if best.as_ref().is_none_or(|(least, ..)| cost < *least) {
-                    best = Some((cost, root, option.around(way)));
+                    best = Some((cost, root, option.around(detour)));
                 }
             }
         }

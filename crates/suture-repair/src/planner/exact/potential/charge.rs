@@ -28,8 +28,8 @@ pub(super) fn each_charge(
             each_together(&item.apart[alone], tree, &[one], candidate_sets, ports, &mut charge);
             each_together(item.pair_without(alone), gather, &others, candidate_sets, ports, charge);
         }
-        RepairOption::Around { way, option } => {
-            let item = item.other_way(*way);
+        RepairOption::Around { detour, option } => {
+            let item = item.detour(*detour);
             each_together(item, option, kept, candidate_sets, ports, charge);
         }
         together => each_together(item, together, kept, candidate_sets, ports, charge),

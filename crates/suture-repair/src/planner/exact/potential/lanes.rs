@@ -60,8 +60,8 @@ pub(super) fn lanes(
                     .lane(Joined::Whole(gather));
                 lanes.extend([tree, gather]);
             }
-            Joined::Whole(RepairOption::Around { way, option }) => {
-                let item = item.other_way(*way);
+            Joined::Whole(RepairOption::Around { detour, option }) => {
+                let item = item.detour(*detour);
                 lanes.push(Build { item, ..build }.lane(Joined::Whole(option)));
             }
             together => lanes.push(build.lane(together)),

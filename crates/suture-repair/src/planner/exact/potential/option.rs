@@ -59,7 +59,7 @@ pub(super) enum RepairOption {
     /// One of three chunks, by its place, on a tree of its own, the others gathered.
     Beside { alone: u8, tree: Box<RepairOption>, gather: Box<RepairOption> },
     /// One chunk from more than its cheapest repair takes, by the place among its other ways.
-    Around { way: u8, option: Box<RepairOption> },
+    Around { detour: u8, option: Box<RepairOption> },
     /// From traces, by a scheme of the item's menu; each decoder does so many of [`SHARES`].
     Traces { scheme: u8, decoders: Vec<(Decoder, u8)> },
 }
@@ -129,8 +129,8 @@ impl CandidateSchemes {
 
 impl RepairOption {
     /// This, as what is done for another way of a part.
-    pub fn around(self, way: u8) -> RepairOption {
-        RepairOption::Around { way, option: Box::new(self) }
+    pub fn around(self, detour: u8) -> RepairOption {
+        RepairOption::Around { detour, option: Box::new(self) }
     }
 }
 
@@ -149,12 +149,12 @@ impl PricedPart<'_> {
     }
 
     /// The same chunk rebuilt in another way.
-    pub fn other_way(&self, way: u8) -> &PricedPart<'_> {
-        self.around[usize::from(way)].as_ref().expect("this way was priced")
+    pub fn detour(&self, detour: u8) -> &PricedPart<'_> {
+        self.around[usize::from(detour)].as_ref().expect("this detour was priced")
     }
 
     /// The way around the helper that is dearest at the prices of now, of those with a way around.
-    pub fn way_around(&self, ports: &PricedPorts<'_>) -> Option<u8> {
+    pub fn detour_around_dearest(&self, ports: &PricedPorts<'_>) -> Option<u8> {
         let cost = |place: usize| {
             let (node, (sent, read)) = (self.holders[place], self.share(place));
             ports.cost(ports.up(node), sent) + ports.cost(ports.read(node), read)

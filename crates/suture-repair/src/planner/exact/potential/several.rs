@@ -48,15 +48,15 @@ impl Descent<'_> {
         known: (f64, RepairOption),
     ) -> (f64, RepairOption) {
         let item = &self.items[index];
-        let Some(way) = item.way_around(&self.ports) else { return known };
+        let Some(detour) = item.detour_around_dearest(&self.ports) else { return known };
         let may_forward = self.instance.view.abilities.finished;
-        let other = item.other_way(way);
+        let other = item.detour(detour);
         let (cost, option) = if self.weighs_crossing && self.ports.have_racks() {
             gather::cheapest_in_racks(other, kept, may_forward, &self.ports)
         } else {
             gather::cheapest(other, kept, may_forward, &self.ports)
         };
-        if cost < known.0 { (cost, option.around(way)) } else { known }
+        if cost < known.0 { (cost, option.around(detour)) } else { known }
     }
 
     /// Destinations that compete: those that keep its chunks, if that is decided; else the cheapest

@@ -220,12 +220,13 @@ impl Descent<'_> {
         let chosen = std::mem::replace(&mut self.pieces[first].option, known);
         chosen.into_iter().for_each(&mut add);
         let part = &self.items[item];
-        let around = part.way_around(&self.ports);
-        let around = around.map(|way| (way, part.other_way(way)));
+        let around = part.detour_around_dearest(&self.ports);
+        let around = around.map(|detour| (detour, part.detour(detour)));
         if !part.part.is_sum {
             self.cheapest_gather(part, kept).into_iter().for_each(&mut add);
-            let other = around
-                .and_then(|(way, other)| Some(self.cheapest_gather(other, kept)?.around(way)));
+            let other = around.and_then(|(detour, other)| {
+                Some(self.cheapest_gather(other, kept)?.around(detour))
+            });
             return other.into_iter().for_each(add);
         }
         if self.ports.have_racks() {
@@ -234,8 +235,8 @@ impl Descent<'_> {
         if self.kinds != Kinds::TracesFirst || part.candidates.is_none() {
             let (view, ports) = (self.instance.view, &self.ports);
             each_tree_without_racks((part, kept[0]), view, ports, &mut self.prices, &mut add);
-            if let Some((way, other)) = around {
-                let add = |tree: RepairOption| add(tree.around(way));
+            if let Some((detour, other)) = around {
+                let add = |tree: RepairOption| add(tree.around(detour));
                 each_tree_without_racks((other, kept[0]), view, ports, &mut self.prices, add);
             }
         }
@@ -264,9 +265,9 @@ impl Descent<'_> {
         let mut add = |option| options.push(PlacedOption { item, kept: kept.clone(), option });
         if part.part.is_sum {
             self.each_tree(part, kept[0], &mut add);
-            if let Some(way) = part.way_around(&self.ports) {
-                let add = |tree: RepairOption| add(tree.around(way));
-                self.each_tree(part.other_way(way), kept[0], add);
+            if let Some(detour) = part.detour_around_dearest(&self.ports) {
+                let add = |tree: RepairOption| add(tree.around(detour));
+                self.each_tree(part.detour(detour), kept[0], add);
             }
             return;
         }
