@@ -4,7 +4,8 @@
 
 use std::fs::OpenOptions;
 use std::io::{BufRead, BufReader};
-use std::process::{Command, Stdio};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
 
 fn suture() -> Command {
     Command::new(env!("CARGO_BIN_EXE_suture"))
@@ -58,57 +59,50 @@ fn errors_that_cannot_be_printed_leave_the_exit_status() {
     }
 }
 
+/// A coordinator whose log goes there, and its address.
+fn coordinator(folder: &Path, log: Stdio, level: &str) -> (Child, String) {
+    let (config, data) = (folder.join("coordinator.toml"), folder.join("data"));
+    std::fs::write(&config, format!("listen = \"127.0.0.1:0\"\ndata_dir = {data:?}\n")).unwrap();
+    let mut coordinator = suture()
+        .args(["coordinator", "--until-stdin-closes", "--config"])
+        .arg(&config)
+        .env("SUTURE_LOG", level)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(log)
+        .spawn()
+        .unwrap();
+    let mut first = String::new();
+    BufReader::new(coordinator.stdout.take().unwrap()).read_line(&mut first).unwrap();
+    let address = first.trim().strip_prefix("listening on ").expect(&first).to_string();
+    (coordinator, address)
+}
+
+/// It answers so many times, and ends as it should.
+fn goes_on(mut coordinator: Child, address: &str, times: usize) {
+    for _ in 0..times {
+        let status = suture().args(["status", "--coordinator", address]).output().unwrap();
+        assert_eq!(status.status.code(), Some(0), "{status:?}");
+    }
+    drop(coordinator.stdin.take());
+    assert_eq!(coordinator.wait().unwrap().code(), Some(0));
+}
+
 #[test]
 fn a_coordinator_whose_log_cannot_be_written_goes_on() {
     for sink in [full(), closed()] {
         let folder = tempfile::tempdir().unwrap();
-        let config = folder.path().join("coordinator.toml");
-        let data = folder.path().join("data");
-        let text = format!("listen = \"127.0.0.1:0\"\ndata_dir = {data:?}\n");
-        std::fs::write(&config, text).unwrap();
-        let mut coordinator = suture()
-            .args(["coordinator", "--until-stdin-closes", "--config"])
-            .arg(&config)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(sink)
-            .spawn()
-            .unwrap();
-        let mut first = String::new();
-        BufReader::new(coordinator.stdout.take().unwrap()).read_line(&mut first).unwrap();
-        let address = first.trim().strip_prefix("listening on ").expect(&first);
-        let status = suture().args(["status", "--coordinator", address]).output().unwrap();
-        assert_eq!(status.status.code(), Some(0), "{status:?}");
-        drop(coordinator.stdin.take());
-        assert_eq!(coordinator.wait().unwrap().code(), Some(0));
+        let (coordinator, address) = coordinator(folder.path(), sink, "info");
+        goes_on(coordinator, &address, 1);
     }
 }
 
 #[test]
 fn a_coordinator_whose_log_nobody_reads_goes_on() {
     let folder = tempfile::tempdir().unwrap();
-    let config = folder.path().join("coordinator.toml");
-    let data = folder.path().join("data");
-    std::fs::write(&config, format!("listen = \"127.0.0.1:0\"\ndata_dir = {data:?}\n")).unwrap();
-    let mut coordinator = suture()
-        .args(["coordinator", "--until-stdin-closes", "--config"])
-        .arg(&config)
-        .env("SUTURE_LOG", "trace")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        // It is held open, and takes what fits into a pipe.
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut first = String::new();
-    BufReader::new(coordinator.stdout.take().unwrap()).read_line(&mut first).unwrap();
-    let address = first.trim().strip_prefix("listening on ").expect(&first);
-    for _ in 0..30 {
-        let status = suture().args(["status", "--coordinator", address]).output().unwrap();
-        assert_eq!(status.status.code(), Some(0), "{status:?}");
-    }
-    drop(coordinator.stdin.take());
-    assert_eq!(coordinator.wait().unwrap().code(), Some(0));
+    // It is held open, and takes what fits into a pipe.
+    let (coordinator, address) = coordinator(folder.path(), Stdio::piped(), "trace");
+    goes_on(coordinator, &address, 30);
 }
 
 #[test]
