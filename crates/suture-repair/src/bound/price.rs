@@ -261,8 +261,12 @@ fn lengths(items: &[Item<'_>], ports: &Ports) -> Vec<f64> {
     if !ports.have_disks() {
         return vec![1.0];
     }
-    let mut lengths: Vec<f64> =
-        items.iter().flat_map(|item| item.pattern().lengths()).chain([1.0]).collect();
+    let mut lengths: Vec<f64> = items
+        .iter()
+        .flat_map(Item::patterns)
+        .flat_map(PricedPattern::lengths)
+        .chain([1.0])
+        .collect();
     lengths.sort_by(f64::total_cmp);
     lengths.dedup();
     lengths
