@@ -196,6 +196,10 @@ pub const OF_A_CLUSTER: &[Row] = &[
     ("suture coordinator --config same-dir.toml", "is in use by another coordinator", 1),
     ("suture coordinator --config same-port.toml", "is in use by another process", 1),
     ("suture agent --config other-name.toml", "holds the chunks of node 'n2', not of 'n33'", 2),
-    ("suture agent --config other-cluster.toml", "this is the coordinator of cluster", 2),
+    (
+        "timeout 3 suture agent --config other-cluster.toml",
+        "if this coordinator lost the metadata",
+        124,
+    ),
     ("suture agent --config copied-name.toml", "run `suture node replace n2`", 2),
 ];
