@@ -23,6 +23,10 @@
 //! Source: Huang et al., "Erasure Coding in Windows Azure Storage", ATC 2012; Huang, Chen and Li,
 //! "Pyramid Codes", NCA 2007. Azure's own coefficients are not published in full; ours differ.
 
+mod checks;
+
+pub use checks::{Check, ChunkPrices, GroupChoice};
+
 use crate::code::{CHUNK_COUNT_MAX, ChunkIndex, Describe};
 use crate::dag::Dag;
 use crate::error::CodeError;

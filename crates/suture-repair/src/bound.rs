@@ -4,8 +4,10 @@
 //! For RS a stripe needs k chunks from its survivors; for codes with a cheaper repair it is what
 //! their helpers send at least (`need.rs`): a local group, or parts of all others. Losses of one
 //! stripe are read once: l of them cost one set of helpers and l - 1 forwards of finished chunks.
+//! Where the cheapest repair of a chunk names its helpers, each count takes the lesser of that and
+//! of what any others take without one of them (`around.rs`).
 //!
-//! Six counts, of which the greatest is the bound:
+//! Seven counts, of which the greatest is the bound:
 //! * *helpers*: for any set of nodes, what the others cannot send of a stripe, at most a chunk
 //!   each, leaves the set, and is read there. The worst set is exact, a parametric flow
 //!   (`max_flow.rs`);
@@ -15,16 +17,18 @@
 //! * *crossing* (`bound/crossing.rs`): the same with all other ports, by prices, for small batches;
 //!   several losses of a stripe by what crosses whatever is formed (`bound/several.rs`), or of
 //!   local codes by the lanes that plans may have (`bound/crossing/lanes.rs`);
-//! * *gathered* (`bound/gathered.rs`): the same for codes with sub-chunks.
+//! * *gathered* (`bound/gathered.rs`): the same for codes with sub-chunks;
+//! * *prices* (`bound/price.rs`), where chunks may be rebuilt around their helpers: of links and
+//!   disks of nodes, as if racks had none.
 //!
 //! Invariant: never more than what the busiest port of any valid plans of the same jobs needs, as
-//! long as these take as few helpers as the code allows, use only nodes that hold a survivor of
-//! some job or accept chunks, and let no rack keep more chunks of a stripe than the code can lose
-//! where other racks have room (`keep.rs`). Foreground traffic is taken off capacities; running
-//! repairs are not considered. Two things may go below it: traces, which send parts of symbols, and
-//! repairs that read more than they need to, around a slow helper (`planner/exact/around.rs`). Both
+//! long as these send whole chunks or what the code asks for, use only nodes that hold a survivor
+//! of some job or accept chunks, and let no rack keep more chunks of a stripe than the code can
+//! lose where other racks have room (`keep.rs`). Foreground traffic is taken off capacities;
+//! running repairs are not considered. Traces, which send parts of symbols, may go below it; they
 //! are below no bound by prices (`own.rs`).
 
+mod around;
 mod border;
 mod crossing;
 mod gathered;
@@ -35,13 +39,17 @@ mod search;
 mod several;
 mod whole;
 
+use std::collections::BTreeMap;
+
 use suture_code::ChunkIndex;
 
 pub use own::own_bound_seconds;
 
+use around::BoundNeed;
+
 use crate::id::{NodeId, RackId};
 use crate::max_flow::{Rounding, Supply, Transport, seconds_to_ship};
-use crate::need::{Need, Needs, Part, next_combination};
+use crate::need::{Needs, Part, next_combination};
 use crate::planner::ports::Ports;
 use crate::planner::{Job, View, full_racks};
 
@@ -62,7 +70,8 @@ pub fn bound_seconds(jobs: &[Job], view: &View<'_>) -> f64 {
             .max(batch.destination_seconds())
             .max(rack::seconds(batch));
         let counted = counted.max(crossing::seconds(batch, counted));
-        counted.max(gathered::seconds(batch, counted))
+        let counted = counted.max(gathered::seconds(batch, counted));
+        if batch.may_go_around() { counted.max(price::chunk_seconds(batch)) } else { counted }
     })
 }
 
@@ -76,14 +85,19 @@ struct BatchDemands<'a> {
 
 /// What `ask` says of the jobs that can be repaired.
 fn with_batch<T>(jobs: &[Job], view: &View<'_>, ask: impl FnOnce(BatchDemands<'_>) -> T) -> T {
-    let mut needs = Needs::default();
+    let mut needs = Needs::of_bound();
+    let mut known: BTreeMap<usize, BoundNeed> = BTreeMap::new();
     let named = jobs.iter().filter_map(|job| {
-        let available = job.survivors.iter().map(|(chunk, _)| *chunk);
-        Some((job, needs.find(job.code, &job.lost, available)?))
+        let available: Vec<ChunkIndex> = job.survivors.iter().map(|(chunk, _)| *chunk).collect();
+        let name = needs.find(job.code, &job.lost, available.iter().copied())?;
+        let need = needs.get(name).clone();
+        let new = || BoundNeed::new(job.code, need, &available, &mut needs);
+        known.entry(name).or_insert_with(new);
+        Some((job, name))
     });
     let named: Vec<(&Job, usize)> = named.collect();
     let demand =
-        |(job, name)| Demand { job, name, need: needs.get(name), full: full_racks(job, view) };
+        |(job, name)| Demand { job, name, needs: &known[&name], full: full_racks(job, view) };
     let demands: Vec<Demand<'_>> = named.into_iter().map(demand).collect();
     ask(BatchDemands { demands: &demands, view, ports: &Ports::new(view) })
 }
@@ -93,7 +107,7 @@ struct Demand<'a> {
     job: &'a Job,
     /// Jobs of one name need the same of the same chunks.
     name: usize,
-    need: &'a Need,
+    needs: &'a BoundNeed,
     /// Racks that keep none of the lost chunks.
     full: Vec<RackId>,
 }
@@ -107,9 +121,14 @@ impl Demand<'_> {
 
     /// What is sent in all.
     fn moved_bytes(&self) -> f64 {
-        let helpers: u64 = self.need.parts.iter().map(Part::sent).sum();
-        let forwards: usize = self.need.parts.iter().map(Part::forwards).sum();
+        let helpers: u64 = self.parts().map(Part::sent).sum();
+        let forwards: usize = self.parts().map(Part::forwards).sum();
         self.bytes(helpers) + forwards as f64 * self.job.chunk_bytes as f64
+    }
+
+    /// What it needs at least, if each part is rebuilt from as little as can be.
+    fn parts(&self) -> impl Iterator<Item = &Part> {
+        self.needs.need.parts.iter()
     }
 
     fn holder(&self, chunk: ChunkIndex) -> NodeId {
@@ -154,9 +173,14 @@ impl Side {
 }
 
 impl BatchDemands<'_> {
+    /// Whether something may be rebuilt from more than the least, around its helpers.
+    fn may_go_around(self) -> bool {
+        self.demands.iter().any(|demand| demand.needs.around.iter().any(Option::is_some))
+    }
+
     /// The worst set of helpers, by links and by disks.
     fn helper_seconds(self) -> f64 {
-        let mut parts = self.demands.iter().flat_map(|demand| &demand.need.parts);
+        let mut parts = self.demands.iter().flat_map(Demand::parts);
         let reads_more = |part: &Part| part.forced.iter().any(|sender| sender.read != sender.sent);
         if parts.any(reads_more) {
             [Side::Sent, Side::Read]
@@ -174,7 +198,7 @@ impl BatchDemands<'_> {
         let mut transport = Transport::new(self.view.cluster.ids().map(supply).collect());
         for demand in self.demands {
             let units = |sub_chunks: u64| (demand.bytes(sub_chunks) / unit).round() as u32;
-            for part in &demand.need.parts {
+            for part in demand.parts() {
                 for sender in &part.forced {
                     let limit = units(side.forced(sender));
                     let only = transport.add(limit, [demand.holder(sender.chunk).0]);
@@ -282,7 +306,10 @@ fn bytes_left_to(is_in: &[bool], demand: &Demand<'_>, side: Side) -> f64 {
         let least = if part.any { least } else { asked_of(is_in, demand, part, least) };
         forced + least as u64 * side.free(part)
     };
-    demand.bytes(demand.need.parts.iter().map(of_part).sum())
+    let least = |(part, around): (&Part, Option<&Part>)| {
+        around.map_or(u64::MAX, of_part).min(of_part(part))
+    };
+    demand.bytes(demand.needs.parts().map(least).sum())
 }
 
 /// Sets of helpers that a code is asked about for one stripe.

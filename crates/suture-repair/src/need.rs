@@ -10,16 +10,22 @@
 //!
 //! How many helpers a locally repairable code takes may depend on the order in which they are
 //! preferred: some sets happen to be smaller than others (of `lrc(8,2,3)`, 8 sets of 7 rebuild a
-//! global parity, where most orders lead to 8). The least counts, of all sets or the first
-//! [`SETS_MAX`] of them; a helper is forced only if every order of preference takes it.
+//! global parity, where most orders lead to 8; of `lrc(20,10,3)` one set of 11, where most lead to
+//! 20). For one lost chunk its parity checks name all of them. For several the least counts of all
+//! sets or the first [`SETS_MAX`] of them, and a helper is forced only if every order of preference
+//! takes it; fewer may do then, and a bound counts with what is proven ([`Part::least`]).
 //!
 //! Stripes of a batch repeat a few patterns of (lost, available), so the answers are kept.
 //!
 //! Invariant: an answer depends on the code, its known zeros, the lost and the available chunks
 //! alone.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod checks;
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use suture_code::lrc::Check;
 use suture_code::{ChunkIndex, ChunkSet, Code, Shortened};
 
 use crate::plan::content::Content;
@@ -41,6 +47,8 @@ pub(crate) struct Part {
     pub forced: Vec<Sender>,
     /// How many of `free` help besides, each with `free_sent` and `free_read`.
     pub count: usize,
+    /// Helpers, forced ones included, of which it is proven that fewer never do.
+    pub least: usize,
     /// All others that are available.
     pub free: Vec<ChunkIndex>,
     /// Sub-chunks that each of them sends.
@@ -53,6 +61,12 @@ pub(crate) struct Part {
     pub sets: Vec<Vec<ChunkIndex>>,
     /// Whether there are no others.
     pub all_sets: bool,
+    /// Helpers that it takes at least without one of those that are forced, where parity checks say
+    /// so.
+    pub least_around: Option<usize>,
+    /// The parity checks of a lost chunk of a local code, if not any helpers will do: all that has
+    /// been found out about them, sets of more than `count` included.
+    pub checks: Arc<[Check]>,
     /// Whether the chunk is one sum over whole chunks, which may be added up on the way.
     pub is_sum: bool,
 }
@@ -69,6 +83,11 @@ impl Part {
         forced + self.count as u64 * u64::from(self.free_sent)
     }
 
+    /// Whether any so many helpers will do.
+    pub fn is_any(&self) -> bool {
+        self.any && self.forced.is_empty()
+    }
+
     /// Chunks that the decoder sends on: all but the one that it may keep.
     pub fn forwards(&self) -> usize {
         self.lost.len() - 1
@@ -83,10 +102,17 @@ impl Part {
         }
         let forced = self.forced.iter().map(|sender| sender.chunk);
         let available: Vec<ChunkIndex> = forced.chain(preferred.iter().copied()).collect();
+        let rank = |chunk: &ChunkIndex| preferred.iter().position(|other| other == chunk);
         let chosen = self.accepted(code, &available).or_else(|| {
-            let rank = |chunk: &ChunkIndex| preferred.iter().position(|other| other == chunk);
             let last = |set: &&Vec<ChunkIndex>| set.iter().map(rank).max();
             self.sets.iter().min_by_key(last).cloned()
+        });
+        let chosen = chosen.or_else(|| {
+            // The price of the last in the order is more than that of all before it.
+            let price = |chunk| rank(&chunk).map_or(0.0, |rank| f64::powi(2.0, rank as i32));
+            let mut set = self.cheapest_sets(1, true, price).pop()?;
+            set.retain(|chunk| rank(chunk).is_some());
+            Some(set)
         });
         chosen.expect("the need knows a set that will do")
     }
@@ -113,6 +139,19 @@ impl Part {
         (helper_count == helpers.len() + self.forced.len()).then_some(helpers)
     }
 
+    /// Forgets what a bound must not count with: any of those available will do, as many as are
+    /// proven to be needed. So it is where fewer might do, and where the smallest sets happen to be
+    /// small, since planners take others that are less busy.
+    fn relax(&mut self, code: Shortened, available: &[ChunkIndex]) {
+        let happens = matches!(code.code(), Code::Lrc(lrc) if !lrc.is_maximally_recoverable());
+        let is_unlike = happens && !self.checks.is_empty();
+        if is_unlike || self.least < self.forced.len() + self.count {
+            (self.forced, self.free, self.count) = (Vec::new(), available.to_vec(), self.least);
+            (self.free_sent, self.free_read, self.any) = (1, 1, true);
+            (self.sets, self.checks, self.least_around) = (Vec::new(), [].into(), None);
+        }
+    }
+
     /// Sub-chunks that are sent by anyone.
     fn moved(&self, code: Shortened) -> u64 {
         self.sent() + self.forwards() as u64 * u64::from(code.sub_chunk_count())
@@ -122,6 +161,8 @@ impl Part {
 /// Answers, each asked for once.
 #[derive(Debug, Default)]
 pub(crate) struct Needs {
+    /// Whether counts that are not proven are replaced by less.
+    are_bounds: bool,
     known: Vec<(Code, BTreeMap<Pattern, Option<usize>>)>,
     needs: Vec<Need>,
 }
@@ -130,6 +171,12 @@ pub(crate) struct Needs {
 type Pattern = [ChunkSet; 3];
 
 impl Needs {
+    /// Needs for a lower bound: where more helpers are known to do than are proven to be needed,
+    /// any that many do.
+    pub fn of_bound() -> Needs {
+        Needs { are_bounds: true, ..Needs::default() }
+    }
+
     /// The name of the need for `lost` when `available` may help; `None` when that is not enough.
     pub fn find(
         &mut self,
@@ -148,7 +195,10 @@ impl Needs {
         }
         let available: Vec<ChunkIndex> = available.collect();
         let parts = parts(code, lost, &available);
-        let name = parts.map(|parts| {
+        let name = parts.map(|mut parts| {
+            if self.are_bounds {
+                parts.iter_mut().for_each(|part| part.relax(code, &available));
+            }
             self.needs.push(Need { parts });
             self.needs.len() - 1
         });
@@ -157,8 +207,9 @@ impl Needs {
     }
 
     /// The names of other needs for the one lost chunk of `part`, a part of the cheapest repair,
-    /// which may cost more: of a sum the cheapest without each of its forced helpers, by their
-    /// places; of a code with sub-chunks one, which is any k whole chunks.
+    /// which may cost more: of a local code one, which leaves open who helps, or, where its checks
+    /// are too many, the cheapest without each of its forced helpers, by their places; of a code
+    /// with sub-chunks one, which is any k whole chunks.
     pub fn find_around(
         &mut self,
         code: Shortened,
@@ -166,12 +217,18 @@ impl Needs {
         available: impl Iterator<Item = ChunkIndex> + Clone,
     ) -> Vec<Option<usize>> {
         let &[lost] = &part.lost[..] else { return Vec::new() };
-        if code.sub_chunk_count() == 1 {
+        let chunks: Vec<ChunkIndex> = available.clone().collect();
+        let any = match code.sub_chunk_count() {
+            1 if part.forced.is_empty() => return Vec::new(),
+            1 => checks::part_of_any_check(code, lost, &chunks),
+            _ => whole(code, lost, chunks),
+        };
+        let Some(part) = any else {
             let forced = part.forced.iter().map(|sender| sender.chunk);
+            let forced = forced.filter(|_| code.sub_chunk_count() == 1);
             let without = |forced| available.clone().filter(move |chunk| *chunk != forced);
             return forced.map(|forced| self.find(code, &[lost], without(forced))).collect();
-        }
-        let Some(part) = whole(code, lost, available.collect()) else { return Vec::new() };
+        };
         let known = self.needs.iter().position(|need| need.parts[..] == [part.clone()]);
         vec![Some(known.unwrap_or_else(|| {
             self.needs.push(Need { parts: vec![part] });
@@ -204,6 +261,11 @@ fn parts(code: Shortened, lost: &[ChunkIndex], available: &[ChunkIndex]) -> Opti
 }
 
 fn part(code: Shortened, lost: &[ChunkIndex], available: &[ChunkIndex]) -> Option<Part> {
+    if let [lost] = lost
+        && let Some(part) = checks::part_of_checks(code, *lost, available)
+    {
+        return Some(part);
+    }
     let helpers = code.helpers_for(lost, available).ok()?;
     let shares = shares(code, lost, &helpers)?;
     let sent = sent(code, lost, &helpers);
@@ -222,6 +284,7 @@ fn part(code: Shortened, lost: &[ChunkIndex], available: &[ChunkIndex]) -> Optio
     let mut part = Part {
         lost: lost.to_vec(),
         count: rest.len(),
+        least: helpers.len(),
         free: if rest.is_empty() {
             Vec::new()
         } else {
@@ -232,12 +295,18 @@ fn part(code: Shortened, lost: &[ChunkIndex], available: &[ChunkIndex]) -> Optio
         any: true,
         sets: Vec::new(),
         all_sets: true,
+        least_around: None,
+        checks: [].into(),
         is_sum: lost.len() == 1 && code.sub_chunk_count() == 1,
         forced,
     };
     // The other codes decode from any k chunks, and regenerate from any that complete a row.
-    if let Code::Lrc(_) = code.code() {
+    if let Code::Lrc(lrc) = code.code() {
         search_sets(code, &mut part, rest.iter().map(|share| share.chunk).collect());
+        part.least = part.forced.len() + part.count;
+        if !lrc.is_maximally_recoverable() {
+            part.least = part.least.min(checks::least_helpers(code, lost, available));
+        }
     }
     Some(part)
 }
@@ -251,12 +320,15 @@ fn whole(code: Shortened, lost: ChunkIndex, available: Vec<ChunkIndex>) -> Optio
         lost: vec![lost],
         forced: Vec::new(),
         count,
+        least: count,
         free: available,
         free_sent: alpha,
         free_read: alpha,
         any: true,
         sets: Vec::new(),
         all_sets: true,
+        least_around: None,
+        checks: [].into(),
         is_sum: false,
     })
 }
@@ -336,6 +408,16 @@ pub(crate) fn next_combination(chosen: &mut [usize], end: usize) -> bool {
     true
 }
 
+/// How many combinations of so many there are.
+pub(crate) fn combinations(all: usize, count: usize) -> usize {
+    if count > all {
+        return 0;
+    }
+    let product =
+        |combinations: usize, at: usize| combinations.saturating_mul(all - count + at) / at;
+    (1..=count).fold(1, product)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -384,7 +466,6 @@ mod tests {
             let code: Code = name.parse().unwrap();
             let found = need(name, &[lost], &[]);
             let [part] = &found.parts[..] else { panic!("one loss is one part") };
-            assert!(part.forced.is_empty(), "{name}: every helper can be done without");
             let least = (1u32..1 << code.chunk_count()).filter_map(|set| {
                 let chunks: Vec<ChunkIndex> =
                     code.chunks().filter(|chunk| set >> chunk.0 & 1 == 1).collect();
@@ -394,9 +475,19 @@ mod tests {
             let count = least.iter().map(Vec::len).min().unwrap();
             least.retain(|set| set.len() == count);
             least.sort();
-            assert_eq!((part.count, &part.sets, part.any), (count, &least, false), "{name}");
+            let only = [Vec::new()];
+            let sets = if part.count == 0 { &only[..] } else { &part.sets };
+            let all = sets.iter().map(|set| {
+                let forced = part.forced.iter().map(|sender| sender.chunk);
+                let mut all: Vec<ChunkIndex> = forced.chain(set.iter().copied()).collect();
+                all.sort();
+                all
+            });
+            let mut all: Vec<Vec<ChunkIndex>> = all.collect();
+            all.sort();
+            assert_eq!((part.least, &all, part.any), (count, &least, all.len() == 1), "{name}");
         }
-        assert_eq!(need("lrc(8,2,3)", &[10], &[]).parts[0].count, 7);
+        assert_eq!(need("lrc(8,2,3)", &[10], &[]).parts[0].least, 7);
         assert_eq!(need("lrc(8,2,3)", &[10], &[]).parts[0].sets.len(), 8);
     }
 
@@ -423,8 +514,12 @@ mod tests {
     #[test]
     fn free_helpers_are_the_first_preferred_with_which_the_code_takes_no_more_than_need_be() {
         let (mut random, mut seen) = (crate::random::Random::new(1), BTreeSet::new());
-        let cases: [(&str, &[u8], &[u8]); 4] = [
+        let cases: [(&str, &[u8], &[u8]); 8] = [
             ("lrc(8,2,3)", &[10], &[]),
+            ("lrc(6,2,2)", &[8], &[]),
+            ("lrc(6,3,3)", &[9], &[]),
+            ("lrc(6,3,3)", &[10], &[]),
+            ("lrc(6,2,2)", &[8], &[0]),
             ("lrc(6,2,3)", &[9], &[]),
             ("lrc(6,3,2)", &[0], &[1, 6]),
             ("lrc(9,3,2)", &[0], &[1, 2]),
@@ -447,37 +542,38 @@ mod tests {
                         let free = taken.into_iter().filter(|chunk| !forced.contains(chunk));
                         assert_eq!(chosen, free.collect::<Vec<_>>(), "{name}: {preferred:?}");
                     } else {
-                        assert!(part.sets.contains(&chosen), "{name}: {chosen:?}");
+                        assert!(part.sets.contains(&chosen), "{name}: {chosen:?} {forced:?}");
                         let least = part.sets.iter().map(|set| last(set)).min();
                         assert_eq!(Some(last(&chosen)), least, "{name}: {preferred:?}");
                     }
                 }
             }
         }
-        let all = BTreeSet::from([(true, true), (true, false), (false, true)]);
+        let all = BTreeSet::from([(true, true), (true, false), (false, false)]);
         assert!(seen.is_superset(&all), "with and without forced helpers: {seen:?}");
     }
 
     #[test]
-    fn a_helper_is_forced_when_less_does_not_do_without_it_and_every_order_takes_it() {
-        for name in ["lrc(4,2,1)", "lrc(4,2,2)", "lrc(6,3,2)", "lrc(8,2,3)"] {
+    fn a_helper_is_forced_when_all_of_the_smallest_sets_have_it() {
+        for name in ["lrc(4,2,1)", "lrc(4,2,2)", "lrc(6,3,2)", "lrc(6,2,3)"] {
             let code: Code = name.parse().unwrap();
             let pairs = code.chunks().flat_map(|a| code.chunks().map(move |b| (a, b)));
             for (lost, missing) in pairs.filter(|(lost, missing)| lost != missing) {
                 let found = need(name, &[lost.0], &[missing.0]);
                 let is_there = |chunk: &ChunkIndex| ![lost, missing].contains(chunk);
                 let available: Vec<ChunkIndex> = code.chunks().filter(is_there).collect();
-                let helpers = code.helpers_for(&[lost], &available).unwrap();
-                let is_forced = |chunk: &ChunkIndex| {
-                    let others = available.iter().copied().filter(|other| other != chunk);
-                    let others: Vec<ChunkIndex> = others.collect();
-                    let without = code.helpers_for(&[lost], &others);
-                    let last = code.helpers_for(&[lost], &[&others[..], &[*chunk]].concat());
-                    let does = without.is_ok_and(|without| without.len() <= helpers.len());
-                    !does && last.unwrap().contains(chunk)
-                };
+                let sets = (1u32..1 << available.len()).map(|set| {
+                    let is_in = |at: &usize| set >> at & 1 == 1;
+                    let chosen = (0..available.len()).filter(is_in).map(|at| available[at]);
+                    chosen.collect::<Vec<ChunkIndex>>()
+                });
+                let mut sets: Vec<Vec<ChunkIndex>> =
+                    sets.filter(|set| code.repair_dag(&[lost], set).is_ok()).collect();
+                let least = sets.iter().map(Vec::len).min();
+                sets.retain(|set| Some(set.len()) == least);
                 let forced = found.parts[0].forced.iter().map(|sender| sender.chunk);
-                let expected = helpers.iter().copied().filter(is_forced);
+                let is_in_all = |chunk: &ChunkIndex| sets.iter().all(|set| set.contains(chunk));
+                let expected = available.iter().copied().filter(is_in_all);
                 assert!(forced.eq(expected), "{name}: {lost}, without {missing}");
             }
         }

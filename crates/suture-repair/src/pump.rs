@@ -225,7 +225,7 @@ impl Pump {
         &self.role
     }
 
-    /// The children of whom every slice is kept.
+    /// The children all of whose slices are kept.
     pub fn kept(&self) -> impl Iterator<Item = NodeId> {
         let is_kept = |place: usize| match &self.stage {
             Stage::Keeping(gates) => gates[place].is_full(self.count()),

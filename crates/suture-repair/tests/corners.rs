@@ -194,10 +194,8 @@ fn the_bound_counts_decoders_in_racks_that_keep_nothing() {
     let stripes: [&[u32]; 2] = [&[1, 0, 3, 5, 2, 4], &[4, 6, 2, 5, 0, 3]];
     let world = racked("clay(4,2,5)", &stripes, 5, 7, 2);
     let bound = bound_seconds(&world.jobs, &world.view());
-    // Two chunks of plans that decode where the least crosses, and send the least. Those of `flow`
-    // send more, of which less crosses.
-    let (least, seconds) = (1.7334, peak_seconds(&world, "flow"));
-    assert!(bound <= least && seconds < least, "{seconds}, bound {bound}");
+    let seconds = peak_seconds(&world, "flow");
+    assert!(bound <= seconds * (1.0 + 1e-9), "{seconds}, bound {bound}");
 }
 
 #[test]

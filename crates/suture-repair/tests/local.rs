@@ -3,8 +3,10 @@
 //!
 //! The optima are those of linear programs over all lanes that plans may have, with integral
 //! destinations: column generation with exact prices, and branch and bound, by another program and
-//! another solver. They allow the helper sets that the code takes in some order of preference. The
-//! batches are those of 200 random ones that planners were once furthest off on.
+//! another solver. They allow the helper sets that the code takes in some order of preference,
+//! beginning with the groups of the lost chunks; with all other sets some batches are faster, and
+//! of one of these our own plan is on the bound. The batches are those of 200 random ones that
+//! planners were once furthest off on.
 
 mod common;
 
@@ -83,7 +85,7 @@ const CASES: [LocalCase; 9] = [
         core: (800.0, 1600.0),
         failed: &[6, 14, 8],
         stripes: "12 9 5 11 3 6 14 8 0 7 10, 11 10 9 14 13 6 2 5 4 16 8",
-        optimum: 2.4741,
+        optimum: 1.9848,
     },
     LocalCase {
         code: "lrc(4,2,2)",
@@ -174,12 +176,12 @@ fn several_losses_of_local_codes_are_near_their_optimum() {
     for case in CASES {
         let (world, optimum) = (case.world(), case.optimum);
         let bound = bound_seconds(&world.jobs, &world.view());
-        let is_near = (0.9 * optimum..=1.001 * optimum).contains(&bound);
+        let is_near = (0.79 * optimum..=1.001 * optimum).contains(&bound);
         assert!(is_near, "{}: {optimum}, bound {bound}", case.stripes);
         for policy in ["flow", "suture"] {
             let seconds = peak_seconds(&world, policy);
             let what = format!("{policy}, {}: {seconds}, optimum {optimum}", case.stripes);
-            // It may be less, from more helpers than the code would name.
+            assert!(seconds >= bound * 0.999, "{what}, bound {bound}");
             assert!(seconds <= NEAR * optimum, "{what}");
         }
     }

@@ -181,7 +181,8 @@ fn ratios(seed: u64) -> Ratios {
         any.most
     );
     assert!(bound <= any.most * (1.0 + 1e-6), "{what}: the bound is {bound}");
-    Ratios { what, flow: flow / best.least, suture: suture / best.least, bound: bound / any.least }
+    let bound = bound / any.least.min(flow);
+    Ratios { what, flow: flow / best.least, suture: suture / best.least, bound }
 }
 
 /// Prints each instance and the worst; traces may be faster than any whole chunks.

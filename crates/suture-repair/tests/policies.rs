@@ -14,7 +14,7 @@ use suture_repair::plan::Carries;
 use suture_repair::plan::load::{Load, NodeLoad};
 use suture_repair::plan::validate::validate;
 use suture_repair::planner::{Batch, Job, PlanError, plan};
-use suture_repair::policy::{Balance, Policy};
+use suture_repair::policy::Policy;
 use suture_repair::random::Random;
 
 const SHAPES: [&str; 10] =
@@ -152,11 +152,6 @@ fn locally_repairable_codes_of_all_sizes_are_rebuilt_whatever_the_order_of_helpe
                 check(&world, &stripes, &batch, policy);
                 let load = check_load(&world, &batch, policy);
                 let peak = load.max_seconds(&world.cluster);
-                // The exact planners may send more than the least, around slow helpers, and are
-                // held to the bound of that.
-                let own = || own_bound_seconds(policy, &world.jobs, &world.view(), &load);
-                let is_around = policy.balance == Balance::Flow;
-                let bound = if is_around { own().unwrap_or(0.0) } else { bound };
                 assert!(
                     !batch.refused.is_empty() || peak >= bound * (1.0 - 1e-9),
                     "{policy:#} lrc({k},{l},{m}): {peak} of {bound}"

@@ -6,7 +6,7 @@ mod common;
 use common::{LINK, Links, World};
 use suture_code::execute::run_naively;
 use suture_code::{ChunkIndex, ChunkSet, Code, Shortened};
-use suture_repair::bound::{bound_seconds, own_bound_seconds};
+use suture_repair::bound::bound_seconds;
 use suture_repair::cluster::Core;
 use suture_repair::cluster::Rate;
 use suture_repair::id::NodeId;
@@ -14,7 +14,7 @@ use suture_repair::oracle::{self, Chunks};
 use suture_repair::plan::load::Load;
 use suture_repair::plan::validate::validate;
 use suture_repair::planner::{Batch, PlanError, plan};
-use suture_repair::policy::{Balance, Policy};
+use suture_repair::policy::Policy;
 use suture_repair::random::Random;
 
 const CODES: [&str; 7] = [
@@ -140,13 +140,7 @@ fn every_policy_rebuilds_short_stripes_and_asks_for_no_zeros() {
                 let lanes = batch.plans.iter().flat_map(|plan| &plan.lanes);
                 let traces = lanes.filter(|lane| lane.scheme.is_some()).count();
                 let pairs = batch.planned(&world.jobs).map(|(job, plan)| (plan, job.facts()));
-                let load = Load::of(&world.cluster, pairs);
-                let peak = load.max_seconds(&world.cluster);
-                // The exact planners may send more than the least, around slow helpers, and are
-                // held to the bound of that.
-                let own = || own_bound_seconds(policy, &world.jobs, &world.view(), &load);
-                let is_around = policy.balance == Balance::Flow;
-                let bound = if is_around { own().unwrap_or(0.0) } else { bound };
+                let peak = Load::of(&world.cluster, pairs).max_seconds(&world.cluster);
                 let is_all = batch.refused.is_empty() && traces == 0;
                 assert!(!is_all || peak >= bound * (1.0 - 1e-9), "{policy:#}: {peak} < {bound}");
                 planned += batch.plans.len();

@@ -35,6 +35,9 @@ use crate::bound::{BatchDemands, Demand, takes_part};
 use crate::need::{Needs, Part, is_mds};
 use crate::planner::ports::Ports;
 
+use suture_code::ChunkIndex;
+
+use crate::bound::around::around;
 use lanes::{AskedSets, KeeperChoice, LaneStripe};
 use priced::Costs;
 use stripe::RackedStripe;
@@ -64,7 +67,7 @@ pub(super) fn seconds(batch: BatchDemands<'_>, known: f64) -> f64 {
         return 0.0;
     }
     let survivors = |part: &Part| part.forced.len() + part.free.len();
-    let parts = demands.iter().flat_map(|demand| &demand.need.parts);
+    let parts = demands.iter().flat_map(Demand::parts);
     let least_work = parts.map(|part| survivors(part).pow(2)).sum::<usize>();
     if least_work * STEPS_MIN > WORK_MAX {
         return 0.0;
@@ -151,7 +154,7 @@ struct Several {
 
 impl Several {
     fn all(demands: &[&Demand<'_>], batch: BatchDemands<'_>) -> Vec<Several> {
-        let mut needs = Needs::default();
+        let mut needs = Needs::of_bound();
         let several = several::joints(demands, batch).into_iter().map(|(joint, demand, part)| {
             let apart = if joint.may_be_apart() {
                 apart(demand, part, &mut needs, batch)
@@ -196,14 +199,16 @@ fn apart(
     needs: &mut Needs,
     BatchDemands { view, ports, .. }: BatchDemands<'_>,
 ) -> Vec<RackedStripe> {
-    let available = demand.job.survivors.iter().map(|(chunk, _)| *chunk);
+    let code = demand.job.code;
+    let available: Vec<ChunkIndex> = demand.job.survivors.iter().map(|(c, _)| *c).collect();
     let mut apart = Vec::new();
     for lost in &part.lost {
-        let Some(name) = needs.find(demand.job.code, &[*lost], available.clone()) else {
+        let Some(name) = needs.find(code, &[*lost], available.iter().copied()) else {
             return Vec::new();
         };
-        let parts = needs.get(name).parts.iter();
-        apart.extend(parts.map(|part| RackedStripe::new(demand, part, view, ports)));
+        let part = needs.get(name).parts[0].clone();
+        let around = around(code, &part, &available, needs);
+        apart.push(RackedStripe::new(demand, (&part, around.as_ref()), view, ports));
     }
     if apart.iter().any(|stripe| stripe.targets.is_empty()) { Vec::new() } else { apart }
 }
@@ -219,8 +224,8 @@ fn alone_seconds(several: &[Several], (ports, relays): (&Ports, &[u32]), known: 
 }
 
 /// The chunks of a demand that are sums.
-fn sums<'a>(demand: &'a Demand<'_>) -> impl Iterator<Item = &'a Part> {
-    demand.need.parts.iter().filter(|part| part.is_sum)
+fn sums<'a>(demand: &'a Demand<'_>) -> impl Iterator<Item = (&'a Part, Option<&'a Part>)> {
+    demand.needs.parts().filter(|(part, _)| part.is_sum)
 }
 
 /// What prices are searched for.
@@ -283,7 +288,7 @@ impl CrossingSearch<'_> {
     ) -> f64 {
         let laned = self.laned.iter().map(|(at, stripe)| {
             let nodes = self.lanes[*at].nodes(&keepers[*at]);
-            stripe.within(|target, node| nodes.contains(&stripe.targets[target].nodes[node]))
+            stripe.within(&|target, node| nodes.contains(&stripe.targets[target].nodes[node]))
         });
         let laned: Vec<RackedStripe> = laned.collect();
         let all = || stripes.iter().chain(&laned);

@@ -30,12 +30,16 @@ pub(super) fn seconds(BatchDemands { demands, view, ports }: BatchDemands<'_>, k
     let takes_part = takes_part(demands, view);
     let decoders = (0..).zip(&takes_part).filter(|(_, takes)| **takes).map(|(node, _)| node);
     let decoders: Vec<u32> = decoders.collect();
-    let is_one = |part: &&Part| !part.is_sum && part.lost.len() == 1;
+    let is_one = |(part, _): &(&Part, Option<&Part>)| !part.is_sum && part.lost.len() == 1;
     let parts = demands
         .iter()
-        .flat_map(|demand| demand.need.parts.iter().filter(is_one).map(move |part| (demand, part)));
-    let gathers: Vec<Gathered> =
-        parts.map(|(demand, part)| Gathered::new(demand, part, view)).collect();
+        .flat_map(|demand| demand.needs.parts().filter(is_one).map(move |part| (demand, part)));
+    let gathers: Vec<Gathered> = parts
+        .map(|(demand, (part, around))| {
+            let around = around.map(|part| Box::new(Gathered::new(demand, part, None, view)));
+            Gathered::new(demand, part, around, view)
+        })
+        .collect();
     let search = GatherSearch { ports, decoders: &decoders };
     let work: usize = gathers.iter().map(|gather| search.work(gather)).sum();
     if gathers.is_empty() || gathers.iter().any(|gather| gather.targets.is_empty()) {
@@ -65,10 +69,17 @@ struct Gathered {
     of_free: (f64, f64),
     /// Nodes that may keep the chunk.
     targets: Vec<u32>,
+    /// The same chunk from others, into the same nodes.
+    around: Option<Box<Gathered>>,
 }
 
 impl Gathered {
-    fn new(demand: &Demand<'_>, part: &Part, view: &View<'_>) -> Gathered {
+    fn new(
+        demand: &Demand<'_>,
+        part: &Part,
+        around: Option<Box<Gathered>>,
+        view: &View<'_>,
+    ) -> Gathered {
         let bytes = |sub_chunks: u32| demand.bytes(u64::from(sub_chunks));
         let forced = part
             .forced
@@ -82,6 +93,7 @@ impl Gathered {
             count: part.count,
             of_free: (bytes(part.free_sent), bytes(part.free_read)),
             targets: targets.map(|node| node.0).collect(),
+            around,
         }
     }
 }
@@ -97,7 +109,8 @@ impl GatherSearch<'_> {
     /// Prices that are compared to find the cheapest way.
     fn work(&self, gather: &Gathered) -> usize {
         let senders = gather.forced.len() + gather.free.len();
-        self.decoders.len() * (senders + gather.targets.len()) + self.ports.count()
+        let around = gather.around.as_ref().map_or(0, |around| self.work(around));
+        self.decoders.len() * (senders + gather.targets.len()) + self.ports.count() + around
     }
 
     fn seconds(&self, gathers: &[Gathered], known: f64, steps: usize) -> f64 {
@@ -111,7 +124,9 @@ impl GatherSearch<'_> {
     /// What a chunk takes by itself, at the best of its destinations.
     fn alone(&self, gather: &Gathered, steps: usize) -> f64 {
         let at = |target: &u32| {
-            let only = Gathered { targets: vec![*target], ..gather.clone() };
+            let mut only = gather.clone();
+            only.targets = vec![*target];
+            only.around.iter_mut().for_each(|around| around.targets = vec![*target]);
             self.seconds(&[only], 0.0, steps)
         };
         gather.targets.iter().map(at).fold(f64::INFINITY, f64::min)
@@ -119,6 +134,18 @@ impl GatherSearch<'_> {
 
     /// Puts the cheapest way on `loads`, and returns what it costs.
     fn take_cheapest(&self, gather: &Gathered, prices: &Amounts, loads: &mut Amounts) -> f64 {
+        let gathers = [Some(gather), gather.around.as_deref()].into_iter().flatten();
+        let priced = gathers.filter_map(|gather| Some((self.cheapest(gather, prices)?, gather)));
+        let cheapest = priced.min_by(|(a, _), (b, _)| a.0.total_cmp(&b.0));
+        let Some(((cost, decoder, target), gather)) = cheapest else { return 0.0 };
+        self.gathered(gather, decoder, prices, Some(loads));
+        loads.add(self.ports.write(target), gather.bytes);
+        self.each_between(decoder, target, |port| loads.add(port, gather.bytes));
+        cost
+    }
+
+    /// What the cheapest way costs from these helpers, and its decoder and target.
+    fn cheapest(&self, gather: &Gathered, prices: &Amounts) -> Option<(f64, u32, u32)> {
         let mut best: Option<(f64, u32, u32)> = None;
         for &decoder in self.decoders {
             let gathered = self.gathered(gather, decoder, prices, None);
@@ -130,11 +157,7 @@ impl GatherSearch<'_> {
                 }
             }
         }
-        let Some((cost, decoder, target)) = best else { return 0.0 };
-        self.gathered(gather, decoder, prices, Some(loads));
-        loads.add(self.ports.write(target), gather.bytes);
-        self.each_between(decoder, target, |port| loads.add(port, gather.bytes));
-        cost
+        best
     }
 
     /// What it costs that the cheapest helpers send to a decoder; that is put on `loads`.

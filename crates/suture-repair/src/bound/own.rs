@@ -6,11 +6,10 @@
 //! kind:
 //! * stars bring all of a stripe to one downlink, in lumps that cannot be shared out;
 //! * CAR keeps destinations in the failed rack, so all that crosses ends at its downlink;
-//! * flow is held to the k-chunk bound itself where any k chunks rebuild another;
-//! * traces, alone or mixed with whole chunks, go below it, to the bound by prices
-//!   (`bound/price.rs`), but not below what the downlinks of those need that keep the rebuilt
-//!   chunks; so do local codes and codes with sub-chunks, which may take more than the least around
-//!   a slow helper. Where no code has traces, a mix is whole chunks.
+//! * flow, and a mix where no code has traces, is held to the k-chunk bound, and to that by prices
+//!   (`bound/price.rs`) where chunks may be rebuilt around their helpers;
+//! * traces, alone or mixed with whole chunks, go below the k-chunk bound, to that by prices, but
+//!   not below what the downlinks of those need that keep the rebuilt chunks.
 //!
 //! All others pay for something that no sum says, and have none.
 //! Invariant: never more than what the busiest port of the policy's own plans needs.
@@ -42,7 +41,11 @@ pub fn own_bound_seconds(
         }
         (Shape::Star, _) => Some(k_chunk().max(with_batch(jobs, view, star_seconds))),
         (Shape::Split, _) if is_any_k => Some(k_chunk()),
-        (Shape::Mix, Balance::Flow) if is_any_k && !has_traces => Some(k_chunk()),
+        (Shape::Split | Shape::Mix | Shape::Trace, Balance::Flow) if !has_traces => {
+            let priced = || price::seconds(jobs, view, load, PricedKinds::Chunks);
+            let priced = if is_any_k { None } else { priced() };
+            Some(k_chunk().max(priced.unwrap_or(0.0)))
+        }
         (Shape::Split | Shape::Mix | Shape::Trace, Balance::Flow) => {
             let kinds = match policy.shape {
                 Shape::Split => PricedKinds::Chunks,
@@ -50,12 +53,9 @@ pub fn own_bound_seconds(
                 _ => PricedKinds::All,
             };
             let priced = price::seconds(jobs, view, load, kinds)?;
-            let moved = with_batch(jobs, view, |batch| {
-                // Whoever helps, no fewer chunks are sent than by the cheapest repairs.
-                let sent = if has_traces { 0.0 } else { batch.total_seconds() };
-                sent.max(batch.destination_seconds()).max(kept_seconds(batch))
-            });
-            Some(priced.max(moved))
+            let received =
+                |batch: BatchDemands<'_>| batch.destination_seconds().max(kept_seconds(batch));
+            Some(priced.max(with_batch(jobs, view, received)))
         }
         _ => None,
     }
@@ -69,7 +69,7 @@ fn kept_seconds(batch: BatchDemands<'_>) -> f64 {
 /// One node decodes, and receives everything that the helpers send.
 fn star_seconds(batch: BatchDemands<'_>) -> f64 {
     lump_seconds(batch, |demand| {
-        let sent: u64 = demand.need.parts.iter().map(Part::sent).sum();
+        let sent: u64 = demand.parts().map(Part::sent).sum();
         demand.bytes(sent)
     })
 }
@@ -131,8 +131,7 @@ fn failed_rack(demand: &Demand<'_>, view: &View<'_>) -> Option<RackId> {
 /// How many racks beside `lost_rack` have to help: Theorem 1, the largest first.
 fn racks_needed(demand: &Demand<'_>, lost_rack: RackId, view: &View<'_>) -> usize {
     let mut held = vec![0usize; view.cluster.racks.len()];
-    let parts = demand.need.parts.iter();
-    let helpers: usize = parts.map(|part| part.forced.len() + part.count).sum();
+    let helpers: usize = demand.parts().map(|part| part.forced.len() + part.count).sum();
     for (_, node) in &demand.job.survivors {
         if let Some(rack) = view.cluster.node(*node).rack {
             held[rack.0 as usize] += 1;

@@ -9,14 +9,12 @@
 
 mod item;
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use crate::bound::search::{Amounts, Search, SearchLimits};
 use crate::bound::{BatchDemands, Demand, with_batch};
 use crate::id::NodeId;
-use crate::need::{Needs, Part};
 use crate::plan::load::Load;
 use crate::planner::ports::Ports;
 use crate::planner::{Job, View};
@@ -40,30 +38,72 @@ pub(super) fn seconds(
     load: &Load,
     kinds: PricedKinds,
 ) -> Option<f64> {
-    with_batch(jobs, view, |BatchDemands { demands, ports, .. }| {
-        if ports.have_racks() {
-            return None;
+    with_batch(jobs, view, |batch| {
+        (!batch.ports.have_racks()).then(|| searched(batch, Some(load), kinds))
+    })
+}
+
+/// The bound of whole chunks, in seconds, as if racks had no links.
+pub(super) fn chunk_seconds(batch: BatchDemands<'_>) -> f64 {
+    searched(batch, None, PricedKinds::Chunks)
+}
+
+fn searched(batch: BatchDemands<'_>, load: Option<&Load>, kinds: PricedKinds) -> f64 {
+    let BatchDemands { demands, view, ports } = batch;
+    let items = items(demands, view, kinds);
+    let lengths = lengths(&items, ports);
+    let pricing = Pricing { view, ports, lengths };
+    let all: Vec<&Item<'_>> = items.iter().collect();
+    let steps = steps(&all);
+    match load {
+        Some(load) => pricing.search(&all, steps).seconds_from(&Amounts::of(load, ports)),
+        None if steps == STEPS_MAX => pricing.search(&all, steps).seconds_from_nothing(),
+        None => {
+            // Prices that are good for some of many are good for all.
+            let every = STEPS_MAX.div_ceil(steps.max(1));
+            let some: Vec<&Item<'_>> = all.iter().copied().step_by(every).collect();
+            let prices = pricing.search(&some, STEPS_MAX).prices_from_nothing();
+            let sampled = pricing.search(&all, 1).seconds_at(prices);
+            sampled.max(pricing.search(&all, steps).seconds_from_nothing())
         }
-        let items = items(demands, view, kinds);
-        let lengths = lengths(&items, ports);
-        let visits = items.iter().flat_map(Item::patterns);
-        let visits = visits.map(|pattern| pattern.visits() + VISITS_PER_ITEM);
-        let visits = visits.sum::<usize>().max(1);
-        let steps = STEPS_MAX.min(VISITS_MAX / visits);
+    }
+}
+
+/// What items are priced by.
+struct Pricing<'a> {
+    view: &'a View<'a>,
+    ports: &'a Ports,
+    /// Those that may come to a node of any of the items.
+    lengths: Vec<f64>,
+}
+
+impl Pricing<'_> {
+    /// A search for the bound of these.
+    fn search<'b>(
+        &'b self,
+        items: &'b [&Item<'_>],
+        steps: usize,
+    ) -> Search<'b, impl FnMut(&Amounts, &mut Amounts) -> f64> {
         let limits = SearchLimits { known: 0.0, enough: f64::INFINITY, steps };
         let mut helpers = HelperPrices::default();
-        let search = Search::new(ports, limits, |prices, loads| {
-            let offers = Offers::new(view, ports, prices, &lengths);
-            let cost = |item: &Item<'_>| item.take_cheapest(&offers, &mut helpers, loads);
+        Search::new(self.ports, limits, move |prices, loads| {
+            let offers = Offers::new(self.view, self.ports, prices, &self.lengths);
+            let cost = |item: &&Item<'_>| item.take_cheapest(&offers, &mut helpers, loads);
             let cost: f64 = items.iter().map(cost).sum();
             debug_assert!(
                 (loads.cost(prices) - cost).abs() <= 1e-9 * cost,
                 "what is put on loads costs what it is said to cost"
             );
             cost
-        });
-        Some(search.seconds_from(&Amounts::of(load, ports)))
-    })
+        })
+    }
+}
+
+/// How often so many are priced in a course.
+fn steps(items: &[&Item<'_>]) -> usize {
+    let visits = items.iter().flat_map(|item| item.patterns());
+    let visits = visits.map(|pattern| pattern.visits() + VISITS_PER_ITEM);
+    STEPS_MAX.min(VISITS_MAX / visits.sum::<usize>().max(1))
 }
 
 /// The most steps of one course.
@@ -83,19 +123,12 @@ const RANKED_MAX: usize = 32;
 fn items<'a>(demands: &'a [Demand<'a>], view: &View<'_>, kinds: PricedKinds) -> Vec<Item<'a>> {
     type Patterns<'a> = (Rc<PricedPattern<'a>>, Option<Rc<PricedPattern<'a>>>);
     let mut known: BTreeMap<(usize, usize), Patterns<'a>> = BTreeMap::new();
-    let mut needs = Needs::default();
     let mut items = Vec::with_capacity(demands.len());
     for demand in demands {
-        for (index, part) in demand.need.parts.iter().enumerate() {
-            let patterns = known.entry((demand.name, index)).or_insert_with(|| {
-                let pattern = |part| Rc::new(PricedPattern::new(demand, part, view, kinds));
-                let around = around(demand, part, &mut needs);
-                match &part.lost[..] {
-                    [_] => (pattern(Cow::Borrowed(part)), around.map(Cow::Owned).map(pattern)),
-                    // Whatever is done about several, it takes as many helpers.
-                    _ => (pattern(around.map_or(Cow::Borrowed(part), Cow::Owned)), None),
-                }
-            });
+        for (index, (part, around)) in demand.needs.parts().enumerate() {
+            let pattern = |part| Rc::new(PricedPattern::new(demand, part, view, kinds));
+            let patterns = known.entry((demand.name, index));
+            let patterns = patterns.or_insert_with(|| (pattern(part), around.map(pattern)));
             let item = Item::new(demand, patterns.0.clone());
             let around = patterns.1.clone();
             items.push(match around {
@@ -105,33 +138,6 @@ fn items<'a>(demands: &'a [Demand<'a>], view: &View<'_>, kinds: PricedKinds) -> 
         }
     }
     items
-}
-
-/// A part that any helpers may serve, if they are as many as it takes where one of its forced
-/// helpers does not help; `None` where all helpers may be chosen anyway, or each is needed.
-fn around(demand: &Demand<'_>, part: &Part, needs: &mut Needs) -> Option<Part> {
-    let code = demand.job.code;
-    let available = demand.job.survivors.iter().map(|(chunk, _)| *chunk);
-    let helpers = |part: &Part| part.forced.len() + part.count;
-    let count = match &part.lost[..] {
-        [_] => {
-            let others = needs.find_around(code, part, available.clone()).into_iter().flatten();
-            others.map(|name| helpers(&needs.get(name).parts[0])).min()?
-        }
-        _ if part.forced.is_empty() => return None,
-        _ => helpers(part),
-    };
-    let alpha = code.sub_chunk_count();
-    Some(Part {
-        forced: Vec::new(),
-        count,
-        free: available.collect(),
-        free_sent: alpha,
-        free_read: alpha,
-        any: true,
-        sets: Vec::new(),
-        ..part.clone()
-    })
 }
 
 /// The ports' prices, and the nodes that accept chunks by what it costs to receive so many lengths

@@ -37,8 +37,9 @@ pub(super) fn seconds(BatchDemands { demands, view, ports }: BatchDemands<'_>) -
 
 /// The least that crosses for one job, over all racks that may keep its chunks.
 fn least_crossing_bytes(demand: &Demand<'_>, view: &View<'_>, accepting: &[usize]) -> f64 {
-    let parts = demand.need.parts.iter();
-    parts.map(|part| demand.bytes(least_crossing(demand, part, view, accepting))).sum()
+    let crossing = |part: &Part| demand.bytes(least_crossing(demand, part, view, accepting));
+    let parts = demand.needs.parts();
+    parts.map(|(part, around)| around.map_or(f64::INFINITY, crossing).min(crossing(part))).sum()
 }
 
 /// The same of one part, in sub-chunks.

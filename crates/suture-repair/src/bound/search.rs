@@ -168,8 +168,9 @@ pub(super) struct Search<'a, F> {
     ports: &'a Ports,
     limits: SearchLimits,
     cost: F,
-    /// The best bound so far.
+    /// The best bound so far, and the prices of it.
     best: f64,
+    best_prices: Amounts,
     /// The lowest peak of what was mixed.
     most: f64,
     prices: Amounts,
@@ -178,8 +179,10 @@ pub(super) struct Search<'a, F> {
 
 impl<'a, F: FnMut(&Amounts, &mut Amounts) -> f64> Search<'a, F> {
     pub fn new(ports: &'a Ports, limits: SearchLimits, cost: F) -> Search<'a, F> {
-        let (prices, cheapest) = (Amounts::none(ports), Amounts::none(ports));
-        Search { ports, limits, cost, best: 0.0, most: f64::INFINITY, prices, cheapest }
+        let none = || Amounts::none(ports);
+        let (best, most) = (0.0, f64::INFINITY);
+        let (best_prices, prices, cheapest) = (none(), none(), none());
+        Search { ports, limits, cost, best, best_prices, most, prices, cheapest }
     }
 
     /// The best bound, in seconds; `given` is a load to begin with.
@@ -197,6 +200,24 @@ impl<'a, F: FnMut(&Amounts, &mut Amounts) -> f64> Search<'a, F> {
 
     /// The same where no load is given to begin with.
     pub fn seconds_from_nothing(mut self) -> f64 {
+        self.search_from_nothing();
+        self.best
+    }
+
+    /// The prices of the best bound.
+    pub fn prices_from_nothing(mut self) -> Amounts {
+        self.search_from_nothing();
+        self.best_prices
+    }
+
+    /// The bound at prices that are given.
+    pub fn seconds_at(mut self, prices: Amounts) -> f64 {
+        self.prices = prices;
+        self.take_bound();
+        self.best
+    }
+
+    fn search_from_nothing(&mut self) {
         let mut equal = Amounts::none(self.ports);
         for port in 0..self.ports.count() {
             let rate = self.ports.rate(port);
@@ -208,7 +229,6 @@ impl<'a, F: FnMut(&Amounts, &mut Amounts) -> f64> Search<'a, F> {
         self.most = first.peak_seconds(self.ports);
         self.solve(&first);
         COURSES.into_iter().for_each(|course| self.follow(&first, course, 1.0));
-        self.best
     }
 
     /// Takes the prices of the best mixture of what was cheapest so far, again and again: of a few
@@ -233,7 +253,11 @@ impl<'a, F: FnMut(&Amounts, &mut Amounts) -> f64> Search<'a, F> {
     /// Takes the bound at the prices of now.
     fn take_bound(&mut self) {
         self.cheapest.0.fill(0.0);
-        self.best = self.best.max((self.cost)(&self.prices, &mut self.cheapest));
+        let bound = (self.cost)(&self.prices, &mut self.cheapest);
+        if bound > self.best {
+            self.best = bound;
+            self.best_prices.0.copy_from_slice(&self.prices.0);
+        }
     }
 
     fn is_over(&self) -> bool {

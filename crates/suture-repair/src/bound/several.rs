@@ -20,6 +20,7 @@ use std::collections::BTreeMap;
 
 use suture_code::ChunkIndex;
 
+use crate::bound::around::may_take_more;
 use crate::bound::border::{Crossings, HelperSets};
 use crate::bound::search::{Amounts, Search, SearchLimits};
 use crate::bound::{BatchDemands, Demand};
@@ -46,9 +47,12 @@ pub(super) fn joints<'a>(
     let mut asked: BTreeMap<(usize, usize), Option<HelperSets<'_>>> = BTreeMap::new();
     let mut joints = Vec::new();
     for &demand in demands {
-        for (at, part) in demand.need.parts.iter().enumerate().filter(|(_, p)| p.lost.len() > 1) {
+        for (at, part) in demand.parts().enumerate().filter(|(_, part)| part.lost.len() > 1) {
             let sets = asked.entry((demand.name, at));
-            let sets = sets.or_insert_with(|| HelperSets::new(demand.job.code, part));
+            let code = demand.job.code;
+            let new =
+                || (!may_take_more(code, part)).then(|| HelperSets::new(code, part)).flatten();
+            let sets = sets.or_insert_with(new);
             let joint = JointRepair::new(demand, part, (view, ports), sets.as_mut());
             joints.extend(joint.map(|joint| (joint, demand, part)));
         }

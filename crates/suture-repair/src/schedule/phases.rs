@@ -10,7 +10,7 @@
 //! have nothing else to do.
 //!
 //! Decided here, where the paper leaves it open:
-//! - The next phase begins early when nothing of this one is left: waiting would serve nobody.
+//! - The next phase begins as soon as nothing of this one is left.
 //! - A chunk that does not fit waits for the next phase, and those behind it are still tried.
 //! - A phase is at least as long as its first chunk takes by itself, and takes at least one repair
 //!   when nothing runs.

@@ -19,8 +19,11 @@ impl CrossingSearch<'_> {
     /// What each stripe takes by itself at each node of each target; `known` where that is no more.
     fn alone(&self, stripes: &[RackedStripe], known: f64, pairs: usize) -> Vec<Vec<Vec<f64>>> {
         let at = |stripe: &RackedStripe, target: &Target, node: u32| {
-            let target = Target { nodes: vec![node], ..*target };
-            let only = [RackedStripe { targets: vec![target], ..stripe.clone() }];
+            let is_it = |at: usize, place: usize| {
+                let Target { rack, nodes, .. } = &stripe.targets[at];
+                *rack == target.rack && nodes[place] == node
+            };
+            let only = [stripe.within(&is_it)];
             let alone = CrossingSearch { joints: &[], lanes: &[], ..*self };
             let steps = alone.steps(&only, ALONE_WORK_MAX / pairs);
             alone.seconds((&only, &[]), SearchLimits { known, enough: f64::INFINITY, steps })
@@ -101,7 +104,7 @@ impl CrossingSearch<'_> {
         let stripes = stripes
             .iter()
             .zip(alone)
-            .map(|(stripe, alone)| stripe.within(|target, node| alone[target][node] < level));
+            .map(|(stripe, alone)| stripe.within(&|target, node| alone[target][node] < level));
         let stripes: Vec<RackedStripe> = stripes.collect();
         let keepers = kept.iter().map(|kept| {
             KeeperChoice::any_of((0..kept.len()).filter(|at| kept[*at] < level).collect())

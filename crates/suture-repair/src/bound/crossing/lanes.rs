@@ -24,17 +24,18 @@ use std::collections::BTreeMap;
 
 use suture_code::{ChunkIndex, ChunkSet, Code};
 
+use crate::bound::around::around;
 use crate::bound::crossing::priced::Costs;
 use crate::bound::crossing::stripe::RackedStripe;
 use crate::bound::crossing::tree::Workspace;
 use crate::bound::search::Amounts;
 use crate::bound::{BatchDemands, Demand};
-use crate::need::{Needs, next_combination};
+use crate::need::{Needs, Part, combinations, next_combination};
 use crate::planner::ports::Ports;
 use crate::planner::rack_places;
 
 use gather::{GatheredGroup, PricedGather};
-use sets::{combinations, helper_sets};
+use sets::helper_sets;
 
 /// Sets of helpers whose trees are priced one by one; of more, only how many help counts.
 const TREE_SETS_MAX: usize = 64;
@@ -71,24 +72,22 @@ pub(super) struct LaneStripe {
     tree_of: Vec<usize>,
 }
 
-/// What codes answered: the helper sets of some of the lost chunks of a demand, by its name and the
-/// nodes that its planner avoids.
-#[derive(Default)]
+/// What codes answered: the helper sets of some of the lost chunks of a demand, by its name.
 pub(super) struct AskedSets {
-    known: BTreeMap<(usize, ChunkSet, ChunkSet), Option<Vec<ChunkSet>>>,
+    known: BTreeMap<(usize, ChunkSet), Option<Vec<ChunkSet>>>,
     needs: Needs,
+}
+
+impl Default for AskedSets {
+    fn default() -> AskedSets {
+        AskedSets { known: BTreeMap::new(), needs: Needs::of_bound() }
+    }
 }
 
 impl AskedSets {
     fn find(&mut self, demand: &Demand<'_>, lost: &[ChunkIndex]) -> Option<Vec<ChunkSet>> {
-        let avoided = demand.job.survivors.iter();
-        let avoided = avoided.filter(|(_, node)| demand.job.avoid.contains(node));
-        let avoided: ChunkSet = avoided.map(|(chunk, _)| *chunk).collect();
-        let key = (demand.name, lost.iter().copied().collect(), avoided);
-        let needs = &mut self.needs;
-        let known = self.known.entry(key);
-        let sets = || Some(helper_sets(demand, lost, needs)?.into_iter().collect());
-        known.or_insert_with(sets).clone()
+        let known = self.known.entry((demand.name, lost.iter().copied().collect()));
+        known.or_insert_with(|| Some(helper_sets(demand, lost)?.into_iter().collect())).clone()
     }
 }
 
@@ -103,8 +102,7 @@ impl LaneStripe {
         let BatchDemands { view, ports, .. } = batch;
         let (job, lost) = (demand.job, &demand.job.lost);
         let Code::Lrc(_) = job.code.code() else { return None };
-        // Of any so many helpers the trees are known as they are.
-        let is_plain = lost.len() == 1 && demand.need.parts.iter().all(|part| part.any);
+        let is_plain = lost.len() == 1 && demand.parts().all(Part::is_any);
         if is_plain || lost.len() > LOST_MAX {
             return None;
         }
@@ -305,11 +303,15 @@ impl SetTrees {
         asked: &mut AskedSets,
         BatchDemands { view, ports, .. }: BatchDemands<'_>,
     ) -> Option<SetTrees> {
-        let available = demand.job.survivors.iter().map(|(chunk, _)| *chunk);
-        let name = asked.needs.find(demand.job.code, &[lost], available)?;
+        let available: Vec<ChunkIndex> = demand.job.survivors.iter().map(|(c, _)| *c).collect();
+        let name = asked.needs.find(demand.job.code, &[lost], available.iter().copied())?;
         let [part] = &asked.needs.get(name).parts[..] else { return None };
-        let is_any = part.any;
-        let counted = RackedStripe::new(demand, part, view, ports).into_each(keepers, ports);
+        let part = part.clone();
+        // Of any so many helpers the trees are known as they are.
+        let is_any = part.is_any();
+        let around = around(demand.job.code, &part, &available, &mut asked.needs);
+        let counted = RackedStripe::new(demand, (&part, around.as_ref()), view, ports);
+        let counted = counted.into_each(keepers, ports);
         let sets = if is_any { None } else { asked.find(demand, &[lost]) };
         let tree = |set: ChunkSet| {
             let nodes: Vec<u32> = set.iter().map(|chunk| demand.holder(chunk).0).collect();

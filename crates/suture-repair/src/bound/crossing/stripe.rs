@@ -24,6 +24,8 @@ pub(super) struct RackedStripe {
     /// Racks that hold enough helpers together: each set without which nothing less does.
     pub together: Vec<Vec<u32>>,
     pub targets: Vec<Target>,
+    /// The same chunk from other helpers, into the same targets.
+    pub around: Option<Box<RackedStripe>>,
 }
 
 /// Survivors of one rack.
@@ -45,7 +47,14 @@ pub(super) struct Target {
 }
 
 impl RackedStripe {
-    pub fn new(demand: &Demand<'_>, part: &Part, view: &View<'_>, ports: &Ports) -> RackedStripe {
+    /// A part of a demand, with what serves in its place.
+    pub fn new(
+        demand: &Demand<'_>,
+        (part, around): (&Part, Option<&Part>),
+        view: &View<'_>,
+        ports: &Ports,
+    ) -> RackedStripe {
+        let around = around.map(|part| RackedStripe::new(demand, (part, None), view, ports));
         let mut racks: Vec<Holders> = Vec::new();
         let forced = part.forced.iter().map(|sender| (sender.chunk, 1));
         for (chunk, forced) in forced.chain(part.free.iter().map(|chunk| (*chunk, 0))) {
@@ -83,7 +92,13 @@ impl RackedStripe {
                 demand.job.code.helpers_for(&part.lost, &chunks).is_ok()
             })
         };
-        RackedStripe { bytes, count, racks, together, targets }
+        let others = around.iter().flat_map(|around| around.together.clone());
+        let together = if around.is_some() {
+            smallest(together.into_iter().chain(others).collect())
+        } else {
+            together
+        };
+        RackedStripe { bytes, count, racks, together, targets, around: around.map(Box::new) }
     }
 
     /// A chunk of so many bytes that is rebuilt from all of these nodes, into any of some others.
@@ -105,6 +120,7 @@ impl RackedStripe {
             racks,
             together: Vec::new(),
             targets: Vec::new(),
+            around: None,
         };
         stripe.into_each(keepers, ports)
     }
@@ -117,12 +133,18 @@ impl RackedStripe {
             Target { rack, at, nodes: vec![*node] }
         };
         let targets = keepers.iter().map(target).collect();
-        RackedStripe { targets, ..self }
+        let around = self.around.map(|around| Box::new(around.into_each(keepers, ports)));
+        RackedStripe { targets, around, ..self }
     }
 
     /// Whether another is rebuilt from the same helpers.
     pub fn is_like(&self, other: &RackedStripe) -> bool {
-        (self.count, &self.racks) == (other.count, &other.racks)
+        let are_alike = match (&self.around, &other.around) {
+            (Some(around), Some(other)) => around.is_like(other),
+            (None, None) => true,
+            _ => false,
+        };
+        are_alike && (self.count, &self.racks) == (other.count, &other.racks)
     }
 
     /// Survivors that may help.
@@ -150,21 +172,23 @@ impl RackedStripe {
     }
 
     /// The same with only those targets, by the place of a rack and of a node in it.
-    pub fn within(&self, is_open: impl Fn(usize, usize) -> bool) -> RackedStripe {
+    pub fn within(&self, is_open: &dyn Fn(usize, usize) -> bool) -> RackedStripe {
         let targets = self.targets.iter().enumerate().map(|(rack, target)| {
             let nodes = target.nodes.iter().enumerate().filter(|(at, _)| is_open(rack, *at));
             Target { nodes: nodes.map(|(_, node)| *node).collect(), ..*target }
         });
         let targets = targets.filter(|target| !target.nodes.is_empty()).collect();
         let (racks, together) = (self.racks.clone(), self.together.clone());
-        RackedStripe { targets, racks, together, ..*self }
+        let around = self.around.as_ref().map(|around| Box::new(around.within(is_open)));
+        RackedStripe { targets, racks, together, around, ..*self }
     }
 
     /// Prices that are compared to find the cheapest tree.
     pub fn work(&self) -> usize {
         let survivors = self.survivors();
         let targets = self.target_count();
-        survivors * self.count * self.targets.len() + survivors * survivors + targets
+        let around = self.around.as_ref().map_or(0, |around| around.work());
+        survivors * self.count * self.targets.len() + survivors * survivors + targets + around
     }
 }
 

@@ -55,6 +55,13 @@ impl RackedStripe {
         workspace: &mut Workspace,
         loads: &mut Amounts,
     ) -> f64 {
+        if let Some(around) = &self.around {
+            let [own, other] =
+                [self, around].map(|stripe| stripe.least_own(target, costs, workspace));
+            if other < own {
+                return around.take(target, costs, workspace, loads);
+            }
+        }
         let known = costs.relays(self.count);
         let (costs, relays) = (&*costs, &costs.known[known]);
         let (cost, tree) = self.cheapest_decided(target, costs, relays, workspace);
@@ -70,8 +77,20 @@ impl RackedStripe {
         costs: &mut Costs<'_>,
         workspace: &mut Workspace,
     ) -> f64 {
+        let stripes = [Some(self), self.around.as_deref()].into_iter().flatten();
+        let costs = stripes.map(|stripe| stripe.least_own(Some(target), costs, workspace));
+        costs.fold(f64::INFINITY, f64::min)
+    }
+
+    /// The same of its own helpers, into the target at a place or into any.
+    fn least_own(
+        &self,
+        target: Option<usize>,
+        costs: &mut Costs<'_>,
+        workspace: &mut Workspace,
+    ) -> f64 {
         let known = costs.relays(self.count);
-        self.cheapest_decided(Some(target), costs, &costs.known[known], workspace).0
+        self.cheapest_decided(target, costs, &costs.known[known], workspace).0
     }
 
     /// What trees of all survivors cost at least into the target at a place, for each byte: what

@@ -7,7 +7,6 @@
 //!
 //! Invariant: what is put on the loads costs what the repair is said to cost, at the same prices.
 
-use std::borrow::Cow;
 use std::rc::Rc;
 
 use suture_code::{ChunkIndex, Scheme};
@@ -22,7 +21,7 @@ use crate::planner::View;
 /// What all parts with the same lost and available chunks have in common. Everything is in lengths
 /// of a chunk, and by places: those of forced helpers, then those of free ones.
 pub(super) struct PricedPattern<'a> {
-    part: Cow<'a, Part>,
+    part: &'a Part,
     schemes: Vec<PricedScheme>,
     /// Whether it may be rebuilt from whole chunks.
     may_be_whole: bool,
@@ -99,7 +98,7 @@ impl<'a> PricedPattern<'a> {
     /// That of a part of this demand.
     pub fn new(
         demand: &Demand<'_>,
-        part: Cow<'a, Part>,
+        part: &'a Part,
         view: &View<'_>,
         kinds: PricedKinds,
     ) -> PricedPattern<'a> {
@@ -108,7 +107,7 @@ impl<'a> PricedPattern<'a> {
             |sender: &Sender| [f64::from(sender.sent) / alpha, f64::from(sender.read) / alpha];
         let may_trace = view.abilities.traces && view.abilities.finished;
         let may_trace = may_trace && kinds != PricedKinds::Chunks;
-        let schemes = if may_trace { priced_schemes(demand, &part) } else { Vec::new() };
+        let schemes = if may_trace { priced_schemes(demand, part) } else { Vec::new() };
         let forced: Vec<[f64; 2]> = part.forced.iter().map(lengths).collect();
         let free = [f64::from(part.free_sent) / alpha, f64::from(part.free_read) / alpha];
         let (sent, lost) = (part.sent() as f64 / alpha, part.lost.len() as f64);
@@ -285,7 +284,7 @@ impl HelperPrices {
 impl<'a> Item<'a> {
     /// The part of the demand that has this pattern.
     pub fn new(demand: &'a Demand<'a>, pattern: Rc<PricedPattern<'a>>) -> Item<'a> {
-        let holders = places(&pattern.part).map(|chunk| demand.holder(chunk)).collect();
+        let holders = places(pattern.part).map(|chunk| demand.holder(chunk)).collect();
         Item { demand, pattern, holders, around: None }
     }
 

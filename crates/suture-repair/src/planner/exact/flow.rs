@@ -37,7 +37,7 @@ use crate::id::ChunkIndex;
 use crate::max_flow::{Certificate, Rounding, Supply, Transport};
 use crate::plan::Plan;
 use crate::planner::exact::around;
-use crate::planner::exact::instance::{ExactRequest, Instance};
+use crate::planner::exact::instance::{AROUND_MAX, ExactRequest, Instance};
 use crate::planner::exact::potential::{self, Kinds};
 use crate::planner::exact::split;
 use crate::planner::{Batch, Job, View};
@@ -72,11 +72,13 @@ const SMALL_MAX: usize = 256;
 pub(in crate::planner) fn plans(instance: &Instance<'_>, seed: u64) -> Vec<Plan> {
     let mut random = Random::new(seed);
     let (exact, is_tight) = exact_plans(instance, &mut random);
-    let is_small = instance.requests.len() <= SMALL_MAX;
-    if !is_more_than_flow(instance) && !is_small {
-        return exact;
-    }
-    if !is_more_than_flow(instance) && is_tight && !around::is_slowed(instance, &exact) {
+    let count = instance.requests.len();
+    // Around slow helpers more is won, so that larger batches are worth it too.
+    let may_gain = || {
+        (count <= SMALL_MAX && !is_tight)
+            || (count <= AROUND_MAX && around::is_slowed(instance, &exact))
+    };
+    if !is_more_than_flow(instance) && !may_gain() {
         return exact;
     }
     let priced = potential::plans(instance, Kinds::Chunks, &mut random);

@@ -178,7 +178,7 @@ impl<'a> Instance<'a> {
 }
 
 /// The most requests of which it is asked how else they may be served than at the least cost.
-const AROUND_MAX: usize = 256;
+pub(in crate::planner) const AROUND_MAX: usize = 1 << 15;
 
 /// What lost chunks need where they are not rebuilt in the cheapest way.
 pub(in crate::planner) struct AroundNeeds {

@@ -25,6 +25,7 @@ mod several;
 mod traces;
 
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use crate::id::NodeId;
 use crate::need::Part;
@@ -486,6 +487,13 @@ fn items<'a>(
     let may_trace = kinds != Kinds::Chunks && abilities.traces && abilities.finished;
     let mut candidate_sets: Vec<CandidateSchemes> = Vec::new();
     let mut known: BTreeMap<(usize, usize), Option<usize>> = BTreeMap::new();
+    let mut known_sets: BTreeMap<*const Part, Rc<[Vec<usize>]>> = BTreeMap::new();
+    let mut sets = |part: &Part| {
+        known_sets
+            .entry(std::ptr::from_ref(part))
+            .or_insert_with(|| option::known_sets(part))
+            .clone()
+    };
     let mut items = Vec::with_capacity(instance.requests.len());
     for (at, request) in instance.requests.iter().enumerate() {
         let length = f64::from(instance.units(request)) / f64::from(CHUNK_UNITS);
@@ -500,9 +508,10 @@ fn items<'a>(
             });
             let apart = part.lost.iter().filter(|_| part.forwards() > 0);
             let apart = apart.filter_map(|lost| instance.apart(request, *lost));
-            let priced = |part| PricedPart {
+            let mut priced = |part| PricedPart {
                 request,
                 part,
+                known_sets: sets(part),
                 holders: holders(request, part),
                 length,
                 candidates: None,
@@ -514,14 +523,14 @@ fn items<'a>(
             let mut item = PricedPart {
                 candidates: *candidates,
                 rule: DestinationRule::new(request.job, request.lost.len(), instance.view),
-                apart: apart.map(priced).collect(),
-                around: around.of(at, index).map(|part| part.map(priced)).collect(),
+                apart: apart.map(&mut priced).collect(),
+                around: around.of(at, index).map(|part| part.map(&mut priced)).collect(),
                 ..priced(part)
             };
             // Where any helpers will do, all chunks have the same.
             if let (&[a, b, c], false) = (&part.lost[..], item.shares_helpers()) {
                 let pairs = [[b, c], [a, c], [a, b]].map(|lost| instance.pair(request, lost));
-                item.pairs = pairs.into_iter().map(|pair| pair.map(priced)).collect();
+                item.pairs = pairs.into_iter().map(|pair| pair.map(&mut priced)).collect();
             }
             items.push(item);
         }

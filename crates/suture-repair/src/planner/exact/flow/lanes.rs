@@ -54,6 +54,9 @@ impl SubRange {
     }
 }
 
+/// The power of times whose least sum balances helpers.
+const BUSIEST_POWER: i32 = 8;
+
 impl<'a> PartPlan<'a> {
     pub fn new(
         request: &'a ExactRequest<'a>,
@@ -141,9 +144,14 @@ impl<'a> PartPlan<'a> {
 
         let seconds =
             |chunk: &ChunkIndex| supplies[request.holder(*chunk).index()].seconds_for(share);
-        let mut busiest = self.part.free.clone();
-        busiest.sort_by(|a, b| seconds(b).total_cmp(&seconds(a)));
-        for chunk in self.least_busy(&busiest, rather_more && self.alpha == 1) {
+        let chosen = if self.part.checks.is_empty() {
+            let mut busiest = self.part.free.clone();
+            busiest.sort_by(|a, b| seconds(b).total_cmp(&seconds(a)));
+            self.least_busy(&busiest, rather_more && self.alpha == 1)
+        } else {
+            self.least_busy_of_checks(rather_more, seconds)
+        };
+        for chunk in chosen {
             let node = request.holder(chunk);
             supplies[node.index()].bases.iter_mut().for_each(|base| *base += share);
             self.lanes[sub_range].helpers.push((chunk, node));
@@ -170,6 +178,28 @@ impl<'a> PartPlan<'a> {
             }
         }
         helpers
+    }
+
+    /// The same, where the code's parity checks are known: those of the least sum of times, each to
+    /// a power that makes the busiest count.
+    fn least_busy_of_checks(
+        &self,
+        rather_more: bool,
+        seconds: impl Fn(&ChunkIndex) -> f64,
+    ) -> Vec<ChunkIndex> {
+        let (code, part) = (self.request.job.code, self.part);
+        let finite = part.free.iter().map(&seconds).filter(|seconds| seconds.is_finite());
+        let longest = finite.fold(f64::MIN_POSITIVE, f64::max);
+        let is_free = |chunk: &ChunkIndex| part.free.contains(chunk);
+        let price = |chunk: ChunkIndex| {
+            if is_free(&chunk) {
+                (seconds(&chunk) / longest).min(2.0).powi(BUSIEST_POWER)
+            } else {
+                0.0
+            }
+        };
+        let chosen = part.cheapest_sets(1, !rather_more, price).pop().expect("there are checks");
+        part.taken(code, &chosen).unwrap_or_else(|| part.free_helpers(code, part.free.clone()))
     }
 
     /// Cuts the chunk into sub-ranges of that length, all with the helpers of the first.

@@ -156,10 +156,14 @@ fn cheapest_set(
     with: Option<usize>,
     cost: impl Fn(usize) -> f64,
 ) -> Option<Vec<usize>> {
-    let sets = item.known_sets().into_iter();
+    if item.known_sets.is_empty() {
+        return None;
+    }
+    let sets = item.known_sets.iter();
     let sets = sets.filter(|set| with.is_none_or(|with| set.contains(&with)));
-    let priced = sets.map(|set| (set.iter().map(|place| cost(*place)).sum::<f64>(), set));
-    priced.min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, set)| set)
+    let costs: Vec<f64> = (0..item.holders.len()).map(cost).collect();
+    let priced = sets.map(|set| (set.iter().map(|place| costs[*place]).sum::<f64>(), set));
+    priced.min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, set)| set.clone())
 }
 
 /// What else a decoder does for the stripe.

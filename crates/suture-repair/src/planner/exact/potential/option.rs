@@ -6,6 +6,8 @@
 //! Helpers are named by their place in the item's list, which is the need's: forced ones, then free
 //! ones. What each puts on which port is said in `charge.rs`.
 
+use std::rc::Rc;
+
 use suture_code::{ChunkIndex, Scheme, Shortened};
 
 use crate::need::Part;
@@ -18,10 +20,16 @@ use crate::planner::keep::DestinationRule;
 pub(super) const CODE_SETS_MAX: usize = 128;
 pub(super) const CODE_SETS_JOINED: usize = 4;
 
+/// Parity checks whose cheapest sets are compared by what they cost together.
+const CHECKED_SETS_MAX: usize = 8;
+
 /// Something to be rebuilt: a part of a request, or a range of it.
 pub(super) struct PricedPart<'a> {
     pub request: &'a ExactRequest<'a>,
     pub part: &'a Part,
+    /// The smallest sets of helpers that the code takes, by place, forced ones included; none where
+    /// any others will do, or there are too many to compare.
+    pub known_sets: Rc<[Vec<usize>]>,
     /// Who holds what the need lists: forced, then free.
     pub holders: Vec<u32>,
     /// Chunks of this length, in lengths of the longest chunk.
@@ -174,18 +182,41 @@ impl PricedPart<'_> {
         (self.length * f64::from(sent) / alpha, self.length * f64::from(read) / alpha)
     }
 
-    /// The smallest sets of helpers that the code takes, by place, forced ones included; none where
-    /// any others will do, or there are too many to compare.
-    pub fn known_sets(&self) -> Vec<Vec<usize>> {
-        if !self.part.all_sets || self.part.sets.len() > CODE_SETS_MAX {
+    /// Sets of helpers of so many parity checks, by place, forced ones first: those that cost least
+    /// by the sum of prices, be they more than it takes.
+    fn sets_of_checks(&self, count: usize, price: impl Fn(usize) -> f64) -> Vec<Vec<usize>> {
+        let part = self.part;
+        if part.checks.is_empty() {
             return Vec::new();
         }
-        let place = |chunk: &ChunkIndex| {
-            let found = self.part.free.iter().position(|free| free == chunk);
-            self.forced() + found.expect("sets are of free helpers")
+        let forced = part.forced.iter().map(|sender| sender.chunk);
+        let mut places = [usize::MAX; 1 << u8::BITS];
+        let all = forced.chain(part.free.iter().copied()).enumerate();
+        all.for_each(|(place, ChunkIndex(chunk))| places[usize::from(chunk)] = place);
+        let place = |chunk: ChunkIndex| places[usize::from(chunk.0)];
+        let by_place = |set: Vec<ChunkIndex>| {
+            let mut places: Vec<usize> = set.into_iter().map(place).collect();
+            places.sort_unstable();
+            places
         };
-        let sets = self.part.sets.iter();
-        sets.map(|set| (0..self.forced()).chain(set.iter().map(place)).collect()).collect()
+        let sets = part.cheapest_sets(count, false, |chunk| price(place(chunk)));
+        sets.into_iter().map(by_place).collect()
+    }
+
+    /// The set of a parity check, without those that it does not need, of which some check may have
+    /// more than the smallest sets; `None` if a forced one is among these.
+    fn minimal(&self, set: Vec<usize>) -> Option<Vec<usize>> {
+        if set.len() == self.wanted() {
+            return Some(set);
+        }
+        let chunk = |place: &usize| match self.part.forced.get(*place) {
+            Some(sender) => sender.chunk,
+            None => self.part.free[place - self.forced()],
+        };
+        let chunks: Vec<ChunkIndex> = set.iter().map(chunk).collect();
+        let free = self.part.taken(self.request.job.code, &chunks)?;
+        let is_taken = |place: &usize| *place < self.forced() || free.contains(&chunk(place));
+        Some(set.into_iter().filter(is_taken).collect())
     }
 
     /// Whether the same helpers serve each of several chunks, by the same places.
@@ -204,6 +235,20 @@ impl PricedPart<'_> {
     pub fn wanted(&self) -> usize {
         self.forced() + self.part.count
     }
+}
+
+/// The smallest sets of helpers of a part, by place (`PricedPart::known_sets`).
+pub(super) fn known_sets(part: &Part) -> Rc<[Vec<usize>]> {
+    if !part.all_sets || part.sets.len() > CODE_SETS_MAX {
+        return Rc::new([]);
+    }
+    let forced = part.forced.len();
+    let place = |chunk: &ChunkIndex| {
+        let found = part.free.iter().position(|free| free == chunk);
+        forced + found.expect("sets are of free helpers")
+    };
+    let places = part.sets.iter().map(|set| (0..forced).chain(set.iter().map(place)).collect());
+    places.collect()
 }
 
 /// As many of the free helpers as are wanted, those that come first; the code decides where not any
@@ -227,8 +272,8 @@ pub(super) fn free_helpers(item: &PricedPart<'_>, mut preferred: Vec<usize>) -> 
 }
 
 /// Sets of helpers that may be the cheapest of a sum, where not any of them will do: of the
-/// smallest sets the cheapest, at most so many, and what the code takes of those that cost least
-/// one by one, which may be more.
+/// smallest sets and of those that parity checks say the cheapest, at most so many, and what the
+/// code takes of those that cost least one by one.
 pub(super) fn code_sets(
     item: &PricedPart<'_>,
     count: usize,
@@ -236,15 +281,26 @@ pub(super) fn code_sets(
     cost: impl Fn(&[usize]) -> f64,
 ) -> Vec<Vec<usize>> {
     let forced = item.forced();
-    let sets = item.known_sets().into_iter();
-    let mut priced: Vec<(f64, Vec<usize>)> = sets.map(|places| (cost(&places), places)).collect();
+    let checked = item.sets_of_checks(CHECKED_SETS_MAX.min(2 * count), &price);
+    // The smallest sets are those of checks.
+    let smallest = if checked.is_empty() { &item.known_sets[..] } else { &checked };
+    let mut priced: Vec<(f64, &Vec<usize>)> =
+        smallest.iter().map(|places| (cost(places), places)).collect();
     priced.sort_by(|a, b| a.0.total_cmp(&b.0));
     priced.truncate(count);
+    if !checked.is_empty() {
+        let minimal = priced.into_iter().filter_map(|(_, places)| item.minimal(places.clone()));
+        let minimal: Vec<Vec<usize>> = minimal.collect();
+        if !minimal.is_empty() {
+            return minimal;
+        }
+        priced = Vec::new();
+    }
     let mut free: Vec<(f64, usize)> =
         (forced..item.holders.len()).map(|place| (price(place), place)).collect();
     free.sort_by(|a, b| a.0.total_cmp(&b.0));
     let one_by_one = free_helpers(item, free.into_iter().map(|(_, place)| place).collect());
-    let smallest = priced.into_iter().map(|(_, places)| places);
+    let smallest = priced.into_iter().map(|(_, places)| places.clone());
     smallest.chain([(0..forced).chain(one_by_one).collect()]).collect()
 }
 
