@@ -43,7 +43,7 @@ pub fn bound_meaning(code: &Code) -> &'static str {
     match code {
         Code::Rs(_) | Code::RsVandermonde(_) => "no plan that reads whole chunks is faster",
         Code::Lrc(_) | Code::Butterfly(_) | Code::Clay(_) => {
-            "no plan that moves the least this code can is faster"
+            "no plan is faster, whichever helpers it takes"
         }
     }
 }
