@@ -29,6 +29,8 @@ struct LocalCase {
     stripes: &'static str,
     /// Seconds that any plans need.
     optimum: f64,
+    /// The least part of that which the bound may be.
+    bound: f64,
 }
 
 /// Bytes of a chunk.
@@ -47,6 +49,7 @@ const CASES: [LocalCase; 9] = [
         failed: &[2, 5, 13],
         stripes: "6 13 18 2 7 17 16 4 3 5 11, 9 8 11 4 17 1 12 18 5 16 6",
         optimum: 1.3434,
+        bound: 0.99,
     },
     LocalCase {
         code: "lrc(6,3,2)",
@@ -57,6 +60,7 @@ const CASES: [LocalCase; 9] = [
         failed: &[4, 7],
         stripes: "13 0 6 7 2 14 3 15 1 4 10",
         optimum: 1.8355,
+        bound: 0.99,
     },
     LocalCase {
         code: "lrc(8,2,2)",
@@ -67,6 +71,7 @@ const CASES: [LocalCase; 9] = [
         failed: &[11, 14],
         stripes: "14 13 1 10 5 8 7 12 0 3 11 9",
         optimum: 4.1962,
+        bound: 0.99,
     },
     LocalCase {
         code: "lrc(4,2,2)",
@@ -76,6 +81,7 @@ const CASES: [LocalCase; 9] = [
         failed: &[9, 3],
         stripes: "1 9 7 5 2 4 3 10",
         optimum: 1.3731,
+        bound: 0.99,
     },
     LocalCase {
         code: "lrc(6,3,2)",
@@ -86,6 +92,7 @@ const CASES: [LocalCase; 9] = [
         failed: &[6, 14, 8],
         stripes: "12 9 5 11 3 6 14 8 0 7 10, 11 10 9 14 13 6 2 5 4 16 8",
         optimum: 1.9848,
+        bound: 0.99,
     },
     LocalCase {
         code: "lrc(4,2,2)",
@@ -97,6 +104,7 @@ const CASES: [LocalCase; 9] = [
         stripes: "8 10 12 11 0 3 5 9, 3 8 7 2 9 6 14 12, 12 4 13 10 8 7 2 6, 11 9 8 6 12 1 2 14, 1 \
             13 10 0 2 14 5 12, 9 1 14 4 7 10 3 2, 11 1 3 14 9 6 2 10",
         optimum: 9.1930,
+        bound: 0.79,
     },
     LocalCase {
         code: "lrc(4,2,3)",
@@ -106,6 +114,7 @@ const CASES: [LocalCase; 9] = [
         failed: &[0, 9],
         stripes: "11 10 9 5 3 8 0 12 1, 12 1 3 4 6 9 10 7 2",
         optimum: 0.9652,
+        bound: 0.79,
     },
     LocalCase {
         code: "lrc(4,2,3)",
@@ -116,6 +125,7 @@ const CASES: [LocalCase; 9] = [
         failed: &[5, 11, 6],
         stripes: "8 13 15 5 10 9 6 11 1",
         optimum: 2.9868,
+        bound: 0.99,
     },
     LocalCase {
         code: "lrc(4,2,2)",
@@ -126,6 +136,7 @@ const CASES: [LocalCase; 9] = [
         failed: &[3, 6],
         stripes: "12 14 9 11 3 0 7 6",
         optimum: 0.6711,
+        bound: 0.99,
     },
 ];
 
@@ -176,7 +187,7 @@ fn several_losses_of_local_codes_are_near_their_optimum() {
     for case in CASES {
         let (world, optimum) = (case.world(), case.optimum);
         let bound = bound_seconds(&world.jobs, &world.view());
-        let is_near = (0.79 * optimum..=1.001 * optimum).contains(&bound);
+        let is_near = (case.bound * optimum..=1.001 * optimum).contains(&bound);
         assert!(is_near, "{}: {optimum}, bound {bound}", case.stripes);
         for policy in ["flow", "suture"] {
             let seconds = peak_seconds(&world, policy);
