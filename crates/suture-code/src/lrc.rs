@@ -25,7 +25,7 @@
 
 mod checks;
 
-pub use checks::{Check, ChunkPrices, GroupChoice};
+pub use checks::{Check, Checks, ChunkPrices, GroupChoice};
 
 use crate::code::{CHUNK_COUNT_MAX, ChunkIndex, Describe};
 use crate::dag::Dag;

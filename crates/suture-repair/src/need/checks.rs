@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use suture_code::lrc::{Check, ChunkPrices};
+use suture_code::lrc::{Check, Checks, ChunkPrices};
 use suture_code::{ChunkIndex, Code, Shortened};
 
 use super::{Part, SETS_MAX, Sender, combinations};
@@ -19,9 +19,7 @@ pub(super) fn part_of_checks(
     lost: ChunkIndex,
     available: &[ChunkIndex],
 ) -> Option<Part> {
-    let Code::Lrc(lrc) = code.code() else { return None };
-    let checks = lrc.checks(lost, available, &zeros(code))?;
-    let least = checks.lightest.first()?.least();
+    let (checks, least) = listed(code, lost, available)?;
     let lightest: Vec<&Check> =
         checks.lightest.iter().take_while(|check| check.least() == least).collect();
     let are_all = checks.are_all || lightest.len() < checks.lightest.len();
@@ -67,9 +65,7 @@ pub(super) fn part_of_any_check(
     lost: ChunkIndex,
     available: &[ChunkIndex],
 ) -> Option<Part> {
-    let Code::Lrc(lrc) = code.code() else { return None };
-    let checks = lrc.checks(lost, available, &zeros(code))?;
-    let least = checks.lightest.first()?.least();
+    let (checks, least) = listed(code, lost, available)?;
     let is_one = checks.lightest.len() == 1 && checks.lightest[0].least_sets() == 1;
     (!is_one).then(|| Part {
         lost: vec![lost],
@@ -86,6 +82,14 @@ pub(super) fn part_of_any_check(
         checks: checks.lightest.into(),
         is_sum: true,
     })
+}
+
+/// The checks through a lost chunk, and how few helpers one can have.
+fn listed(code: Shortened, lost: ChunkIndex, available: &[ChunkIndex]) -> Option<(Checks, usize)> {
+    let Code::Lrc(lrc) = code.code() else { return None };
+    let checks = lrc.checks(lost, available, &zeros(code))?;
+    let least = checks.lightest.first()?.least();
+    Some((checks, least))
 }
 
 fn zeros(code: Shortened) -> Vec<ChunkIndex> {
