@@ -385,3 +385,14 @@ fn what_was_wanted_now_is_a_stripe_like_others_once_it_is_repaired() {
     assert_eq!(story.core.status().lost_chunks, 1);
     assert!(story.dispatched().is_empty(), "the window is closed for it too");
 }
+
+#[test]
+fn what_is_lost_where_a_node_is_up_is_not_counted_on_once_silent_nodes_are_back() {
+    let mut story = Story::new(4, [stripe(0, [0, 1, 2, 3])]);
+    story.hear(2, bad(copy(0, 2, 0), CopyFault::Corrupt));
+    story.wait(2, [0, 2]);
+    assert_eq!([1, 3].map(|node| story.core.health(NodeId(node))), [Health::Suspect; 2]);
+    // Of the two that are silent one has to come back.
+    assert_eq!(story.core.unreadable_without(&[NodeId(1)]), []);
+    assert_eq!(story.core.unreadable_without(&[NodeId(1), NodeId(3)]), [StripeId(0)]);
+}

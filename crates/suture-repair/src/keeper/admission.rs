@@ -147,6 +147,18 @@ mod tests {
     }
 
     #[test]
+    fn half_of_the_nodes_are_not_most_and_one_that_is_as_far_ahead_as_may_be_agrees() {
+        let epoch = 10 + 3 * AHEAD_MAX;
+        let mut followed = Followed::new(5);
+        assert!(!followed.believes("n0", epoch - AHEAD_MAX, true, 4));
+        assert!(!followed.believes("n1", epoch, true, 4), "two of four");
+        assert!(followed.believes("n2", epoch, true, 4), "three, of which one has followed less");
+        let mut behind = Followed::new(5);
+        assert!(!behind.believes("n0", epoch - AHEAD_MAX - 1, true, 3));
+        assert!(!behind.believes("n1", epoch, true, 3), "the other has followed too little");
+    }
+
+    #[test]
     fn a_name_belongs_to_its_store_until_an_operator_gives_it_away() {
         let other = Joining { is_new: false, ..EMPTY };
         assert_eq!(HELD.admit(OWN), Ok(()));
