@@ -84,5 +84,15 @@ pub fn run(args: Args) -> Result<Outcome> {
         format_seconds(seconds),
         format_rate(geometry.file_bytes as f64 / seconds),
     ));
+    let padding = stripes * geometry.stripe_data_bytes() - geometry.file_bytes;
+    if padding > geometry.file_bytes && geometry.chunk_bytes > SMALL_CHUNK_BYTES {
+        let zeros = format_size(padding);
+        line(format_args!(
+            "note: {zeros} of zeros fill the last stripe; a smaller --chunk-size stores fewer"
+        ));
+    }
     Ok(Outcome::Done)
 }
+
+/// Chunks of which a whole stripe costs little: nothing is said of their padding.
+const SMALL_CHUNK_BYTES: u64 = 64 << 10;

@@ -151,6 +151,11 @@ pub const COMMAND_LINES: &[Row] = &[
     ("suture encode f --code 'clay(4,2,5)' --chunk-size 100 -o new", "nearest valid: 512B", 2),
     ("suture encode f --code 'rs(2,1)' --chunk-size -1 -o new", "'-1' is not a size", 2),
     ("suture encode empty --code 'rs(2,1)' --chunk-size 4KiB -o of-nothing", SILENT, 0),
+    (
+        "suture encode empty --code 'rs(2,1)' --chunk-size 1MiB -o padded | tee /dev/stderr",
+        "note: 2.00 MiB of zeros fill the last stripe; a smaller --chunk-size",
+        0,
+    ),
     ("suture decode of-nothing -o nothing && ! test -s nothing", SILENT, 0),
     ("suture decode nope -o x", "nope does not exist", 2),
     ("suture decode emptydir -o x", "holds no manifest.json", 2),
