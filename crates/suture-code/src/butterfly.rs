@@ -27,8 +27,9 @@
 //! Source: Pamies-Juarez et al., "Opening the Chrysalis: On the Real Repair Performance of MSR
 //! Codes", FAST 2016; D(k-1) is the leftmost column of its matrices.
 
-use crate::code::{ChunkIndex, Describe};
+use crate::chunk::ChunkIndex;
 use crate::dag::{BYTE_WIDTH, Dag, Join, Source, ValueId};
+use crate::describe::Describe;
 use crate::error::CodeError;
 use crate::linear::check_helper_count;
 use std::collections::BTreeMap;

@@ -29,8 +29,9 @@
 //! own scale of U, which spares divisions on the way in, and our own g and Reed-Solomon code: the
 //! bytes are not Ceph's.
 
-use crate::code::{ChunkIndex, Describe};
+use crate::chunk::ChunkIndex;
 use crate::dag::{BYTE_WIDTH, Dag, Join, Source, Term, ValueId};
+use crate::describe::Describe;
 use crate::error::CodeError;
 use crate::linear::{check_helper_count, check_sizes};
 use crate::rs::Rs;

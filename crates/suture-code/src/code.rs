@@ -9,26 +9,17 @@
 //! helper set that `helpers_for` gives is one that `repair_dag` takes.
 
 use crate::butterfly::Butterfly;
+use crate::chunk::{ChunkIndex, SUB_CHUNK_ALIGNMENT};
 use crate::clay::Clay;
 use crate::dag::Dag;
+use crate::describe::{Describe, check_repair};
 use crate::error::CodeError;
 use crate::lrc::Lrc;
 use crate::rs::Rs;
 use crate::rs_vandermonde::RsVandermonde;
-use crate::trace::{self, Scheme};
+use crate::trace::{self, Scheme, Search};
 use std::fmt;
 use std::str::FromStr;
-
-/// The most chunks in a stripe: chunk counts travel in one byte.
-pub const CHUNK_COUNT_MAX: usize = 255;
-
-/// Bytes of every sub-chunk come in multiples of this: a vector register, and the padding of bit
-/// planes.
-pub const SUB_CHUNK_ALIGNMENT: usize = 64;
-
-/// Which chunk of its stripe, counted from 0, data first.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct ChunkIndex(pub u8);
 
 /// An erasure code: its family and sizes, from which everything else follows.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -79,60 +70,6 @@ const FAMILIES: &[Family] = &[
         build: |sizes| Clay::new(sizes[0], sizes[1], sizes[2]).map(Code::Clay),
     },
 ];
-
-/// What a code says of itself. [`Code`] documents the questions; the answers given here are those
-/// of codes that any k chunks decode. Chunk lists have been checked: they name chunks of the
-/// stripe, none twice, and no helper is lost.
-pub(crate) trait Describe: fmt::Display {
-    fn data_chunks(&self) -> usize;
-    fn parity_chunks(&self) -> usize;
-
-    fn sub_chunk_count(&self) -> u32 {
-        1
-    }
-
-    fn loss_tolerance(&self) -> usize {
-        self.parity_chunks()
-    }
-
-    fn decodable(&self, available: &[ChunkIndex]) -> bool {
-        available.len() >= self.data_chunks()
-    }
-
-    fn least_helper_sub_chunks(&self, _lost: ChunkIndex) -> u32 {
-        self.data_chunks() as u32
-    }
-
-    fn helpers_for(
-        &self,
-        _lost: &[ChunkIndex],
-        available: &[ChunkIndex],
-    ) -> Result<Vec<ChunkIndex>, CodeError> {
-        let needed = self.data_chunks();
-        let first = available.get(..needed).map(<[ChunkIndex]>::to_vec);
-        first.ok_or(CodeError::NotEnoughChunks { needed, available: available.len() })
-    }
-
-    /// `available` as helpers are preferred: those first that send least for the lost chunks.
-    fn in_preference(&self, _lost: &[ChunkIndex], available: &[ChunkIndex]) -> Vec<ChunkIndex> {
-        available.to_vec()
-    }
-
-    fn encode_dag(&self) -> Dag;
-    fn repair_dag(&self, lost: &[ChunkIndex], helpers: &[ChunkIndex]) -> Result<Dag, CodeError>;
-
-    /// Where chunk i is a multiple of f(i) with f any polynomial of degree less than k: for each
-    /// chunk a number w_i such that the sum of w_i * q(i) * chunk_i is zero for every polynomial q
-    /// of degree less than m. Trace repair is built on it.
-    fn dual_multipliers(&self) -> Option<Vec<u8>> {
-        None
-    }
-
-    fn data_and_parity(&self) -> (Vec<ChunkIndex>, Vec<ChunkIndex>) {
-        let chunks = 0..(self.data_chunks() + self.parity_chunks()) as u8;
-        chunks.map(ChunkIndex).partition(|chunk| usize::from(chunk.0) < self.data_chunks())
-    }
-}
 
 impl Code {
     fn description(&self) -> &dyn Describe {
@@ -291,6 +228,24 @@ impl Code {
         self.schemes().iter().find(|scheme| scheme.serves(lost, missing))
     }
 
+    /// Begins a search for a scheme that rebuilds `lost` without the `missing` chunks.
+    ///
+    /// # Errors
+    /// [`CodeError::NoTraces`] for codes without traces, and when the chunks do not exist, are
+    /// named twice, or leave fewer than k.
+    pub fn scheme_search(
+        &self,
+        lost: ChunkIndex,
+        missing: &[ChunkIndex],
+        seed: u64,
+    ) -> Result<Search, CodeError> {
+        if !self.has_traces() {
+            return Err(CodeError::NoTraces { code: self.to_string() });
+        }
+        let chunks: Vec<ChunkIndex> = self.chunks().collect();
+        Search::new(self.data_chunks(), &chunks, lost, missing, seed)
+    }
+
     /// How to rebuild a chunk from traces: every helper sends its rank of bits for each byte, and
     /// one decoder has them all. Sources stand in ascending order of the helpers.
     ///
@@ -314,12 +269,6 @@ impl Code {
     }
 }
 
-impl fmt::Display for ChunkIndex {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
 impl fmt::Display for Code {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.description().fmt(f)
@@ -340,34 +289,6 @@ impl FromStr for Code {
             return Err(CodeError::ParameterCount { form: family.form, found });
         }
         (family.build)(&parameters)
-    }
-}
-
-/// The checks that every code makes of a repair: chunks exist, none is named twice, and none is
-/// both lost and helping.
-pub(crate) fn check_repair(
-    chunk_count: usize,
-    lost: &[ChunkIndex],
-    helpers: &[ChunkIndex],
-) -> Result<(), CodeError> {
-    if lost.is_empty() {
-        return Err(CodeError::NothingLost);
-    }
-    let mut is_lost = [false; 256];
-    let mut is_helper = [false; 256];
-    for (chunks, seen) in [(lost, &mut is_lost), (helpers, &mut is_helper)] {
-        for &chunk in chunks {
-            if usize::from(chunk.0) >= chunk_count {
-                return Err(CodeError::NoSuchChunk { chunk, chunk_count });
-            }
-            if std::mem::replace(&mut seen[usize::from(chunk.0)], true) {
-                return Err(CodeError::DuplicateChunk { chunk });
-            }
-        }
-    }
-    match helpers.iter().find(|chunk| is_lost[usize::from(chunk.0)]) {
-        Some(&chunk) => Err(CodeError::HelperIsLost { chunk }),
-        None => Ok(()),
     }
 }
 

@@ -14,14 +14,15 @@
 //! formed at a helper are of its own sub-chunks; sources and outputs are named once. Codes act
 //! position by position: the DAG is the same for every slice, and slices are independent.
 
-use crate::code::ChunkIndex;
-use crate::error::DagFault;
+use crate::chunk::ChunkIndex;
 use std::collections::BTreeSet;
 use std::fmt;
 use suture_gf::{BitMatrix, Matrix, field};
 
+mod fault;
 mod split;
 
+pub use fault::DagFault;
 pub use split::Split;
 
 /// Bits per symbol of plain bytes.

@@ -13,7 +13,8 @@
 use crate::dag::{BYTE_WIDTH, Dag, Origin, Output, Source, ValueId};
 use crate::error::{CodeError, Side};
 use suture_gf::Coefficients;
-use suture_gf::bits::{self, Maps, SYMBOLS_PER_PLANE_GROUP};
+use suture_gf::Maps;
+use suture_gf::bits::{self, SYMBOLS_PER_PLANE_GROUP};
 
 mod compile;
 
@@ -205,8 +206,10 @@ impl Program {
                     suture_gf::dot_many_add(written, &self.tables[*table as usize], read)
                 }
                 Work::PrefixSums { ends } => suture_gf::xor_prefix_sums(written, ends, read),
-                Work::Images { maps } => bits::sum(written[0], maps, read, tile.symbols),
-                Work::MoreImages { maps } => bits::sum_add(written[0], maps, read, tile.symbols),
+                Work::Images { maps } => suture_gf::map_sum(written[0], maps, read, tile.symbols),
+                Work::MoreImages { maps } => {
+                    suture_gf::map_sum_add(written[0], maps, read, tile.symbols)
+                }
             }
         }
         for (taken, target) in taken.iter_mut().zip(targets) {

@@ -19,7 +19,7 @@
 
 use suture_gf::{Coefficients, dot_many_add, mul_add};
 
-use crate::code::ChunkIndex;
+use crate::chunk::ChunkIndex;
 use crate::error::{CodeError, Side};
 use crate::execute::Program;
 use crate::layout::{Layout, Run};

@@ -44,9 +44,11 @@
 #![forbid(unsafe_code)]
 
 pub mod butterfly;
+pub mod chunk;
 pub mod clay;
 pub mod code;
 pub mod dag;
+mod describe;
 pub mod error;
 pub mod execute;
 pub mod fingerprint;
@@ -59,10 +61,11 @@ pub mod shortened;
 pub mod trace;
 
 pub use butterfly::Butterfly;
+pub use chunk::ChunkIndex;
 pub use clay::Clay;
-pub use code::{ChunkIndex, Code};
-pub use dag::{Dag, Join, Map, Output, Source, Split, Term, Value, ValueId};
-pub use error::{CodeError, DagFault};
+pub use code::Code;
+pub use dag::{Dag, DagFault, Join, Map, Output, Source, Split, Term, Value, ValueId};
+pub use error::CodeError;
 pub use execute::{Program, Scratch};
 pub use fingerprint::Fingerprint;
 pub use lrc::Lrc;

@@ -3,7 +3,7 @@
 //! Place: put -> [parity computed]; ... -> [coefficients of a repair] -> plan ...; under the codes.
 //! Invariant: no term has the coefficient zero, so whatever a sum names is needed.
 
-use crate::code::{CHUNK_COUNT_MAX, ChunkIndex};
+use crate::chunk::{CHUNK_COUNT_MAX, ChunkIndex};
 use crate::dag::{BYTE_WIDTH, Dag, Join, Source, Term, ValueId};
 use crate::error::CodeError;
 use suture_gf::Matrix;

@@ -27,8 +27,9 @@ mod checks;
 
 pub use checks::{Check, Checks, ChunkPrices, GroupChoice};
 
-use crate::code::{CHUNK_COUNT_MAX, ChunkIndex, Describe};
+use crate::chunk::{CHUNK_COUNT_MAX, ChunkIndex};
 use crate::dag::Dag;
+use crate::describe::Describe;
 use crate::error::CodeError;
 use crate::linear::sums_of_whole_chunks;
 use std::fmt;

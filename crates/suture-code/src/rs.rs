@@ -13,8 +13,9 @@
 //! Source: `gf_gen_cauchy1_matrix` of ISA-L and `RSUtil.genCauchyMatrix` of HDFS (codec "rs"; its
 //! "rs-legacy" differs).
 
-use crate::code::{ChunkIndex, Describe};
+use crate::chunk::ChunkIndex;
 use crate::dag::Dag;
+use crate::describe::Describe;
 use crate::error::CodeError;
 use crate::linear::{check_helper_count, check_sizes, sums_of_whole_chunks};
 use crate::rs_vandermonde::product_of_distances;

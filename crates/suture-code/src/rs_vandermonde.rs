@@ -11,8 +11,9 @@
 //! Source: `buildMatrix` in reedsolomon.go of klauspost/reedsolomon, its default; the options for
 //! Cauchy, PAR1 and leopard matrices make other codes.
 
-use crate::code::{ChunkIndex, Describe};
+use crate::chunk::ChunkIndex;
 use crate::dag::Dag;
+use crate::describe::Describe;
 use crate::error::CodeError;
 use crate::linear::{check_helper_count, check_sizes, sums_of_whole_chunks};
 use std::fmt;

@@ -12,8 +12,10 @@
 //! Deliberately absent: known zeros of codes with sub-chunks, whose helper sets are of a fixed
 //! size; [`Shortened::check`] refuses them.
 
-use crate::code::{CHUNK_COUNT_MAX, ChunkIndex, Code, check_repair};
+use crate::chunk::{CHUNK_COUNT_MAX, ChunkIndex};
+use crate::code::Code;
 use crate::dag::Dag;
+use crate::describe::check_repair;
 use crate::error::CodeError;
 use crate::linear::sums_of_whole_chunks;
 use crate::trace::Scheme;

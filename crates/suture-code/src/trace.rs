@@ -19,8 +19,9 @@
 //! Source: Guruswami and Wootters, "Repairing Reed-Solomon Codes", STOC 2016. The schemes embedded
 //! here were found by [`Search`].
 
-use crate::code::{ChunkIndex, check_repair};
+use crate::chunk::ChunkIndex;
 use crate::dag::{BYTE_WIDTH, Dag, Join, Map, Source, Term, ValueId};
+use crate::describe::check_repair;
 use crate::error::CodeError;
 use std::collections::BTreeMap;
 use std::fmt;

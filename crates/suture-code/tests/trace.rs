@@ -7,7 +7,7 @@ mod common;
 use common::{Rng, check_rebuilds, chunks, stripe};
 use std::collections::BTreeMap;
 use suture_code::dag::BYTE_WIDTH;
-use suture_code::{ChunkIndex, Code, CodeError, Scheme, Search};
+use suture_code::{ChunkIndex, Code, CodeError, Scheme};
 
 const SCHEMES: &str = include_str!("../src/trace/schemes.txt");
 
@@ -113,7 +113,7 @@ fn codes_without_schemes_say_so() {
         let code: Code = name.parse().unwrap();
         assert!(code.schemes().is_empty());
         assert_eq!(code.trace_dag(scheme), Err(CodeError::NoTraces { code: name.into() }));
-        let search = Search::new(&code, ChunkIndex(0), &[], 1);
+        let search = code.scheme_search(ChunkIndex(0), &[], 1);
         assert_eq!(search.unwrap_err(), CodeError::NoTraces { code: name.into() });
     }
     assert_eq!(
@@ -174,7 +174,7 @@ fn the_search_finds_small_schemes_and_repeats_itself() {
     ] {
         let code = code(family, k, m);
         let missing = chunks(missing);
-        let begin = || Search::new(&code, ChunkIndex(lost), &missing, 42).unwrap();
+        let begin = || code.scheme_search(ChunkIndex(lost), &missing, 42).unwrap();
         let (mut search, mut again) = (begin(), begin());
         search.step(300);
         (0..3).for_each(|_| again.step(100));
@@ -198,12 +198,12 @@ fn check_scheme_of_search(code: &Code, scheme: &Scheme, bits: usize, stripe: &[V
 fn searches_that_make_no_sense_are_refused() {
     let code = code("rs", 6, 3);
     let refused = |lost, missing: &[u8]| {
-        Search::new(&code, ChunkIndex(lost), &chunks(missing), 0).unwrap_err()
+        code.scheme_search(ChunkIndex(lost), &chunks(missing), 0).unwrap_err()
     };
     assert_eq!(refused(0, &[1, 2, 3]), CodeError::NotEnoughChunks { needed: 6, available: 5 });
     assert_eq!(refused(0, &[0]), CodeError::HelperIsLost { chunk: ChunkIndex(0) });
     assert_eq!(refused(9, &[]), CodeError::NoSuchChunk { chunk: ChunkIndex(9), chunk_count: 9 });
-    let mut exact = Search::new(&code, ChunkIndex(0), &chunks(&[1, 2]), 0).unwrap();
+    let mut exact = code.scheme_search(ChunkIndex(0), &chunks(&[1, 2]), 0).unwrap();
     exact.step(3);
     assert_eq!(exact.best_bits(), 48, "k chunks are k chunks");
 }

@@ -9,7 +9,7 @@
 
 use crate::status::{Fault, Status};
 use suture_code::ChunkIndex;
-use suture_code::code::CHUNK_COUNT_MAX;
+use suture_code::chunk::CHUNK_COUNT_MAX;
 
 /// A reference to what C points at.
 ///

@@ -39,6 +39,7 @@ pub mod encode;
 pub mod geometry;
 pub mod manifest;
 pub mod method;
+mod opening;
 pub mod output;
 mod parity;
 pub mod pool;

@@ -8,16 +8,13 @@
 //! ends.
 
 use std::path::Path;
-use std::sync::Mutex;
 
-use suture_code::{ChunkIndex, Code, CodeError};
+use suture_code::{ChunkIndex, Code};
 
-use super::chunk::{ChunkFault, ChunkReader, Expected, Scanned, probe, vouched_by_file};
+use super::chunk::{ChunkFault, ChunkReader, Expected, probe, vouched_by_file};
 use super::directory::StripeFiles;
 use super::manifest::Manifest;
-use super::method::{MethodOptions, Repair};
-use super::parity;
-use super::pool::{self, Spread};
+use super::pool::Spread;
 
 /// What is known of a chunk.
 pub enum ChunkState {
@@ -39,7 +36,7 @@ pub struct Stripe<'a> {
     pub spread: Spread,
     /// A scan found all chunks that are not lost to agree, with at least one to spare.
     pub parity_agrees: bool,
-    chunks: Vec<ChunkState>,
+    pub(super) chunks: Vec<ChunkState>,
 }
 
 impl<'a> Stripe<'a> {
@@ -75,69 +72,6 @@ impl<'a> Stripe<'a> {
         for chunk in self.code().chunks() {
             if let Err(fault) = probe(&self.files, self.expected(chunk)) {
                 self.lose(chunk, fault);
-            }
-        }
-    }
-
-    /// Reads every chunk in whole. Where checksums are gone, parity decides.
-    pub fn scan(&mut self, progress: impl Fn(u64) + Sync) {
-        let todo: Vec<ChunkIndex> =
-            self.indices_where(|state| !matches!(state, ChunkState::Lost(_)));
-        let scanned = Mutex::new(Vec::new());
-        let scan = |(): &mut (), index: u64| {
-            let chunk = todo[index as usize];
-            let result = ChunkReader::scan(&self.files, self.expected(chunk), &progress);
-            scanned.lock().expect("no thread panics here").push((chunk, result));
-            Ok::<(), std::convert::Infallible>(())
-        };
-        let Ok(()) = pool::for_each(self.spread.window_threads, todo.len() as u64, || (), scan);
-        for (chunk, result) in scanned.into_inner().expect("no thread panics here") {
-            self.chunks[usize::from(chunk.0)] = match result {
-                Ok(Scanned::Good(reader)) => ChunkState::Ready(reader),
-                Ok(Scanned::Unproven(reader)) => ChunkState::Unproven(reader),
-                Err(fault) => ChunkState::Lost(fault),
-            };
-        }
-        if self.manifest.chunk_checksums.is_none() {
-            parity::settle(self);
-        }
-    }
-
-    /// Opens chunks; those that cannot be used are lost from then on. Says whether all are ready.
-    pub fn open(&mut self, chunks: &[ChunkIndex]) -> bool {
-        let is_unopened = |chunk: &ChunkIndex| matches!(self.state(*chunk), ChunkState::Unopened);
-        // Where only parity can tell which chunks are of this stripe, all of them have to be heard.
-        if self.manifest.chunk_checksums.is_none() && chunks.iter().any(is_unopened) {
-            self.scan(|_| ());
-        }
-        for &chunk in chunks {
-            if !matches!(self.state(chunk), ChunkState::Unopened) {
-                continue;
-            }
-            match ChunkReader::open(&self.files, self.expected(chunk)) {
-                Ok(Scanned::Good(reader)) => {
-                    self.chunks[usize::from(chunk.0)] = ChunkState::Ready(reader)
-                }
-                Ok(Scanned::Unproven(_)) => self.lose(chunk, ChunkFault::Unproven),
-                Err(fault) => self.lose(chunk, fault),
-            }
-        }
-        chunks.iter().all(|chunk| matches!(self.state(*chunk), ChunkState::Ready(_)))
-    }
-
-    /// Chooses a repair of lost chunks and opens its helpers, until all of them can be used.
-    ///
-    /// # Errors
-    /// When the chunks that can be used do not determine the lost ones.
-    pub fn open_repair(
-        &mut self,
-        options: MethodOptions<'_>,
-        lost: &[ChunkIndex],
-    ) -> Result<Repair, CodeError> {
-        loop {
-            let repair = Repair::choose(options, &self.code(), lost, &self.available())?;
-            if self.open(&repair.helpers) {
-                return Ok(repair);
             }
         }
     }

@@ -12,9 +12,6 @@
 //! Invariants: padding is written as zeros (maps are linear, so zero padding stays zero); masks
 //! never reach outside the matrix, so two equal maps are equal values.
 
-use crate::kernel::Kernel;
-pub use crate::kernel::Maps;
-
 /// Symbols whose planes stand together, padding included.
 pub const SYMBOLS_PER_PLANE_GROUP: usize = 64;
 
@@ -169,43 +166,6 @@ impl BitMatrix {
 pub fn buffer_bytes(width: usize, symbols: usize) -> usize {
     assert!((1..=8).contains(&width), "a width of {width} bits per symbol");
     if width == 8 { symbols } else { width * 8 * symbols.div_ceil(SYMBOLS_PER_PLANE_GROUP) }
-}
-
-/// dst += map(src) for `symbols` symbols, each buffer in the layout of its width (8: bytes, less:
-/// planes).
-///
-/// It prepares tables first; plans keep [`Maps`] and use [`sum_add`].
-///
-/// # Panics
-/// When a buffer has not the length that [`buffer_bytes`] gives.
-pub fn map_add(dst: &mut [u8], map: &BitMatrix, src: &[u8], symbols: usize) {
-    sum_add(dst, &Maps::new(&[*map]), &[src], symbols);
-}
-
-/// planes = map(bytes): the traces of a chunk, ready to be sent. The padding is written as zeros.
-///
-/// # Panics
-/// When the map does not take bytes, or the planes have not the length that [`buffer_bytes`] gives.
-pub fn extract(planes: &mut [u8], map: &BitMatrix, bytes: &[u8]) {
-    assert_eq!(map.column_count(), 8, "traces are extracted from bytes");
-    sum(planes, &Maps::new(&[*map]), &[bytes], bytes.len());
-}
-
-/// [`Kernel::map_sum`] with the best kernel: dst = sum of map_i(source_i).
-///
-/// # Panics
-/// When there are not as many sources as maps, or a buffer has not the length that [`buffer_bytes`]
-/// gives.
-pub fn sum(dst: &mut [u8], maps: &Maps, sources: &[&[u8]], symbols: usize) {
-    Kernel::best().map_sum(dst, maps, sources, symbols);
-}
-
-/// [`Kernel::map_sum_add`] with the best kernel: dst += sum of map_i(source_i).
-///
-/// # Panics
-/// As [`sum`].
-pub fn sum_add(dst: &mut [u8], maps: &Maps, sources: &[&[u8]], symbols: usize) {
-    Kernel::best().map_sum_add(dst, maps, sources, symbols);
 }
 
 /// One symbol of a buffer in the layout of its width: the layout's definition, and the oracle of

@@ -527,6 +527,23 @@ pub fn dot_rows(
     Kernel::best().dot_rows(dsts, coefficients, sources, rows);
 }
 
+/// [`Kernel::map_sum`] with the best kernel: dst = sum of map_i(source_i).
+///
+/// # Panics
+/// When there are not as many sources as maps, or a buffer has not the length that
+/// [`buffer_bytes`](crate::bits::buffer_bytes) gives.
+pub fn map_sum(dst: &mut [u8], maps: &Maps, sources: &[&[u8]], symbols: usize) {
+    Kernel::best().map_sum(dst, maps, sources, symbols);
+}
+
+/// [`Kernel::map_sum_add`] with the best kernel: dst += sum of map_i(source_i).
+///
+/// # Panics
+/// As [`map_sum`].
+pub fn map_sum_add(dst: &mut [u8], maps: &Maps, sources: &[&[u8]], symbols: usize) {
+    Kernel::best().map_sum_add(dst, maps, sources, symbols);
+}
+
 /// [`Kernel::mul_add`] with the best kernel.
 ///
 /// # Panics

@@ -11,8 +11,8 @@
 //!   ([`dot`], [`dot_many`], [`dot_rows`], [`mul_add`]) and exclusive ors ([`xor`], [`xor_sum`],
 //!   [`xor_prefix_sums`]).
 //! * [`matrix`] holds dense matrices over the field, for generators and decoding.
-//! * [`bits`] holds GF(2) maps between values of 1 to 8 bits per symbol, for trace repair; its
-//!   sums run on the same kernels.
+//! * [`bits`] holds GF(2) maps between values of 1 to 8 bits per symbol, for trace repair; sums of
+//!   them run on the same kernels ([`map_sum`], [`map_sum_add`]).
 //!
 //! Invariants: every kernel gives the same bytes as `field`; lengths are asserted, nothing else can
 //! fail; no dependencies; `unsafe` stays inside `kernel`, for vector loads and stores.
@@ -26,7 +26,7 @@ pub mod matrix;
 
 pub use bits::BitMatrix;
 pub use kernel::{
-    Coefficients, Kernel, Rows, dot, dot_add, dot_many, dot_many_add, dot_rows, mul_add, xor,
-    xor_prefix_sums, xor_sum,
+    Coefficients, Kernel, Maps, Rows, dot, dot_add, dot_many, dot_many_add, dot_rows, map_sum,
+    map_sum_add, mul_add, xor, xor_prefix_sums, xor_sum,
 };
 pub use matrix::Matrix;

@@ -5,6 +5,7 @@
 use proptest::prelude::*;
 use suture_gf::bits::{self, BitMatrix};
 use suture_gf::field;
+use suture_gf::{Maps, map_sum, map_sum_add};
 
 fn bit_matrix(rows: usize, columns: usize) -> impl Strategy<Value = BitMatrix> {
     let mask = (0xff_u16 >> (8 - columns)) as u8;
@@ -26,6 +27,16 @@ fn buffer_of(width: usize, noise: &[u8]) -> (Vec<u8>, Vec<u8>) {
         .enumerate()
         .for_each(|(index, &symbol)| bits::add_symbol_at(&mut buffer, width, index, symbol));
     (symbols, buffer)
+}
+
+/// planes = map(bytes): the traces of a chunk.
+fn extract(planes: &mut [u8], map: &BitMatrix, bytes: &[u8]) {
+    map_sum(planes, &Maps::new(&[*map]), &[bytes], bytes.len());
+}
+
+/// dst += map(src).
+fn map_add(dst: &mut [u8], map: &BitMatrix, src: &[u8], symbols: usize) {
+    map_sum_add(dst, &Maps::new(&[*map]), &[src], symbols);
 }
 
 #[test]
@@ -80,7 +91,7 @@ fn bits_of_the_padding_stay_zero() {
     for symbols in 0..200 {
         let bytes = vec![0xff; symbols];
         let mut planes = vec![0xee; bits::buffer_bytes(2, symbols)];
-        bits::extract(&mut planes, &map, &bytes);
+        extract(&mut planes, &map, &bytes);
         for index in symbols..symbols.next_multiple_of(64) {
             assert_eq!(bits::symbol_at(&planes, 2, index), 0, "symbol {index} of {symbols}");
         }
@@ -96,7 +107,7 @@ fn a_row_wider_than_the_matrix_is_refused() {
 #[test]
 #[should_panic(expected = "bytes of 64 symbols")]
 fn planes_of_another_length_are_refused() {
-    bits::extract(&mut [0; 23], &BitMatrix::new(&[1, 2, 4], 8), &[0; 64]);
+    extract(&mut [0; 23], &BitMatrix::new(&[1, 2, 4], 8), &[0; 64]);
 }
 
 proptest! {
@@ -108,7 +119,7 @@ proptest! {
         let (symbols, src) = buffer_of(map.column_count(), &noise);
         let other_noise: Vec<u8> = noise.iter().map(|byte| byte.rotate_left(3) ^ 0x5a).collect();
         let (before, mut dst) = buffer_of(map.row_count(), &other_noise);
-        bits::map_add(&mut dst, &map, &src, symbols.len());
+        map_add(&mut dst, &map, &src, symbols.len());
         for (index, &symbol) in symbols.iter().enumerate() {
             let expected = before[index] ^ map.apply(symbol);
             prop_assert_eq!(bits::symbol_at(&dst, map.row_count(), index), expected);
@@ -126,10 +137,10 @@ proptest! {
         for (first, width) in [(0, 3), (3, 5)] {
             let part = BitMatrix::new(&map.rows()[first..first + width], 8);
             let mut planes = vec![0; bits::buffer_bytes(width, bytes.len())];
-            bits::extract(&mut planes, &part, &bytes);
+            extract(&mut planes, &part, &bytes);
             let mask = (0xff_u16 >> (8 - width)) as u8;
             let back: Vec<u8> = inverse.rows().iter().map(|row| row >> first & mask).collect();
-            bits::map_add(&mut rebuilt, &BitMatrix::new(&back, width), &planes, bytes.len());
+            map_add(&mut rebuilt, &BitMatrix::new(&back, width), &planes, bytes.len());
         }
         prop_assert_eq!(rebuilt, bytes);
     }

@@ -7,8 +7,8 @@
 mod noise;
 
 use noise::noise;
-use suture_gf::bits::{self, BitMatrix, Maps};
-use suture_gf::{Kernel, field};
+use suture_gf::bits::{self, BitMatrix};
+use suture_gf::{Kernel, Maps, field};
 
 /// The sum by the definition: one symbol after the other.
 fn sum_by_definition(dst: &[u8], maps: &[BitMatrix], sources: &[&[u8]], symbols: usize) -> Vec<u8> {
@@ -152,11 +152,11 @@ fn maps_to_different_widths_are_not_summed() {
 #[test]
 #[should_panic(expected = "as many sources as maps")]
 fn another_number_of_sources_is_refused() {
-    bits::sum(&mut [0; 8], &Maps::new(&[BitMatrix::identity(8)]), &[], 8);
+    suture_gf::map_sum(&mut [0; 8], &Maps::new(&[BitMatrix::identity(8)]), &[], 8);
 }
 
 #[test]
 #[should_panic(expected = "bytes of 65 symbols of 3 bits")]
 fn planes_without_padding_are_refused() {
-    bits::sum(&mut [0; 65], &Maps::new(&[map_of_noise(1, 8, 3)]), &[&[0; 27]], 65);
+    suture_gf::map_sum(&mut [0; 65], &Maps::new(&[map_of_noise(1, 8, 3)]), &[&[0; 27]], 65);
 }

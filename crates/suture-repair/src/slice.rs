@@ -12,7 +12,7 @@
 
 use std::collections::BTreeMap;
 
-use suture_code::code::SUB_CHUNK_ALIGNMENT;
+use suture_code::chunk::SUB_CHUNK_ALIGNMENT;
 
 use crate::id::{NodeId, RepairId};
 use crate::plan::{Edge, Lane, Plan};

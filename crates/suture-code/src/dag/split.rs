@@ -9,7 +9,7 @@
 //! Invariant: running the helpers' parts and then the decoder's is running the whole.
 
 use super::{Dag, Join, Origin, Source, ValueId};
-use crate::code::ChunkIndex;
+use crate::chunk::ChunkIndex;
 use std::collections::BTreeMap;
 
 /// A repair DAG in parts.

@@ -12,7 +12,8 @@
 use super::{OPERANDS_MAX, Operand, Place, Program, Step, TARGETS_MAX, Work};
 use crate::dag::{Dag, Map, Origin, Term, ValueId};
 use std::collections::BTreeMap;
-use suture_gf::bits::{Maps, SYMBOLS_PER_PLANE_GROUP};
+use suture_gf::Maps;
+use suture_gf::bits::SYMBOLS_PER_PLANE_GROUP;
 use suture_gf::{BitMatrix, Coefficients};
 
 /// Longest tiles: as many bytes as a kernel finishes at a time. Shorter ones, so that all buffers

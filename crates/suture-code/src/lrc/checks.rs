@@ -22,7 +22,7 @@ use std::collections::BTreeSet;
 use suture_gf::field;
 
 use super::Lrc;
-use crate::code::{CHUNK_COUNT_MAX, ChunkIndex};
+use crate::chunk::{CHUNK_COUNT_MAX, ChunkIndex};
 
 /// So many choices of conditions are tried; a code with more of them has no list of checks.
 const CHOICES_MAX: usize = 1 << 17;

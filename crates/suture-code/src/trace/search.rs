@@ -16,7 +16,8 @@
 //! the same.
 
 use super::{Scheme, leading_bit, reduce};
-use crate::code::{ChunkIndex, Code, check_repair};
+use crate::chunk::ChunkIndex;
+use crate::describe::check_repair;
 use crate::error::CodeError;
 use suture_gf::field;
 
@@ -63,24 +64,22 @@ impl Polynomial {
 }
 
 impl Search {
-    /// Begins a search for the repair of `lost` without the `missing` chunks.
+    /// Begins a search for the repair of `lost` without the `missing` chunks, in stripes of
+    /// Reed-Solomon that have those `chunks`, of which `needed` are data.
     ///
     /// # Errors
-    /// [`CodeError::NoTraces`] for codes without traces, and when the chunks do not exist, are
-    /// named twice, or leave fewer than k.
-    pub fn new(
-        code: &Code,
+    /// When the chunks do not exist, are named twice, or leave fewer than k.
+    pub(crate) fn new(
+        needed: usize,
+        chunks: &[ChunkIndex],
         lost: ChunkIndex,
         missing: &[ChunkIndex],
         seed: u64,
     ) -> Result<Search, CodeError> {
-        if !code.has_traces() {
-            return Err(CodeError::NoTraces { code: code.to_string() });
-        }
-        check_repair(code.chunk_count(), &[lost], missing)?;
+        check_repair(chunks.len(), &[lost], missing)?;
         let is_helper = |chunk: &ChunkIndex| *chunk != lost && !missing.contains(chunk);
-        let helpers: Vec<ChunkIndex> = code.chunks().filter(is_helper).collect();
-        let (needed, available) = (code.data_chunks(), helpers.len());
+        let helpers: Vec<ChunkIndex> = chunks.iter().copied().filter(is_helper).collect();
+        let available = helpers.len();
         let Some(degree) = available.checked_sub(needed) else {
             return Err(CodeError::NotEnoughChunks { needed, available });
         };

@@ -11,7 +11,8 @@ mod noise;
 
 use isal::Isal;
 use std::hint::black_box;
-use suture_gf::bits::{self, BitMatrix, Maps};
+use suture_gf::Maps;
+use suture_gf::bits::{self, BitMatrix};
 use suture_gf::{Coefficients, Kernel, Rows};
 
 const KIB: usize = 1024;

@@ -9,7 +9,7 @@
 use std::ops::RangeInclusive;
 
 use suture_code::Code;
-use suture_code::code::ChunkIndex;
+use suture_code::chunk::ChunkIndex;
 use suture_repair::id::NodeId;
 use suture_repair::random::Random;
 

@@ -5,7 +5,7 @@
 //! itself answers: for codes with local groups that depends on which chunks are lost.
 
 use suture_code::Code;
-use suture_code::code::ChunkIndex;
+use suture_code::chunk::ChunkIndex;
 use suture_repair::id::NodeId;
 
 /// All stripes of one code on nodes.

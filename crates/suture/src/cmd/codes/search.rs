@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use serde::{Serialize, Serializer};
-use suture_code::{ChunkIndex, Code, Scheme, Search};
+use suture_code::{ChunkIndex, Code, Scheme};
 use suture_edge::error::bad_input;
 use suture_files::directory::{publish_bytes, sync_directory};
 use suture_files::output::{Place, folder_of, place};
@@ -76,7 +76,7 @@ pub(super) fn run(args: &Args) -> Result<Outcome> {
     let started = Instant::now();
     let code = args.code;
     // Refuses codes without traces before any time is spent.
-    Search::new(&code, ChunkIndex(0), &[], args.seed).map_err(bad_input)?;
+    code.scheme_search(ChunkIndex(0), &[], args.seed).map_err(bad_input)?;
     if let Some(output) = &args.output {
         target(output)?;
     }
@@ -105,7 +105,7 @@ pub(super) fn run(args: &Args) -> Result<Outcome> {
 
 fn search(code: &Code, lost: ChunkIndex, seed: u64, share: Duration) -> Result<Found> {
     let started = Instant::now();
-    let mut search = Search::new(code, lost, &[], seed)?;
+    let mut search = code.scheme_search(lost, &[], seed)?;
     while started.elapsed() < share {
         search.step(MOVES_AT_A_TIME);
     }
