@@ -622,4 +622,105 @@ mod tests {
         let lost = [ChunkIndex(0), ChunkIndex(1)];
         assert_eq!(Needs::default().find(code.into(), &lost, [ChunkIndex(2)].into_iter()), None);
     }
+
+    /// The need of a lower bound, beside that of a plan.
+    fn of_both(code: &str, lost: &[u8]) -> [Part; 2] {
+        let code: Code = code.parse().unwrap();
+        let lost: Vec<ChunkIndex> = lost.iter().copied().map(ChunkIndex).collect();
+        let available: Vec<ChunkIndex> =
+            code.chunks().filter(|chunk| !lost.contains(chunk)).collect();
+        [Needs::of_bound(), Needs::default()].map(|mut needs| {
+            let name = needs.find(code.into(), &lost, available.iter().copied()).unwrap();
+            let [part] = &needs.get(name).parts[..] else { panic!("{code}: one part") };
+            part.clone()
+        })
+    }
+
+    #[test]
+    fn a_bound_counts_with_any_so_many_helpers_as_are_proven_where_small_sets_happen_to_be() {
+        // A global parity of a code with three: its sets differ in size by chance.
+        let [bound, plan] = of_both("lrc(8,2,3)", &[10]);
+        assert!(!plan.is_any() && !plan.checks.is_empty() && plan.least == 7, "{plan:?}");
+        assert!(bound.is_any() && bound.checks.is_empty() && bound.forced.is_empty());
+        assert_eq!((bound.count, bound.least, bound.free.len()), (7, 7, 12));
+        assert_eq!((bound.free_sent, bound.free_read), (1, 1));
+        // With two its structure alone decides: nothing is relaxed.
+        let [bound, plan] = of_both("lrc(6,2,2)", &[8]);
+        assert_eq!(bound, plan);
+        // Nor for any k chunks.
+        let [bound, plan] = of_both("rs(6,3)", &[0]);
+        assert_eq!(bound, plan);
+        // Of several losses it is not proven that as many helpers as are found are needed.
+        let [bound, plan] = of_both("lrc(20,10,3)", &[30, 31]);
+        assert!(plan.least < plan.forced.len() + plan.count, "{plan:?}");
+        assert!(bound.is_any() && bound.count == plan.least, "{bound:?}");
+    }
+
+    #[test]
+    fn any_helpers_are_any_only_where_none_is_forced() {
+        let [_, plan] = of_both("rs(4,2)", &[1]);
+        assert!(plan.is_any());
+        let forced = vec![Sender { chunk: ChunkIndex(0), sent: 1, read: 1 }];
+        assert!(!Part { forced, ..plan.clone() }.is_any());
+        assert!(!Part { any: false, ..plan }.is_any());
+    }
+
+    #[test]
+    fn a_code_with_sub_chunks_can_be_rebuilt_from_any_whole_chunks_besides() {
+        let code: Code = "clay(4,2,5)".parse().unwrap();
+        let mut needs = Needs::default();
+        let chunks: Vec<ChunkIndex> = code.chunks().filter(|chunk| chunk.0 != 1).collect();
+        let available = chunks.iter().copied();
+        let name = needs.find(code.into(), &[ChunkIndex(1)], available.clone()).unwrap();
+        let cheapest = needs.get(name).parts[0].clone();
+        let around = needs.find_around(code.into(), &cheapest, available.clone());
+        let [Some(whole)] = around[..] else { panic!("{around:?}") };
+        let part = &needs.get(whole).parts[0];
+        assert_eq!((part.count, part.free.len(), part.free_sent), (4, 5, 8));
+        assert!(part.is_any() && !part.is_sum);
+        let again = needs.find_around(code.into(), &cheapest, available.clone());
+        assert_eq!(again, around, "it has its name");
+        // From just as many as that, and from no fewer.
+        assert!(whole_of(code, &chunks[..4]).is_some() && whole_of(code, &chunks[..3]).is_none());
+        let zeros = Shortened::new(code, [ChunkIndex(0)].into_iter().collect());
+        assert_eq!(super::whole(zeros, ChunkIndex(1), chunks[1..].to_vec()), None);
+    }
+
+    fn whole_of(code: Code, helpers: &[ChunkIndex]) -> Option<Part> {
+        super::whole(code.into(), ChunkIndex(1), helpers.to_vec())
+    }
+
+    #[test]
+    fn a_local_chunk_can_be_rebuilt_around_its_group_and_one_without_group_needs_no_other() {
+        let code: Code = "lrc(6,2,2)".parse().unwrap();
+        let mut needs = Needs::default();
+        let chunks: Vec<ChunkIndex> = code.chunks().filter(|chunk| chunk.0 != 1).collect();
+        let available = chunks.iter().copied();
+        let name = needs.find(code.into(), &[ChunkIndex(1)], available.clone()).unwrap();
+        let group = needs.get(name).parts[0].clone();
+        let around = needs.find_around(code.into(), &group, available.clone());
+        let [Some(open)] = around[..] else { panic!("{around:?}") };
+        let part = &needs.get(open).parts[0];
+        assert!(part.forced.is_empty() && part.free.len() == 9 && part.count == 3, "{part:?}");
+        let lost = [ChunkIndex(0), ChunkIndex(4)];
+        let two = Part { lost: lost.to_vec(), ..group };
+        assert_eq!(
+            needs.find_around(code.into(), &two, available.clone()),
+            [],
+            "of one chunk only"
+        );
+        let rs: Code = "rs(4,2)".parse().unwrap();
+        let chunks: Vec<ChunkIndex> = rs.chunks().filter(|chunk| chunk.0 != 1).collect();
+        let available = chunks.iter().copied();
+        let name = needs.find(rs.into(), &[ChunkIndex(1)], available.clone()).unwrap();
+        let any = needs.get(name).parts[0].clone();
+        assert_eq!(needs.find_around(rs.into(), &any, available), [], "nobody is forced");
+    }
+
+    #[test]
+    fn combinations_are_counted() {
+        let counted = |all, count| super::combinations(all, count);
+        assert_eq!([counted(5, 0), counted(5, 2), counted(5, 5), counted(5, 6)], [1, 10, 1, 0]);
+        assert!(counted(255, 100) > 1 << 40, "more than can be counted, and no overflow");
+    }
 }
