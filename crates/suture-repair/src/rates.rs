@@ -35,6 +35,10 @@ const FADING: u64 = 4;
 /// Peers whose results are kept for a direction: the latest.
 const PEERS_MAX: usize = 16;
 
+/// What a direction was thought to carry is dropped for results of so many peers that are newer
+/// than a doubt about it.
+const DOUBT_PEERS: usize = 5;
+
 /// What two nodes have shown together, in bytes per second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct PairRate {
@@ -48,6 +52,9 @@ struct PairRate {
 #[derive(Clone, Debug, Default)]
 struct Learnt {
     samples: BTreeMap<NodeId, PairRate>,
+    /// A pair has shown far less than both of its directions were thought to carry: one of the two
+    /// is slower by now than some result up to this one says.
+    doubted: Option<u64>,
     /// The most that passed, fading.
     seen: u64,
     repair: u64,
@@ -99,6 +106,7 @@ impl Rates {
             if peer.index() < self.nodes.len() && peer != node && rate > 0 {
                 self.results += 1;
                 let number = self.results;
+                self.doubt(peer, node, rate);
                 self.nodes[peer.index()].learnt[0].probed(node, rate, number);
                 self.nodes[node.index()].learnt[1].probed(peer, rate, number);
                 changed.push(peer);
@@ -110,6 +118,18 @@ impl Rates {
             self.update_typical(&mut changed);
         }
         changed
+    }
+
+    /// Doubts both directions of a pair that shows less than half of what either should carry.
+    fn doubt(&mut self, from: NodeId, to: NodeId, rate: u64) {
+        let up = self.nodes[from.index()].learnt[0].best().map(|best| best.mean);
+        let down = self.nodes[to.index()].learnt[1].best().map(|best| best.mean);
+        let (Some(up), Some(down)) = (up, down) else { return };
+        if rate.saturating_mul(OTHER_FACTOR) < up.min(down) {
+            let before = self.results - 1;
+            self.nodes[from.index()].learnt[0].doubted.get_or_insert(before);
+            self.nodes[to.index()].learnt[1].doubted.get_or_insert(before);
+        }
     }
 
     /// Takes the medians anew; of each node that counts by one of them more is known.
@@ -200,10 +220,23 @@ impl Learnt {
             }
         };
         self.samples.insert(peer, sample);
+        self.settle_doubt();
         if self.samples.len() > PEERS_MAX {
             let oldest = self.samples.iter().min_by_key(|(_, sample)| sample.number);
             let oldest = oldest.map(|(peer, _)| *peer);
             oldest.map(|peer| self.samples.remove(&peer));
+        }
+    }
+}
+
+impl Learnt {
+    /// Drops what is older than a doubt, once there is enough that is newer, or nothing older.
+    fn settle_doubt(&mut self) {
+        let Some(before) = self.doubted else { return };
+        let newer = self.samples.values().filter(|sample| sample.number > before).count();
+        if newer >= DOUBT_PEERS.min(self.samples.len()) {
+            self.samples.retain(|_, sample| sample.number > before);
+            self.doubted = None;
         }
     }
 }
@@ -323,6 +356,33 @@ mod tests {
         };
         assert_eq!([later(), later()], [3000.0, 2250.0]);
         assert_eq!((0..20).map(|_| later()).last(), Some(1000.0));
+    }
+
+    #[test]
+    fn a_link_that_became_slow_is_known_for_that_after_a_few_results() {
+        let mut rates = rates(12);
+        (0..12).for_each(|i| drop(rates.report(N(i), &probed(&[]))));
+        let probe_all = |rates: &mut Rates, of: u64, turns: std::ops::Range<u32>| {
+            // Node 0 sends no faster than that, and all others 1000.
+            for turn in turns {
+                for node in 0..12 {
+                    let peer = (node + 1 + turn) % 12;
+                    let rate = if peer == 0 { of } else { 1000 };
+                    if peer != node {
+                        rates.report(N(node), &probed(&[(peer, rate)]));
+                    }
+                }
+            }
+        };
+        probe_all(&mut rates, 1000, 0..11);
+        assert_eq!(rates.node(N(0)).uplink, Rate(1000.0));
+        probe_all(&mut rates, 100, 0..4);
+        assert_eq!(rates.node(N(0)).uplink, Rate(1000.0), "so far others may be slow");
+        probe_all(&mut rates, 100, 4..5);
+        assert_eq!(rates.node(N(0)).uplink, Rate(100.0));
+        // Those who asked it are not slower than they were.
+        probe_all(&mut rates, 100, 5..11);
+        assert!((1..12).all(|node| rates.node(N(node)).downlink == Rate(1000.0)));
     }
 
     #[test]

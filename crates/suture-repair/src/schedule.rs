@@ -39,7 +39,7 @@ mod waves;
 use suture_code::Code;
 
 use crate::cluster::Cluster;
-use crate::id::{RepairId, StripeId};
+use crate::id::{NodeId, RepairId, StripeId};
 use crate::plan::Plan;
 use crate::policy::Schedule;
 use crate::time::Time;
@@ -183,6 +183,14 @@ impl Scheduler {
             Rule::Adaptive(adaptive) => adaptive.links_changed(),
             Rule::Waves(waves) => waves.links_changed(now, cluster),
             Rule::All | Rule::Window(_) | Rule::Slots(_) | Rule::Phases(_) => {}
+        }
+    }
+
+    /// What `cluster` has for the links of `node` is better known than before, and no change.
+    pub fn links_learnt(&mut self, now: Time, node: NodeId, cluster: &Cluster) {
+        match &mut self.rule {
+            Rule::Waves(waves) => waves.links_learnt(now, node, cluster),
+            _ => self.links_changed(now, cluster),
         }
     }
 }

@@ -7,7 +7,7 @@
 //! for a byte now and then, as clients ask, and waits; and while nothing is repaired, rarely, for
 //! as much as the links carry for a moment.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -35,10 +35,17 @@ const ASK_EVERY: Duration = Duration::from_millis(250);
 /// So many times, before it is the next one's turn.
 const ASKED_EACH: usize = 20;
 
-/// After a start turns are short until so many of them have shown what links carry, or for so many
-/// turns: whatever is planned soon is planned by it.
-const FIRST_RATES: usize = 8;
-const FIRST_TURNS: usize = 32;
+/// After a start, and where a peer shows something else than before, turns are short until so many
+/// of them have shown what links carry, or for so many turns: whatever is planned soon is planned
+/// by it. As many peers as the coordinator remembers of a direction.
+const QUICK_RATES: usize = 16;
+const QUICK_TURNS: usize = 48;
+
+/// Something else than before is more than twice, or less than half of it.
+const OTHER_FACTOR: u64 = 2;
+
+/// Short turns are repeated no sooner than this.
+const QUICK_AGAIN: Duration = Duration::from_secs(20);
 
 /// An agent whose links are both declared probes rates only so often, in turns: a peer that
 /// declares none learns of its uplink by that, and nobody else of anything.
@@ -306,9 +313,47 @@ struct Turn {
     wants_rate: bool,
 }
 
+/// How many turns are short.
+#[derive(Debug)]
+struct Quick {
+    rates_left: usize,
+    turns_left: usize,
+    began: Instant,
+}
+
+impl Quick {
+    fn begin() -> Quick {
+        Quick { rates_left: QUICK_RATES, turns_left: QUICK_TURNS, began: Instant::now() }
+    }
+
+    /// Whether the next turn is a short one.
+    fn takes_turn(&mut self) -> bool {
+        let is_on = self.is_on();
+        self.turns_left = self.turns_left.saturating_sub(1);
+        is_on
+    }
+
+    fn is_on(&self) -> bool {
+        self.rates_left > 0 && self.turns_left > 0
+    }
+
+    /// A peer has shown this, and that before.
+    fn found(&mut self, rate: u64, before: Option<u64>) {
+        self.rates_left = self.rates_left.saturating_sub(1);
+        let is_other = before.is_some_and(|before| {
+            rate > before.saturating_mul(OTHER_FACTOR) || rate.saturating_mul(OTHER_FACTOR) < before
+        });
+        if is_other && !self.is_on() && self.began.elapsed() >= QUICK_AGAIN {
+            *self = Quick::begin();
+        }
+    }
+}
+
 impl Prober {
     async fn probe(self, mut peers: watch::Receiver<Vec<(NodeId, AgentAddress)>>) {
-        let (mut turn, mut rates) = (0, 0);
+        let mut turn = 0;
+        let mut quick = Quick::begin();
+        let mut last: HashMap<NodeId, u64> = HashMap::new();
         loop {
             let next = {
                 let peers = peers.borrow_and_update();
@@ -320,12 +365,13 @@ impl Prober {
                 }
                 continue;
             };
-            let is_first = !self.is_declared && turn < FIRST_TURNS && rates < FIRST_RATES;
+            let is_quick = !self.is_declared && quick.takes_turn();
             turn += 1;
             let wants_rate = !self.is_declared || turn % DECLARED_TURNS == 0;
-            let of_turn = Turn { times: if is_first { 1 } else { ASKED_EACH }, wants_rate };
+            let of_turn = Turn { times: if is_quick { 1 } else { ASKED_EACH }, wants_rate };
             match self.probe_one((node, &agent), of_turn).await {
-                Ok(has_rate) => rates += usize::from(has_rate),
+                Ok(None) => {}
+                Ok(Some(rate)) => quick.found(rate, last.insert(node, rate)),
                 Err(error) => {
                     if let Some(answers) = is_answer(&error) {
                         self.probes.tried(node, answers);
@@ -337,12 +383,12 @@ impl Prober {
         }
     }
 
-    /// One peer's turn; says whether it has shown what links carry.
+    /// One peer's turn; gives what its link and ours carry, where it has shown that.
     async fn probe_one(
         &self,
         (node, agent): (NodeId, &AgentAddress),
         Turn { times, wants_rate }: Turn,
-    ) -> Result<bool, NetError> {
+    ) -> Result<Option<u64>, NetError> {
         let (unlimited, greeting) = (Port::unlimited(), &self.greeting);
         let (mut connection, _) = Connection::open(agent, greeting, &unlimited, TIMEOUT).await?;
         connection.set_timeout(TIMEOUT);
@@ -362,7 +408,7 @@ impl Prober {
             ask(&mut connection, 1, 0, one).await?;
             self.probes.waited(asked.elapsed());
         }
-        Ok(rate.is_some())
+        Ok(rate)
     }
 }
 
@@ -481,5 +527,24 @@ mod tests {
         assert_eq!(moved(before, [busy, busy])[0].others, 5 * mb);
         let shared = counters(0, 3 * mb, None);
         assert_eq!(moved(Default::default(), [shared, shared])[1].others, 3 * mb);
+    }
+
+    #[test]
+    fn turns_are_short_until_enough_is_known_and_again_where_a_peer_shows_something_else() {
+        let short = |quick: &mut Quick| (0..100).filter(|_| quick.takes_turn()).count();
+        let mut silent = Quick::begin();
+        assert_eq!(short(&mut silent), QUICK_TURNS, "nobody answers");
+        let mut quick = Quick::begin();
+        (0..QUICK_RATES).for_each(|_| quick.found(1000, None));
+        assert_eq!(short(&mut quick), 0);
+        quick.found(100, Some(1000));
+        assert_eq!(short(&mut quick), 0, "it began a moment ago");
+        for ended in [&mut quick, &mut silent] {
+            ended.began = Instant::now().checked_sub(QUICK_AGAIN).expect("the machine is up");
+            ended.found(1500, Some(1000));
+            assert_eq!(short(ended), 0, "that is no other rate");
+            ended.found(400, Some(1000));
+            assert_eq!(short(ended), QUICK_TURNS);
+        }
     }
 }

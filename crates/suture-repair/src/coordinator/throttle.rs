@@ -88,12 +88,14 @@ impl Coordinator {
         let known = self.ledger.cluster().node(id);
         let node = self.counted(id, known.rack);
         let is_same = |a: Rate, b: Rate| (a.0 - b.0).abs() <= a.0 * SAME_PART;
-        let is_close = is_same(known.uplink_free(), node.uplink_free())
-            && is_same(known.downlink_free(), node.downlink_free())
-            && is_same(known.uplink, node.uplink)
-            && is_same(known.downlink, node.downlink);
-        if !is_close {
-            self.ledger.set_node(now, id, node);
+        let is_free_same = is_same(known.uplink_free(), node.uplink_free())
+            && is_same(known.downlink_free(), node.downlink_free());
+        // What a link carries in all was declared once, or is learnt.
+        let is_known = is_same(known.uplink, node.uplink) && is_same(known.downlink, node.downlink);
+        match (is_known, is_free_same) {
+            (true, true) => {}
+            (true, false) => self.ledger.set_node(now, id, node),
+            (false, _) => self.ledger.learn_links(now, id, node),
         }
     }
 
@@ -118,7 +120,7 @@ impl Coordinator {
         let load = self.ledger.load();
         let mut tightest: Option<(f64, (NodeId, bool, Limited))> = None;
         let mut moved = 0;
-        for id in self.ledger.cluster().ids() {
+        for id in self.ledger.cluster().ids().filter(|id| self.health.is_up(*id)) {
             let (limits, links) = (self.throttle.limits(id), self.rates.status(id));
             moved += links[Direction::Up as usize].repair;
             let bytes = load.node(id);

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::link_load::{LinkLoad, link_loads};
+use super::link_load::{LinkLoad, NodeLinks, link_loads};
 use crate::cluster::Cluster;
 use crate::id::{NodeId, RepairId};
 use crate::plan::Plan;
@@ -22,6 +22,8 @@ pub struct PlannedRepair {
     pub plan: Plan,
     /// What it takes of each node's links, ascending by node.
     pub(super) link_loads: Vec<(NodeId, LinkLoad)>,
+    /// The links that it was planned for, by node, where the schedule keeps them.
+    pub(super) planned_for: Option<Arc<[NodeLinks]>>,
 }
 
 /// A repair of which agents move something.
@@ -50,7 +52,7 @@ pub type ActiveRepairs = BTreeMap<RepairId, ActiveRepair>;
 impl PlannedRepair {
     /// A plan that answers `job`.
     pub fn new(job: Job, plan: Plan) -> PlannedRepair {
-        PlannedRepair { link_loads: link_loads(&plan), job, plan }
+        PlannedRepair { link_loads: link_loads(&plan), planned_for: None, job, plan }
     }
 
     /// How long it takes when nothing else runs, in seconds.

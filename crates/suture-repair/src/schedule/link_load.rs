@@ -10,6 +10,24 @@ use crate::cluster::Node;
 use crate::id::NodeId;
 use crate::plan::Plan;
 
+/// A link has changed when it is slower or faster than when plans were made by this factor.
+const CHANGED: f64 = 1.25;
+
+/// What a node's links have, in bytes per second.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct NodeLinks {
+    pub up: f64,
+    pub down: f64,
+}
+
+impl NodeLinks {
+    /// Whether plans that were made for these links are not for those.
+    pub fn differs_from(self, other: NodeLinks) -> bool {
+        let has_changed = |was: f64, is: f64| is > was * CHANGED || was > is * CHANGED;
+        has_changed(self.up, other.up) || has_changed(self.down, other.down)
+    }
+}
+
 /// Bytes through a node's links.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct LinkLoad {

@@ -18,8 +18,9 @@
 //! goes on, for the rest of its chunk, with a helper that was not needed so far.
 
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+use std::sync::Arc;
 
-use super::link_load::LinkLoad;
+use super::link_load::{LinkLoad, NodeLinks};
 use super::straggler::{can_swap, find_straggler, replace, spares};
 use super::{ActiveRepair, Directive, PlannedRepair, Quota, Snapshot};
 use crate::cluster::{Cluster, Node, Rate};
@@ -39,9 +40,6 @@ const MEMORY_SECONDS: f64 = 20.0;
 /// everything runs at once. More would be of no use, and costs whoever keeps account of them.
 const WINDOW_A_NODE: usize = 48;
 
-/// A link has changed when it is slower or faster than when plans were made by this factor.
-const CHANGED: f64 = 1.25;
-
 /// A helper is left when another one is faster by this factor.
 const FASTER: f64 = 2.0;
 
@@ -57,28 +55,14 @@ const MEASURE_MIN: Span = Span::from_secs(2);
 /// What has less than this part of its chunk to go is left in peace.
 const REST_MIN: f64 = 0.25;
 
-/// What a node's links have, in bytes per second.
-#[derive(Clone, Copy, Debug)]
-struct NodeLinks {
-    up: f64,
-    down: f64,
-}
-
-impl NodeLinks {
-    /// Whether plans that were made for these links are not for those.
-    fn differs_from(self, other: NodeLinks) -> bool {
-        let has_changed = |was: f64, is: f64| is > was * CHANGED || was > is * CHANGED;
-        has_changed(self.up, other.up) || has_changed(self.down, other.down)
-    }
-}
-
 #[derive(Debug, Default)]
 pub(super) struct Waves {
     /// The links for which plans were last made.
     planned_for: Vec<NodeLinks>,
-    /// What links had on average of late, from when they first changed.
+    /// What links had on average until then, from when they first changed, and have had since.
     average: Vec<NodeLinks>,
     averaged_at: Time,
+    last: Vec<NodeLinks>,
     have_links_changed: bool,
     /// What running repairs take of each node in all.
     load: BTreeMap<NodeId, LinkLoad>,
@@ -98,12 +82,15 @@ impl Waves {
         let unfinished = snapshot.ready + snapshot.waiting.len() + snapshot.active.len();
         let wave = STRIPES_A_NODE * snapshot.nodes.max(1);
         if unfinished * helpers <= FLOWS_MAX * snapshot.nodes {
-            Quota { cluster: self.averaged(snapshot.cluster), ..Quota::ALL }
+            Quota { cluster: self.averaged(snapshot.now, snapshot.cluster), ..Quota::ALL }
         } else if snapshot.waiting.len() < wave.div_ceil(2) {
-            Quota { stripes: wave, cluster: self.averaged(snapshot.cluster) }
+            Quota { stripes: wave, cluster: self.averaged(snapshot.now, snapshot.cluster) }
         } else if snapshot.urgent > 0 {
             // What has come to be at risk need not wait until the wave has been started.
-            Quota { stripes: snapshot.urgent, cluster: self.averaged(snapshot.cluster) }
+            Quota {
+                stripes: snapshot.urgent,
+                cluster: self.averaged(snapshot.now, snapshot.cluster),
+            }
         } else {
             Quota::NONE
         }
@@ -113,9 +100,11 @@ impl Waves {
     pub fn arrange(
         &mut self,
         snapshot: &Snapshot<'_>,
-        made: Vec<PlannedRepair>,
+        mut made: Vec<PlannedRepair>,
     ) -> Vec<PlannedRepair> {
-        self.planned_for = self.links_of_late(snapshot.cluster);
+        self.planned_for = self.links_of_late(snapshot.now, snapshot.cluster);
+        let links: Arc<[NodeLinks]> = self.planned_for.clone().into();
+        made.iter_mut().for_each(|work| work.planned_for = Some(links.clone()));
         let mut arranged = Vec::with_capacity(made.len());
         let mut made: Vec<Option<PlannedRepair>> = made.into_iter().map(Some).collect();
         let risk = |work: &Option<PlannedRepair>| work.as_ref().map(|work| work.job.lost.len());
@@ -153,34 +142,49 @@ impl Waves {
     pub fn links_changed(&mut self, now: Time, cluster: &Cluster) {
         self.have_links_changed = true;
         let links = node_links(cluster);
-        if self.average.len() != links.len() {
-            (self.average, self.averaged_at) = (links, now);
-            return;
+        if self.last.len() == links.len() {
+            self.average = self.averages(now);
+        } else {
+            self.average.clone_from(&links);
         }
-        let seconds = now.since(self.averaged_at).as_secs_f64();
-        self.averaged_at = now;
-        let weight = seconds / (MEMORY_SECONDS + seconds);
-        for (average, now) in self.average.iter_mut().zip(links) {
-            average.up += (now.up - average.up) * weight;
-            average.down += (now.down - average.down) * weight;
-        }
+        (self.averaged_at, self.last) = (now, links);
     }
 
-    fn links_of_late(&self, cluster: &Cluster) -> Vec<NodeLinks> {
-        if self.average.len() == cluster.nodes.len() {
-            self.average.clone()
+    /// What was known of the links of `node` was wrong: they are not other than before.
+    pub fn links_learnt(&mut self, now: Time, node: NodeId, cluster: &Cluster) {
+        self.links_changed(now, cluster);
+        self.average[node.index()] = self.last[node.index()];
+    }
+
+    /// What links had on average of late. What they have now counts by how long they have had it.
+    fn averages(&self, now: Time) -> Vec<NodeLinks> {
+        let seconds = now.since(self.averaged_at).as_secs_f64();
+        let weight = seconds / (MEMORY_SECONDS + seconds);
+        let towards = |average: f64, last: f64| average + (last - average) * weight;
+        let links = self.average.iter().zip(&self.last);
+        links
+            .map(|(average, last)| NodeLinks {
+                up: towards(average.up, last.up),
+                down: towards(average.down, last.down),
+            })
+            .collect()
+    }
+
+    fn links_of_late(&self, now: Time, cluster: &Cluster) -> Vec<NodeLinks> {
+        if self.last.len() == cluster.nodes.len() {
+            self.averages(now)
         } else {
             node_links(cluster)
         }
     }
 
     /// The cluster with links as they were on average of late, if they have changed at all.
-    fn averaged(&self, cluster: &Cluster) -> Option<Cluster> {
-        if self.average.len() != cluster.nodes.len() {
+    fn averaged(&self, now: Time, cluster: &Cluster) -> Option<Cluster> {
+        if self.last.len() != cluster.nodes.len() {
             return None;
         }
         let mut averaged = cluster.clone();
-        for (node, links) in averaged.nodes.iter_mut().zip(&self.average) {
+        for (node, links) in averaged.nodes.iter_mut().zip(self.averages(now)) {
             // Averages are of what is free.
             (node.uplink, node.downlink) = (Rate(links.up), Rate(links.down));
             (node.foreground_uplink, node.foreground_downlink) = (Rate(0.0), Rate(0.0));
@@ -190,39 +194,39 @@ impl Waves {
 
     pub fn directives(&mut self, snapshot: &Snapshot<'_>) -> Vec<Directive> {
         let mut directives = Vec::new();
-        if std::mem::take(&mut self.have_links_changed) {
+        // Averages go on towards what links have had since they last changed.
+        let is_due = snapshot.now.since(self.measured_at) >= MEASURE;
+        if std::mem::take(&mut self.have_links_changed) || (is_due && !self.last.is_empty()) {
             directives = self.follow_links(snapshot);
         }
-        if snapshot.now.since(self.measured_at) >= MEASURE {
+        if is_due {
             directives.extend(self.measure(snapshot));
         }
         directives
     }
 
-    /// Links are other than when plans were made: what waits is planned again, and repairs leave
-    /// helpers that have become slow.
+    /// Where links are other than when plans were made, what waits is planned again; repairs leave
+    /// helpers that have become slow since they were planned.
     fn follow_links(&mut self, snapshot: &Snapshot<'_>) -> Vec<Directive> {
-        let now = self.links_of_late(snapshot.cluster);
-        let before = std::mem::take(&mut self.planned_for);
-        let mut pairs = before.iter().zip(&now);
-        if before.len() == now.len() && !pairs.any(|(was, is)| was.differs_from(*is)) {
-            self.planned_for = before;
-            return Vec::new();
-        }
-        let slower = |node: &NodeId| {
-            before.get(node.index()).is_some_and(|was| was.up > now[node.index()].up * FASTER)
-        };
-        let stragglers: BTreeSet<NodeId> = snapshot.cluster.ids().filter(slower).collect();
-        self.planned_for = now;
+        let now = self.links_of_late(snapshot.now, snapshot.cluster);
         let mut directives = Vec::new();
-        if !snapshot.waiting.is_empty() {
-            directives.push(Directive::PlanAgain);
+        let mut pairs = self.planned_for.iter().zip(&now);
+        let is_other = pairs.any(|(was, is)| was.differs_from(*is));
+        if is_other || self.planned_for.len() != now.len() {
+            self.planned_for.clone_from(&now);
+            if !snapshot.waiting.is_empty() {
+                directives.push(Directive::PlanAgain);
+            }
         }
         for (id, repair) in snapshot.active {
-            let participants = repair.work.plan.participants();
-            if let Some(straggler) = participants.iter().find(|node| stragglers.contains(node)) {
-                let enough = FASTER * snapshot.cluster.node(*straggler).uplink_free().0;
-                directives.extend(self.leave(snapshot, *id, repair, *straggler, enough));
+            let Some(links) = &repair.work.planned_for else { continue };
+            let is_slower = |node: &NodeId| {
+                let (was, is) = (links.get(node.index()), now[node.index()]);
+                was.is_some_and(|was| was.up > is.up * FASTER)
+            };
+            if let Some(straggler) = repair.work.plan.participants().into_iter().find(is_slower) {
+                let enough = FASTER * snapshot.cluster.node(straggler).uplink_free().0;
+                directives.extend(self.leave(snapshot, *id, repair, straggler, enough));
             }
         }
         directives

@@ -59,9 +59,28 @@ fn averages_follow_downlinks_as_they_follow_uplinks() {
     bench.now = at(60.0);
     bench.cluster.nodes[2].downlink = Rate(0.2 * LINK);
     bench.uplink(1, 2.0);
-    let averages = bench.quota().cluster.expect("averages").nodes;
-    let (up, down) = (averages[1].uplink.0 / LINK, averages[2].downlink.0 / LINK);
+    let mut averages = |now: f64| {
+        bench.now = at(now);
+        let nodes = bench.quota().cluster.expect("averages").nodes;
+        (nodes[1].uplink.0 / LINK, nodes[2].downlink.0 / LINK)
+    };
+    assert_eq!(averages(60.0), (1.0, 1.0), "they have had it for no time");
+    let (up, down) = averages(120.0);
     assert!((up - 1.75).abs() < 1e-9 && (down - 0.4).abs() < 1e-9, "{up}, {down}");
+    let (up, down) = averages(20_000.0);
+    assert!((up - 2.0).abs() < 0.01 && (down - 0.2).abs() < 0.01, "{up}, {down}");
+}
+
+#[test]
+fn what_is_learnt_of_a_link_counts_at_once_and_the_others_are_averaged() {
+    let mut bench = Bench::new("waves");
+    bench.uplink(1, 1.0);
+    bench.now = at(60.0);
+    (bench.cluster.nodes[1].uplink, bench.cluster.nodes[2].uplink) =
+        (Rate(0.1 * LINK), Rate(0.1 * LINK));
+    bench.scheduler.links_learnt(bench.now, NodeId(1), &bench.cluster);
+    let nodes = bench.quota().cluster.expect("averages").nodes;
+    assert_eq!([nodes[1].uplink.0, nodes[2].uplink.0], [0.1 * LINK, LINK]);
 }
 
 #[test]
