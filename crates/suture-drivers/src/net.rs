@@ -80,15 +80,21 @@ pub enum BindError {
     },
 }
 
+/// Whether anybody listens on `addr`, as [`bind`] does.
+///
+/// # Errors
+/// When the address is exposed.
+pub fn check_exposure(addr: SocketAddr, is_open: bool) -> Result<(), BindError> {
+    if is_open || addr.ip().is_loopback() { Ok(()) } else { Err(BindError::Exposed(addr)) }
+}
+
 /// Listens on `addr`. One that is not loopback is refused unless `is_open` says that it may be:
 /// whoever connects has to prove who it is, or the operator trusts the network.
 ///
 /// # Errors
 /// When the address is exposed, in use or not of this machine.
 pub async fn bind(addr: SocketAddr, is_open: bool) -> Result<TcpListener, BindError> {
-    if !is_open && !addr.ip().is_loopback() {
-        return Err(BindError::Exposed(addr));
-    }
+    check_exposure(addr, is_open)?;
     TcpListener::bind(addr).await.map_err(|source| BindError::Io { addr, source })
 }
 

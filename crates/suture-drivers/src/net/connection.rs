@@ -39,6 +39,9 @@ const KEEPALIVE_IDLE: Duration = Duration::from_secs(5);
 const KEEPALIVE_EVERY: Duration = Duration::from_secs(2);
 const KEEPALIVE_COUNT: u32 = 3;
 
+/// `TC_PRIO_BULK` of Linux: queues with bands, as `prio` and `pfifo_fast`, send all others first.
+const PRIORITY_OF_BULK: u32 = 2;
+
 /// What a rate-limited socket buffers, in time. The system's own choice would hold a second of
 /// traffic at 50 Mbit/s, and slices of one lane would wait behind it.
 const BUFFERED: Duration = Duration::from_millis(20);
@@ -204,7 +207,8 @@ impl Connection {
         self.allowance = least.map(|least| Allowance { least, left: least.grace });
     }
 
-    /// Has what is sent from now on marked, so that others on the way can tell it apart.
+    /// Has what is sent from now on marked, so that this machine's queues and others on the way can
+    /// tell it apart: with a code point, and as bulk.
     ///
     /// # Errors
     /// When the system refuses it.
@@ -215,7 +219,8 @@ impl Connection {
         } else {
             sockopt::set_ip_tos(tcp, octet)?
         }
-        Ok(())
+        // After the code point, which sets a priority of its own.
+        Ok(socket2::SockRef::from(tcp).set_priority(PRIORITY_OF_BULK)?)
     }
 
     /// Waits that long for the other side from now on.
