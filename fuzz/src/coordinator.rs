@@ -133,6 +133,7 @@ impl World {
             deletes: true,
             in_flight_max: 2,
             scrub: ScrubConfig::OFF,
+            rebalance_after: None,
         };
         let stripes = vec![
             stripe(1, "rs(2,2)", [0, 1, 2, 3]),

@@ -280,6 +280,7 @@ fn load(store: &mut MetadataStore) -> Result<Coordinator> {
         deletes: true,
         in_flight_max: 4,
         scrub: ScrubConfig { next: store.pass()?.next, ..ScrubConfig::OFF },
+        rebalance_after: None,
     };
     let mut core = Coordinator::new(Time::ZERO, config, cluster, stripes);
     store.announce_reserved()?;

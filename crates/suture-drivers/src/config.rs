@@ -157,6 +157,10 @@ pub struct RepairConfig {
     /// How repairs are planned and run.
     #[serde(deserialize_with = "policy")]
     pub policy: Policy,
+    /// Chunks move to nodes that hold much less than others after so long without change; none:
+    /// they stay where they are.
+    #[serde(deserialize_with = "duration_or_off")]
+    pub rebalance_after: Option<Duration>,
 }
 
 /// The coordinator's table `[scrub]`.
@@ -275,6 +279,8 @@ impl CoordinatorConfig {
         check_timer("stall", timers.stall, (STALL_MIN, TIMER_MAX))?;
         check_timer("retry_first", timers.retry_first, (TIMER_MIN, TIMER_MAX))?;
         check_timer("retry_max", timers.retry_max, (TIMER_MIN, TIMER_MAX))?;
+        let after = self.repair.rebalance_after.unwrap_or(TIMER_MAX);
+        check_timer("rebalance_after", after, (TIMER_MIN, TIMER_MAX))?;
         check_every("scrub: period", self.scrub.period)?;
         check_every("backup: every", self.backup.every)?;
         self.hdfs.check()?;
@@ -442,7 +448,10 @@ impl Default for CoordinatorTimers {
 
 impl Default for RepairConfig {
     fn default() -> RepairConfig {
-        RepairConfig { policy: "suture".parse().expect("it is a preset") }
+        RepairConfig {
+            policy: "suture".parse().expect("it is a preset"),
+            rebalance_after: Some(Duration::from_secs(300)),
+        }
     }
 }
 

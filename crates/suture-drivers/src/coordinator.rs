@@ -13,6 +13,7 @@
 //! in the next status.
 
 mod backups;
+mod clock;
 mod handle;
 pub mod history;
 pub mod meter;
@@ -24,7 +25,7 @@ pub mod unheard;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use suture_edge::units::format_size;
 use suture_repair::coordinator::Coordinator;
@@ -45,6 +46,7 @@ use crate::metrics::coordinator::{CoordinatorMetrics, Seen};
 use crate::record::RecordedCoordinator;
 use crate::window::ThrottleIntent;
 use backups::Backups;
+use clock::ClockWatch;
 pub use handle::Handle;
 use meter::Meter;
 use outbox::{Dispatch, Outbox, Outgoing, PeerAddress};
@@ -151,8 +153,9 @@ pub struct CoordinatorDriver {
     unheard: Unheard,
     /// What repair may take by configuration, and what an operator wants instead.
     throttle: (ThrottleIntent, Option<ThrottleIntent>),
-    /// Whether the window is closed.
-    is_closed: bool,
+    /// When the window opens, as the core was told; none while it is open.
+    closed_until: Option<Time>,
+    clock: ClockWatch,
     meter: Meter,
     metrics: Arc<CoordinatorMetrics>,
     /// Stripes that lacked a chunk when last looked at.
@@ -210,7 +213,8 @@ impl CoordinatorDriver {
             placer: Placer::default(),
             unheard: Unheard::default(),
             throttle: Default::default(),
-            is_closed: false,
+            closed_until: None,
+            clock: ClockWatch::new(),
             meter: Meter::default(),
             metrics: CoordinatorMetrics::new(None),
             at_risk: 0,
@@ -247,6 +251,11 @@ impl CoordinatorDriver {
             backup_age: self.backups.age(Instant::now()),
             status,
         }
+    }
+
+    /// What is wrong with this machine's clock of the day, or was lately.
+    pub fn clock_warning(&self) -> Option<String> {
+        self.clock.warning(std::time::Instant::now())
     }
 
     /// Has one agent after the other keep a copy of the metadata, the first one soon.
@@ -324,6 +333,12 @@ impl CoordinatorDriver {
         self.nodes.iter().map(peer).collect()
     }
 
+    /// Where a node was last heard from, if it was.
+    pub fn last_address(&self, node: NodeId) -> Option<&str> {
+        let contact = self.nodes.get(&node)?;
+        Some(contact.address.as_str()).filter(|address| !address.is_empty())
+    }
+
     /// The address of a living agent of that name at another address, if there is one.
     pub fn conflicting_session(&self, name: &str, address: &str) -> Option<String> {
         let contact = self.nodes.get(&self.core.cluster().find(name)?)?;
@@ -358,6 +373,9 @@ impl CoordinatorDriver {
     fn measure(&mut self) {
         self.send_committed();
         self.watch_window();
+        if let Some(why) = self.clock.read(std::time::Instant::now(), SystemTime::now()) {
+            warn!("{why}");
+        }
         let status = self.core.status();
         self.meter.measure(self.now(), &status);
         self.metrics.measure(self.now(), &status);

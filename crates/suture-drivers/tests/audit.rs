@@ -184,7 +184,7 @@ impl SmallDisk {
         let mounted = Command::new("mount").args(mount).arg(dir.path()).status();
         let is_mounted = mounted.is_ok_and(|status| status.success());
         if !is_mounted {
-            eprintln!("SKIPPED: mounting a small tmpfs needs root");
+            let _ = writeln!(std::io::stderr(), "SKIPPED: mounting a small tmpfs needs root");
         }
         is_mounted.then_some(SmallDisk(dir))
     }

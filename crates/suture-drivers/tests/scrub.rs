@@ -47,6 +47,7 @@ impl Repairing {
             deletes: true,
             in_flight_max: IN_FLIGHT_MAX,
             scrub: ScrubConfig::OFF,
+            rebalance_after: None,
         };
         let cluster = cluster::Cluster::uniform(nodes as usize, cluster::Rate(1e8));
         let core = Coordinator::new(Time::ZERO, config, cluster, StripeMap::new([known]));

@@ -1,6 +1,7 @@
 //! The chunk store on a real disk: round trips, every kind of damage, full disks, crash leftovers.
 
 use std::fs;
+use std::io::Write;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -146,7 +147,11 @@ fn a_copy_that_was_just_written_is_checked_on_the_disk_and_not_in_memory() {
     put(&store, copy, &data).unwrap();
     let kind = rustix::fs::statfs(dir.path()).unwrap().f_type;
     if kind == 0x0102_1994 {
-        eprintln!("SKIPPED: {} is in memory, and has no disk", dir.path().display());
+        let _ = writeln!(
+            std::io::stderr(),
+            "SKIPPED: {} is in memory, and has no disk",
+            dir.path().display()
+        );
         return;
     }
     let reader = store.open(copy).unwrap();
@@ -495,7 +500,7 @@ fn a_full_disk_is_named_before_and_while_writing() {
     let mount = ["-t", "tmpfs", "-o", "size=4m", "tmpfs", target];
     let mounted = std::process::Command::new("mount").args(mount).status();
     if !mounted.is_ok_and(|status| status.success()) {
-        eprintln!("SKIPPED: mounting a small tmpfs needs root");
+        let _ = writeln!(std::io::stderr(), "SKIPPED: mounting a small tmpfs needs root");
         return;
     }
     let store = Store::open(dir.path(), &identity()).unwrap();

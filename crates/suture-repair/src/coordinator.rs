@@ -8,11 +8,12 @@
 //! (`proof.rs`), how durable ones become locations (`commit.rs`), what the schedule wants of what
 //! runs (`orders.rs`), the accounts of all that waits and runs (`ledger.rs`), how far each attempt
 //! has come (`attempt.rs`), what went wrong before (`trouble.rs`), what is wrong with copies
-//! (`faults.rs`), which whole chunks are to be elsewhere (`moves.rs`), what each node has to check
-//! and delete (`work_list.rs`), which ids others gave out (`ranges.rs`), what a sleep of its own
-//! must not change (`sleep.rs`), what older metadata must not destroy (`restored.rs`), how idle
-//! copies are searched for damage (`scrub.rs`), what links carry and repair may take of them
-//! (`throttle.rs`), what operators see (`status.rs`), and what must hold (`invariants.rs`).
+//! (`faults.rs`), which whole chunks are to be elsewhere (`moves.rs`), or would lie better there
+//! (`rebalance.rs`), what each node has to check and delete (`work_list.rs`), which ids others
+//! gave out (`ranges.rs`), what a sleep of its own must not change (`sleep.rs`), what older
+//! metadata must not destroy (`restored.rs`), how idle copies are searched for damage (`scrub.rs`),
+//! what links carry and repair may take of them (`throttle.rs`), what operators see (`status.rs`),
+//! and what must hold (`invariants.rs`).
 //!
 //! A copy of a known stripe is ordered away only after the copy that replaces it was read in full,
 //! and none is by a coordinator that has been superseded. Deliberately absent: metadata (the
@@ -31,6 +32,7 @@ mod planning;
 mod preview;
 mod proof;
 mod ranges;
+mod rebalance;
 mod reported;
 mod restored;
 mod scrub;
@@ -59,6 +61,7 @@ use attempt::{Attempt, Rebuild};
 use faults::CopyFaults;
 use ledger::{Ledger, Scene, Stop};
 use ranges::StripeRanges;
+use rebalance::Rebalance;
 use scrub::Scrub;
 use trouble::Trouble;
 use work_list::WorkLists;
@@ -97,6 +100,9 @@ pub struct Config {
     pub in_flight_max: usize,
     /// How copies that nobody reads are searched for damage.
     pub scrub: ScrubConfig,
+    /// Chunks move to nodes that hold much less than others after so long without change; none:
+    /// they stay where they are.
+    pub rebalance_after: Option<Span>,
 }
 
 /// Decides what is repaired, how and when; a state machine without clock, IO and threads.
@@ -165,6 +171,7 @@ pub struct Coordinator {
     /// What nodes have to check and delete.
     work_lists: WorkLists,
     scrub: Scrub,
+    rebalance: Rebalance,
     reserved_below: StripeId,
     writing: BTreeSet<StripeId>,
     /// Ids that others have given out, or may have.
@@ -207,6 +214,7 @@ impl Coordinator {
             found: BTreeMap::new(),
             work_lists: WorkLists::new(config.in_flight_max),
             scrub: Scrub::new(now, config.scrub, stripes.iter().map(|stripe| stripe.id)),
+            rebalance: Rebalance::new(now),
             reserved_below,
             writing: BTreeSet::new(),
             unknown: StripeRanges::default(),
@@ -303,8 +311,9 @@ impl Coordinator {
         let (health, queue) = (self.health.next_deadline(), self.queue.next_deadline());
         let (faults, work) = (self.faults.next_deadline(), self.next_work_deadline());
         let (scrub, schedule) = (self.next_scrub_deadline(), self.schedule_at);
-        let window = self.throttle.opens_at();
-        [sweep, health, queue, faults, work, scrub, schedule, window].into_iter().flatten().min()
+        let (window, rebalance) = (self.throttle.opens_at(), self.next_rebalance_deadline());
+        let deadlines = [sweep, health, queue, faults, work, scrub, schedule, window, rebalance];
+        deadlines.into_iter().flatten().min()
     }
 
     /// All nodes ever added, with their racks and rates as last told.
@@ -476,6 +485,9 @@ impl Coordinator {
         if let (Failure::Source { copy, fault }, Some(node)) = (why, node) {
             self.bad_copy(node, copy, fault);
         }
+        if self.fail_move(now, stopped.stripe) {
+            return;
+        }
         if !self.ledger.mistake.is(Mutant::ForgetFailed) {
             self.enqueue(stopped.stripe, wait.map(|wait| now + wait));
         }
@@ -541,6 +553,7 @@ impl Coordinator {
             self.throttle.close(None);
         }
         self.adjust_throttle(now);
+        self.rebalance(now);
         if !self.config.paused {
             self.plan_ready(now);
             self.admit_planned(now);

@@ -322,6 +322,11 @@ pub enum Report {
         /// What the fullest link or disk needs for it.
         max_load_seconds: f64,
     },
+    /// A planner panicked: a mistake in it. Its jobs were planned one by one.
+    PlannerPanicked {
+        /// What the panic said.
+        message: String,
+    },
     /// A repair was dispatched.
     Started {
         /// The repair that was dispatched.
@@ -442,6 +447,11 @@ impl Blocked {
     /// Whether nothing but returning chunks can help.
     pub fn is_unrepairable(&self) -> bool {
         matches!(self, Blocked::Plan(why) if why.is_beyond_repair())
+    }
+
+    /// Whether its repair begins again by itself, without anything that changes.
+    pub fn ends_by_itself(&self) -> bool {
+        matches!(self, Blocked::Claimed | Blocked::Failing { .. })
     }
 }
 

@@ -59,6 +59,8 @@ pub enum Mutant {
     WaitAtRisk,
     /// It moves chunks of stripes that lack others.
     MoveFirst,
+    /// It lets chunks move to emptier nodes while others are lost.
+    MoveWhileLost,
     /// It takes the time in which it slept for the silence of others.
     CountSleep,
     /// It uses a node that has not introduced itself.
@@ -137,7 +139,7 @@ pub enum Mutant {
 
 impl Mutant {
     /// All of them, in the order above.
-    pub const ALL: [Mutant; 63] = [
+    pub const ALL: [Mutant; 64] = [
         Mutant::KeepMemory,
         Mutant::KeepLoad,
         Mutant::ExceedCap,
@@ -164,6 +166,7 @@ impl Mutant {
         Mutant::GiveAnyway,
         Mutant::WaitAtRisk,
         Mutant::MoveFirst,
+        Mutant::MoveWhileLost,
         Mutant::CountSleep,
         Mutant::TrustUnknown,
         Mutant::KeepLost,

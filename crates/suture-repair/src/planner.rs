@@ -157,6 +157,8 @@ pub struct Batch {
     pub plans: Vec<Plan>,
     /// Jobs (by index, ascending) that could not be planned, and why.
     pub refused: Vec<(usize, PlanError)>,
+    /// What the planner's panic said, if it panicked and was asked about each job by itself.
+    pub panicked: Option<String>,
 }
 
 /// Plans a batch; [`plan_checked`] is for plans that are printed or dispatched. The order of jobs
@@ -317,13 +319,13 @@ fn plan_shape(shape: Shape, balance: Balance, jobs: &[Job], view: &View<'_>, see
         other => unreachable!("{other} is not built, and was refused before"),
     };
     let plans = requests.iter().zip(&routes).map(|(request, route)| route.plan(request)).collect();
-    Batch { plans, refused }
+    Batch { plans, refused, ..Batch::default() }
 }
 
 impl Batch {
     fn refuse_all(jobs: &[Job], error: &PlanError) -> Batch {
         let refused = (0..jobs.len()).map(|job| (job, error.clone()));
-        Batch { plans: Vec::new(), refused: refused.collect() }
+        Batch { refused: refused.collect(), ..Batch::default() }
     }
 
     /// Each plan beside its job.

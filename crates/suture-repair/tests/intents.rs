@@ -250,17 +250,26 @@ fn what_silent_nodes_hold_is_repaired_at_once_when_the_operator_says_so() {
 fn it_is_known_before_what_could_not_be_read_or_moved() {
     let story = Story::new(5, [stripe(0, [0, 1, 2, 3]), stripe(1, [1, 2, 3, 4])]);
     let nodes = |ids: &[u32]| -> Vec<NodeId> { ids.iter().map(|id| NodeId(*id)).collect() };
-    assert_eq!(story.core.unreadable_without(&nodes(&[0, 1])), []);
-    assert_eq!(story.core.unreadable_without(&nodes(&[0, 1, 2])), [StripeId(0)]);
+    assert_eq!(story.core.unreadable_without(&nodes(&[0, 1]), false), []);
+    assert_eq!(story.core.unreadable_without(&nodes(&[0, 1, 2]), false), [StripeId(0)]);
     assert_eq!(story.core.stuck_without(&nodes(&[0])), []);
     // Who is silent may be back, or not.
     let mut silent = Story::new(5, [stripe(0, [0, 1, 2, 3])]);
     silent.give(Input::AgentLost(NodeId(0)));
-    assert_eq!(silent.core.unreadable_without(&nodes(&[1])), []);
-    assert_eq!(silent.core.unreadable_without(&nodes(&[1, 2])), [StripeId(0)]);
+    assert_eq!(silent.core.unreadable_without(&nodes(&[1]), false), []);
+    assert_eq!(silent.core.unreadable_without(&nodes(&[1, 2]), false), [StripeId(0)]);
+    // A store that goes for ever takes what could be read again once all that failed are back.
+    let mut failed = Story::new(5, [stripe(0, [0, 1, 2, 3])]);
+    for node in [0, 1, 2] {
+        failed.give(Input::Operator(Command::FailNode(NodeId(node))));
+    }
+    assert_eq!(failed.core.unreadable_without(&nodes(&[0]), false), []);
+    assert_eq!(failed.core.unreadable_without(&nodes(&[0]), true), []);
+    assert_eq!(failed.core.unreadable_without(&nodes(&[0, 1]), false), []);
+    assert_eq!(failed.core.unreadable_without(&nodes(&[0, 1, 2]), true), [StripeId(0)]);
     (1..4).for_each(|node| silent.give(Input::AgentLost(NodeId(node))));
-    assert_eq!(silent.core.unreadable_without(&nodes(&[1, 2])), []);
-    assert_eq!(silent.core.unreadable_without(&nodes(&[1, 2, 3])), [StripeId(0)]);
+    assert_eq!(silent.core.unreadable_without(&nodes(&[1, 2]), false), []);
+    assert_eq!(silent.core.unreadable_without(&nodes(&[1, 2, 3]), false), [StripeId(0)]);
     let both = [StripeId(0), StripeId(1)];
     assert_eq!(story.core.stuck_without(&nodes(&[0, 1])), both);
 }
@@ -393,6 +402,6 @@ fn what_is_lost_where_a_node_is_up_is_not_counted_on_once_silent_nodes_are_back(
     story.wait(2, [0, 2]);
     assert_eq!([1, 3].map(|node| story.core.health(NodeId(node))), [Health::Suspect; 2]);
     // Of the two that are silent one has to come back.
-    assert_eq!(story.core.unreadable_without(&[NodeId(1)]), []);
-    assert_eq!(story.core.unreadable_without(&[NodeId(1), NodeId(3)]), [StripeId(0)]);
+    assert_eq!(story.core.unreadable_without(&[NodeId(1)], false), []);
+    assert_eq!(story.core.unreadable_without(&[NodeId(1), NodeId(3)], false), [StripeId(0)]);
 }

@@ -143,6 +143,7 @@ impl FluidAgents {
             deletes: true,
             in_flight_max: IN_FLIGHT_MAX,
             scrub: ScrubConfig::OFF,
+            rebalance_after: None,
         };
         let stripes = StripeMap::new(scenario.stripes.iter().cloned());
         let mut agents = FluidAgents {

@@ -28,56 +28,10 @@ use suture_repair::stripe::Stripe;
 use suture_repair::throttle::{Keep, ThrottleConfig};
 use suture_repair::time::{Span, Time};
 
-use crate::check::Violation;
 use crate::fault::{Fault, Kind, NetworkFaults};
 use crate::party::Party;
-use crate::world::{Event, World};
-
-pub use impostor::Impostor;
-pub(crate) use restored::ClusterBackup;
-
-/// The end of a fault that lasts a while.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Recovery {
-    /// An agent starts again.
-    Agent(NodeId),
-    /// A coordinator starts again.
-    Coordinator,
-    /// The coordinator takes in what was said to it while it slept.
-    Awake,
-    /// Two parties hear each other again.
-    Heal(Party, Party),
-    /// What a node computes is right again.
-    Memory(NodeId),
-    /// The node's disk can be read again.
-    Reads(NodeId),
-    /// The node's disk gives no errors any more.
-    Errors(NodeId),
-    /// The node's disk answers again.
-    Answers(NodeId),
-    /// The node's agent can open files again.
-    Descriptors(NodeId),
-    /// A disk has its capacity again.
-    Capacity(NodeId),
-    /// The operator takes a node back.
-    Return(NodeId),
-    /// Repairs may begin again.
-    Resume,
-    /// A put ends: its stripe becomes visible, or it was aborted.
-    PutEnds(StripeId),
-    /// The keeper takes a node for dead if the process of this incarnation is still the last.
-    Watch(NodeId, u64),
-    /// The keeper no longer empties a node.
-    Recommission(NodeId),
-    /// The lost metadata are found.
-    Found,
-    /// The operator gives a node's name to the store that it has now.
-    Replace(NodeId),
-    /// The operator no longer empties a node.
-    Keep(NodeId),
-    /// An agent under another one's name tries again.
-    Impostor(Impostor),
-}
+use crate::violation::Violation;
+use crate::world::{Event, Recovery, World};
 
 /// The keeper takes a node for dead that has been down for so long.
 const DEAD_AFTER: Span = Span::from_millis(900);

@@ -39,5 +39,6 @@ pub mod swarm;
 pub mod timeline;
 pub mod trace;
 pub mod trial;
+pub mod violation;
 pub mod workload;
 pub mod world;

@@ -9,10 +9,10 @@ use suture_code::Code;
 use suture_repair::policy::Policy;
 use suture_repair::time::{Span, Time};
 
-use crate::check::Violation;
 use crate::fault::NetworkFaults;
 use crate::swarm::{self, Verdict};
 use crate::trial::Trial;
+use crate::violation::Violation;
 
 /// Runs that shrinking may take; each is a fraction of a second.
 const RUNS_MAX: usize = 600;

@@ -11,12 +11,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use suture_repair::time::{Span, Time};
 
-use crate::check::Violation;
 use crate::disk::Safeguards;
 use crate::fault::Coverage;
 use crate::party::Party;
 use crate::record::Records;
 use crate::trial::Trial;
+use crate::violation::Violation;
 use crate::world::{Options, World};
 
 /// How long the cluster may take to be well after the last fault. It allows for a few rounds of the

@@ -20,9 +20,9 @@ use suture_repair::transcript::line::{LineReader, LineWriter, TextError, Textual
 use suture_repair::transcript::value::YesNo;
 use suture_repair::transcript::{Kind, first_line};
 
-use crate::check::Violation;
 use crate::disk::Safeguards;
 use crate::fault::{self, Fault, NetworkFaults};
+use crate::violation::Violation;
 use crate::world::{Options, World};
 
 /// How long faults strike in a trial of the swarm, in simulated time.
@@ -178,7 +178,7 @@ impl Trial {
         line.field("stripes", &self.stripes).flag("odd", options.odd);
         line.flag("without-recorded-checksums", options.unrecorded);
         line.flag("keeper-decides-who-lives", options.liveness == Liveness::Keeper);
-        line.flag("scrubs", options.scrubs);
+        line.flag("scrubs", options.scrubs).flag("rebalances", options.rebalances);
         add(line.value(&options.safeguards));
         add(line.value(&self.network_faults));
         add(line.field("start", &Time::ZERO));
@@ -285,7 +285,7 @@ fn cluster(line: &mut LineReader<'_>) -> Result<Recorded, TextError> {
     let unrecorded = line.take("without-recorded-checksums");
     let liveness =
         if line.take("keeper-decides-who-lives") { Liveness::Keeper } else { Liveness::Own };
-    let scrubs = line.take("scrubs");
+    let (scrubs, rebalances) = (line.take("scrubs"), line.take("rebalances"));
     let safeguards = line.value()?;
     line.end()?;
     let options = Options {
@@ -302,6 +302,7 @@ fn cluster(line: &mut LineReader<'_>) -> Result<Recorded, TextError> {
         unrecorded,
         liveness,
         scrubs,
+        rebalances,
         safeguards,
     };
     let (network_faults, faults, lasts) = (NetworkFaults::NONE, Vec::new(), Span::ZERO);
@@ -340,6 +341,7 @@ pub(crate) fn options(seed: u64, safeguards: Safeguards) -> Options {
         _ => Liveness::Own,
     };
     let scrubs = Random::new(seed ^ 0x5c_2ab5).below(2) == 0;
+    let rebalances = Random::new(seed ^ 0xba1_a2ce).below(2) == 0;
     Options {
         seed,
         nodes,
@@ -354,6 +356,7 @@ pub(crate) fn options(seed: u64, safeguards: Safeguards) -> Options {
         unrecorded,
         liveness,
         scrubs,
+        rebalances,
         safeguards,
     }
 }

@@ -10,6 +10,7 @@
 //! sessions of the same two processes among them, which the real transport never brings.
 
 mod machines;
+mod recovery;
 mod sleep;
 
 use std::cmp::Reverse;
@@ -32,14 +33,15 @@ use suture_repair::stripe::Stripe;
 use suture_repair::throttle::ThrottleConfig;
 use suture_repair::time::{Span, Time};
 
-use crate::check::Violation;
 use crate::disk::{Disk, Safeguards};
 use crate::fault::{Coverage, Fault, Kind, NetworkFaults};
-use crate::injection::{ClusterBackup, Recovery};
 use crate::metadata::Metadata;
 use crate::party::Party;
 use crate::rack::Racks;
 use crate::record::Records;
+use crate::violation::Violation;
+pub(crate) use recovery::ClusterBackup;
+pub use recovery::{Impostor, Recovery};
 use sleep::Asleep;
 
 /// What a world is made from.
@@ -71,6 +73,8 @@ pub struct Options {
     pub liveness: Liveness,
     /// Whether copies that nobody reads are searched for damage now and then.
     pub scrubs: bool,
+    /// Whether chunks move to nodes that hold little.
+    pub rebalances: bool,
     /// Which safeguards are in place.
     pub safeguards: Safeguards,
 }
@@ -287,6 +291,9 @@ pub struct World {
 
 /// So few that the limit is met in clusters of a dozen chunks.
 pub(crate) const IN_FLIGHT_MAX: usize = 2;
+
+/// Chunks may move to emptier nodes after so long without change.
+pub(crate) const REBALANCE_AFTER: Span = Span::from_millis(500);
 
 /// A pass every now and then, and so slow that some take longer.
 pub(crate) const SCRUB_PERIOD: Span = Span::from_millis(1500);

@@ -2,11 +2,12 @@
 //!
 //! Place: beside every step of failure -> ... -> stripe healthy, for all commands that show it.
 
-use std::collections::{BTreeMap, HashMap};
+mod json;
+
+use std::collections::BTreeMap;
 
 use anyhow::Result;
 use comfy_table::ColumnConstraint;
-use serde_json::{Value, json};
 use suture_drivers::control::client::{Client, refusal};
 use suture_drivers::control::proto;
 use suture_edge::units::{format_link_rate, format_rate, format_seconds, format_size};
@@ -14,6 +15,11 @@ use suture_edge::units::{format_link_rate, format_rate, format_seconds, format_s
 use crate::outcome::Outcome;
 use crate::output::{counted, print_table, table};
 use crate::timestamp::format_timestamp;
+
+pub use json::{
+    describe, describe_blocked, describe_inconsistent, describe_nodes, describe_scrub,
+    describe_throttle, describe_unread,
+};
 
 /// Rows of a list that a person reads; the rest is counted.
 pub const ROWS_SHOWN: usize = 10;
@@ -56,7 +62,8 @@ pub fn state(status: &proto::StatusReply) -> &'static str {
     let at_risk = status.at_risk.iter().sum::<u64>() > 0;
     let unrepairable = status.blocked.iter().any(|entry| entry.unrepairable);
     match (at_risk, status.running.is_empty()) {
-        (false, _) if status.unreadable_stripes > 0 => "unreadable",
+        (true, true) if unrepairable && !status.paused => "unrepairable",
+        _ if status.unreadable_stripes > 0 => "unreadable",
         (false, _) if status.degraded_stripes > 0 => "degraded",
         (false, _) if status.leaving_chunks > 0 => "draining",
         (false, _) if is_inconsistent(status) => "inconsistent",
@@ -65,7 +72,6 @@ pub fn state(status: &proto::StatusReply) -> &'static str {
         (false, _) => "healthy",
         (true, false) => "repairing",
         (true, true) if status.paused => "paused",
-        (true, true) if unrepairable => "unrepairable",
         (true, true) if !status.blocked.is_empty() => "blocked",
         (true, true) => "waiting",
     }
@@ -111,6 +117,16 @@ fn describe_state(status: &proto::StatusReply) -> String {
             counted(status.leaving_chunks, "chunk"),
             format_size(status.leaving_bytes)
         ),
+        "unreadable" if status.at_risk.iter().any(|stripes| *stripes > 0) => {
+            let repair = match (status.running.len() as u64, status.paused) {
+                (0, true) => return format!("{}; {lost}", readability(status)),
+                (0, false) => "nothing is being repaired".to_owned(),
+                (running, _) => {
+                    format!("{} running, {}", counted(running, "repair"), rate_and_eta(status))
+                }
+            };
+            format!("{}; {lost}, {repair}", readability(status))
+        }
         "unreadable" | "degraded" => match silent(&status.nodes) {
             nodes if nodes.is_empty() => {
                 format!("{}; copies on nodes that are up could not be read", readability(status))
@@ -315,80 +331,6 @@ pub fn print_rest(count: usize) {
     }
 }
 
-/// The status for scripts.
-pub fn describe(status: &proto::StatusReply) -> Value {
-    let running = status.running.iter().map(|repair| {
-        json!({
-            "repair": repair.repair,
-            "stripe": repair.stripe,
-            "chunk": repair.chunk,
-            "destination": repair.destination,
-            "bytes_done": repair.bytes_done,
-            "bytes": repair.bytes,
-            "seconds": repair.seconds,
-        })
-    });
-    json!({
-        "state": state(status),
-        "cluster": status.cluster,
-        "epoch": status.epoch,
-        "uptime_seconds": status.uptime_seconds,
-        "warnings": status.warnings,
-        "fault": status.fault,
-        "paused": status.paused,
-        "nodes": describe_nodes(&status.nodes),
-        "at_risk": status.at_risk,
-        "queued_stripes": status.queued_stripes,
-        "degraded_stripes": status.degraded_stripes,
-        "unreadable_stripes": status.unreadable_stripes,
-        "lost_chunks": status.lost_chunks,
-        "lost_bytes": status.lost_bytes,
-        "leaving_chunks": status.leaving_chunks,
-        "leaving_bytes": status.leaving_bytes,
-        "repaired_chunks": status.repaired_chunks,
-        "repaired_bytes": status.repaired_bytes,
-        "bytes_per_second": status.rate,
-        "eta_seconds": status.eta_seconds,
-        "eta_low_seconds": status.eta_low_seconds,
-        "eta_high_seconds": status.eta_high_seconds,
-        "running": running.collect::<Vec<_>>(),
-        "blocked": describe_blocked(&status.blocked),
-        "scrub": describe_scrub(&status.scrub.clone().unwrap_or_default()),
-        "throttle": describe_throttle(&status.throttle.clone().unwrap_or_default()),
-        "planned_repairs": status.planned_repairs,
-        "planned_seconds": status.planned_seconds,
-        "history": describe_history(&status.history),
-        "refused_agents": describe_refused(&status.refused),
-    })
-}
-
-/// Agents that were refused, for scripts.
-pub fn describe_refused(agents: &[proto::RefusedAgent]) -> Vec<Value> {
-    let agent = |agent: &proto::RefusedAgent| {
-        let cluster = Some(&agent.cluster).filter(|cluster| !cluster.is_empty());
-        json!({ "name": agent.name, "cluster": cluster, "why": agent.why })
-    };
-    agents.iter().map(agent).collect()
-}
-
-/// What was repaired, for scripts.
-fn describe_history(history: &[proto::Episode]) -> Vec<Value> {
-    let episode = |episode: &proto::Episode| {
-        json!({
-            "began": episode.began,
-            "seconds": episode.seconds,
-            "ended": episode.ended,
-            "failed": episode.failed,
-            "failed_nodes": episode.failed_nodes,
-            "bad_copies": episode.bad_copies,
-            "chunks": episode.chunks,
-            "bytes": episode.bytes,
-            "failed_attempts": episode.failed_attempts,
-        })
-    };
-    history.iter().map(episode).collect()
-}
-
 /// What repair may take and why it is that, in a line; nothing where nothing is limited.
 pub fn throttle_line(status: &proto::StatusReply) -> Option<String> {
     let throttle = status.throttle.as_ref()?;
@@ -407,6 +349,19 @@ pub fn throttle_line(status: &proto::StatusReply) -> Option<String> {
         format!("repairs move {}; ", format_link_rate(throttle.moved as f64))
     };
     Some(format!("throttle: {moved}{}", parts.join("; ")))
+}
+
+/// What moves so that no node holds much less than others, in a line; nothing where nothing does.
+pub fn rebalance_line(status: &proto::StatusReply) -> Option<String> {
+    let (chunks, left) = (status.rebalancing_chunks, status.rebalancing_bytes);
+    if chunks == 0 {
+        return None;
+    }
+    let chunks = counted(chunks, "chunk");
+    Some(match left {
+        0 => format!("rebalance: {chunks} moving to emptier nodes"),
+        left => format!("rebalance: {chunks} moving to emptier nodes, {} to go", format_size(left)),
+    })
 }
 
 /// The last repair that came to its end, in a line; nothing where there was none.
@@ -461,125 +416,6 @@ pub fn scrub_line(scrub: &proto::ScrubStatus) -> Option<String> {
     Some(format!("scrub: {ended}{next}{found}{unread}"))
 }
 
-/// Scrubbing for scripts.
-pub fn describe_scrub(scrub: &proto::ScrubStatus) -> Value {
-    json!({
-        "running": scrub.running,
-        "stripes_done": scrub.stripes_done,
-        "stripes": scrub.stripes,
-        "bytes_done": scrub.bytes_done,
-        "put_off_stripes": scrub.put_off_stripes,
-        "found_copies": scrub.found_copies,
-        "inconsistent": describe_inconsistent(scrub),
-        "unread_copies": scrub.unread_copies,
-        "unread": describe_unread(scrub),
-        "last_begun": scrub.begun,
-        "last_ended": scrub.ended,
-        "next_seconds": scrub.next_seconds,
-    })
-}
-
-/// Stripes whose chunks do not fit each other, for scripts.
-pub fn describe_inconsistent(scrub: &proto::ScrubStatus) -> Vec<Value> {
-    let entry = |entry: &proto::InconsistentStripe| json!({ "stripe": entry.stripe, "object": entry.object });
-    scrub.inconsistent.iter().map(entry).collect()
-}
-
-/// The first of the copies that could not be read, for scripts.
-pub fn describe_unread(scrub: &proto::ScrubStatus) -> Vec<Value> {
-    let entry = |entry: &proto::UnreadCopy| {
-        json!({
-            "stripe": entry.stripe,
-            "chunk": entry.chunk,
-            "node": entry.node,
-            "object": entry.object,
-        })
-    };
-    scrub.unread.iter().map(entry).collect()
-}
-
-/// The nodes for scripts.
-pub fn describe_nodes(nodes: &[proto::NodeStatus]) -> Vec<Value> {
-    let node = |node: &proto::NodeStatus| {
-        json!({
-            "node": node.node,
-            "name": node.name,
-            "rack": node.rack,
-            "address": node.address,
-            "health": node.health,
-            "disk": if node.disk.is_empty() { "good" } else { &node.disk },
-            "cut_off": node.cut_off,
-            "free_bytes": node.free_bytes,
-            "chunks": node.chunks,
-            "used_bytes": node.used_bytes,
-            "failed_by_operator": node.failed_by_operator,
-            "intent": Some(node_state(node)).filter(|state| !state.is_empty()),
-            "chunks_before": (node.intent == "draining").then_some(node.chunks_before),
-            "paused_seconds": (node.intent == "paused").then_some(node.paused_seconds),
-            "uplink": node.uplink.as_ref().map(describe_link),
-            "downlink": node.downlink.as_ref().map(describe_link),
-        })
-    };
-    nodes.iter().map(node).collect()
-}
-
-/// The throttle for scripts. Rates are bytes per second.
-pub fn describe_throttle(throttle: &proto::ThrottleStatus) -> Value {
-    use proto::throttle::Keep as Word;
-    let wanted = throttle.wanted.clone().unwrap_or_default();
-    let (keep_percent, keep_rate) = match wanted.keep {
-        Some(Word::KeepPercent(part)) => (Some(part), None),
-        Some(Word::KeepRate(rate)) => (None, Some(rate)),
-        None => (None, None),
-    };
-    let sorted = |caps: HashMap<String, u64>| -> Value {
-        let caps: BTreeMap<String, u64> = caps.into_iter().collect();
-        json!(caps)
-    };
-    json!({
-        "cap": wanted.node,
-        "nodes": sorted(wanted.nodes),
-        "racks": sorted(wanted.racks),
-        "total": wanted.total,
-        "keep_percent": keep_percent,
-        "keep": keep_rate,
-        "p99_seconds": wanted.p99_ns.map(|ns| ns as f64 / 1e9),
-        "floor": wanted.floor,
-        "window": wanted.window,
-        "is_default": throttle.is_default,
-        "window_closed_seconds": throttle.closed_seconds,
-        "moved": throttle.moved,
-        "why": throttle.effect,
-    })
-}
-
-/// One direction of a node's links for scripts, in bytes per second.
-fn describe_link(link: &proto::LinkStatus) -> Value {
-    json!({
-        "capacity": link.capacity,
-        "uncertainty": link.uncertainty,
-        "is_declared": link.is_declared,
-        "applications": link.taken,
-        "repair": link.repair,
-        "limit": link.limit,
-        "why": link.why,
-    })
-}
-
-/// Blocked stripes for scripts.
-pub fn describe_blocked(blocked: &[proto::BlockedStripe]) -> Vec<Value> {
-    let entry = |entry: &proto::BlockedStripe| {
-        json!({
-            "stripe": entry.stripe,
-            "object": entry.object,
-            "why": entry.why,
-            "unrepairable": entry.unrepairable,
-            "away": entry.away,
-        })
-    };
-    blocked.iter().map(entry).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -604,6 +440,26 @@ mod tests {
         let both = said(&[blocked(false), blocked(true), blocked(false)], 0);
         let each = "3 stripes cannot be repaired: 1 unless nodes return, 2 unless copies return";
         assert!(both.starts_with(each), "{both}");
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_said_first_and_pauses_once() {
+        let mut status = proto::StatusReply {
+            at_risk: vec![1],
+            unreadable_stripes: 1,
+            degraded_stripes: 1,
+            lost_chunks: 2,
+            ..Default::default()
+        };
+        for (paused, running) in [(false, false), (true, false), (false, true)] {
+            status.paused = paused;
+            status.running = vec![proto::Running::default(); usize::from(running)];
+            assert_eq!(state(&status), "unreadable");
+            let said = summary(&status);
+            assert!(said.contains("cannot be read"), "{said}");
+            assert_eq!(said.matches("paused").count(), usize::from(paused), "{said}");
+            assert_eq!(said.contains("1 repair running"), running, "{said}");
+        }
     }
 
     #[test]

@@ -8,6 +8,7 @@
 mod daemons;
 
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -17,6 +18,7 @@ use serde_json::Value;
 /// The clock of the day, so many seconds from where it is; other clocks stay as they are.
 const SHIFTED: &str = r#"
 #define _GNU_SOURCE
+#include <fcntl.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
@@ -25,6 +27,14 @@ const SHIFTED: &str = r#"
 
 static time_t shift(void) {
     const char *seconds = getenv("CLOCK_SHIFT");
+    const char *path = getenv("CLOCK_FILE");
+    char said[32] = {0};
+    int file = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    if (file >= 0) {
+        if (read(file, said, sizeof said - 1) > 0)
+            seconds = said;
+        close(file);
+    }
     return seconds ? atoll(seconds) : 0;
 }
 
@@ -63,7 +73,8 @@ fn library(folder: &Path) -> Option<PathBuf> {
     let mut compile = Command::new(&compiler);
     compile.args(["-std=gnu11", "-shared", "-fPIC", "-Wall", "-Wextra", "-Werror", "-o"]);
     let Ok(output) = compile.arg(&library).arg(&source).output() else {
-        eprintln!("SKIPPED: no clock was shifted: there is no {compiler}");
+        let _ =
+            writeln!(std::io::stderr(), "SKIPPED: no clock was shifted: there is no {compiler}");
         return None;
     };
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -139,6 +150,49 @@ fn a_coordinator_before_1970_is_refused_at_the_start() {
     assert_eq!(refused.status, 2, "{}", refused.stderr);
     assert!(refused.stderr.contains("clock is before 1970: set it"), "{}", refused.stderr);
     assert!(!data.exists(), "it took possession before it looked at its clock");
+}
+
+#[test]
+fn a_clock_that_is_set_while_a_coordinator_runs_is_told_of_and_changes_nothing_else() {
+    let mut cluster = Cluster::of(0);
+    let Some(library) = library(cluster.folder.path()) else { return };
+    cluster.coordinator.stop();
+    let (log, said) = (cluster.path("jumps.log"), cluster.path("shift"));
+    fs::write(&said, "0").unwrap();
+    let mut command = shifted(&library, 0);
+    command.args(["coordinator", "--config"]).arg(cluster.path("coordinator.toml"));
+    command.env("CLOCK_FILE", &said).stderr(fs::File::create(&log).unwrap());
+    let (coordinator, line) = Process::start_by(&mut command);
+    cluster.address = line.strip_prefix("listening on ").expect("it listens").to_string();
+    cluster.coordinator = coordinator;
+    let agents = (0..4).map(|i| start_agent(cluster.folder.path(), &cluster.address, i, ""));
+    cluster.agents = agents.collect();
+    cluster.wait("all agents are up", |status| count(status, "up") == 4);
+    let content = cluster.put("before", 100_000, &["--code", "rs(2,1)", "--chunk-size", "64KiB"]);
+    for (seconds, words) in [
+        (5 * 3600, "went forward by 5"),
+        (-5 * 3600, "went back by 10"),
+        (-100 * YEAR, "is before 1970: set it"),
+    ] {
+        fs::write(&said, seconds.to_string()).unwrap();
+        let has_warning = |status: &Value| {
+            let warnings = status["warnings"].as_array().unwrap().iter();
+            warnings.filter_map(Value::as_str).any(|warning| warning.contains(words))
+        };
+        let status = cluster.wait(words, has_warning);
+        assert_eq!(count(&status, "up"), 4, "nobody is silent by it");
+        assert!(fs::read_to_string(&log).unwrap().contains(words), "{words}");
+        let name = format!("at{seconds}");
+        let stored = cluster.put(&name, 100_000, &["--code", "rs(2,1)", "--chunk-size", "64KiB"]);
+        cluster.assert_reads(&name, &stored);
+        cluster.assert_reads("before", &content);
+    }
+    cluster.agents[0].kill();
+    cluster.wait("the lost chunks are rebuilt", |status| {
+        count(status, "failed") == 1 && status["state"] == "healthy"
+    });
+    let log = fs::read_to_string(&log).unwrap();
+    assert!(!log.contains("panicked"), "{log}");
 }
 
 #[test]

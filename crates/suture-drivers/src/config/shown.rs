@@ -157,6 +157,7 @@ impl CoordinatorConfig {
         of.duration("retry_max", self.timers.retry_max);
         of.table("repair");
         of.text("policy", self.repair.policy);
+        of.or_off("rebalance_after", self.repair.rebalance_after.map(spell_duration));
         of.table("throttle");
         of.text("cap", &self.throttle.cap);
         of.text("total", &self.throttle.total);

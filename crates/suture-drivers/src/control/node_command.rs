@@ -67,7 +67,7 @@ impl ControlService {
         }
         match action {
             NodeAction::Remove => return self.remove(&nodes).await,
-            NodeAction::Replace => return self.replace(&nodes).await,
+            NodeAction::Replace => return self.replace(&nodes, command.force).await,
             NodeAction::Unspecified => {
                 return Err(Status::invalid_argument("unknown command for a node"));
             }
@@ -104,8 +104,11 @@ impl ControlService {
         let names: Vec<&str> = nodes.iter().map(|named| named.name.as_str()).collect();
         let names = names.join(", ");
         match action {
-            NodeAction::Fail | NodeAction::Pause => {
-                let ask = move |driver: &CoordinatorDriver| driver.core().unreadable_without(&ids);
+            NodeAction::Fail | NodeAction::Pause | NodeAction::Replace => {
+                let for_ever = action == NodeAction::Replace;
+                let ask = move |driver: &CoordinatorDriver| {
+                    driver.core().unreadable_without(&ids, for_ever)
+                };
                 let stripes = self.query(ask).await?;
                 if stripes.is_empty() {
                     return Ok(());
@@ -160,8 +163,11 @@ impl ControlService {
         Ok(nodes.iter().map(|named| named.node).collect())
     }
 
-    async fn replace(&self, nodes: &[Named]) -> Result<(), Status> {
+    async fn replace(&self, nodes: &[Named], is_forced: bool) -> Result<(), Status> {
         let ids = self.check_stopped(nodes).await?;
+        if !is_forced {
+            self.check_harmless(NodeAction::Replace, nodes).await?;
+        }
         Ok(self.metadata.ask(move |store| store.replace_nodes(&ids)).await?)
     }
 

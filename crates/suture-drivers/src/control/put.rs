@@ -12,7 +12,6 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use suture_code::Code;
 use suture_code::layout::{self, SizeError};
-use suture_repair::event::Health;
 use suture_repair::id::{Generation, NodeId, StripeId};
 use suture_repair::stripe::CHUNK_BYTES_MAX;
 use suture_repair::stripe::Stripe;
@@ -342,24 +341,22 @@ fn check_chunk_bytes(code: &Code, chunk_bytes: u64) -> Result<(), Status> {
 }
 
 /// Refuses a code that the cluster has too few nodes for, now or ever. Where some of enough nodes
-/// are silent, their chunks wait for repair.
+/// are silent, failed or being emptied, their chunks wait for repair.
 async fn check_nodes(service: &ControlService, code: Code) -> Result<(), Status> {
-    let Intent { failed, draining, .. } = service.metadata.query(|store| store.intent()).await?;
-    let healths = service.coordinator.query(move |driver| {
+    let Intent { removed, .. } = service.metadata.query(|store| store.intent()).await?;
+    let counts = service.coordinator.query(move |driver| {
         let core = driver.core();
-        let takes = |node: &NodeId| !failed.contains(node) && !draining.contains(node);
-        let nodes = core.cluster().ids().filter(takes);
-        nodes.map(|node| core.health(node)).collect::<Vec<_>>()
+        let known = core.cluster().ids().filter(|node| !removed.contains(node)).count();
+        (core.status().nodes.iter().filter(|node| node.serves()).count(), known)
     });
-    let healths = healths.await.unwrap_or_default();
-    let up = healths.iter().filter(|health| **health == Health::Up).count();
-    let (needed, least, known) = (code.chunk_count(), code.durable_chunks_min(), healths.len());
+    let (up, known) = counts.await.unwrap_or_default();
+    let (needed, least) = (code.chunk_count(), code.durable_chunks_min());
     let too_few = match (known >= needed, up >= least) {
         (true, true) => return Ok(()),
         (false, _) => format!("needs {needed} nodes"),
         (true, false) => format!("needs at least {least} of {needed} nodes"),
     };
     Err(Status::resource_exhausted(format!(
-        "{code} {too_few}, {up} are up (of {known} that take chunks; see suture node list): start more agents or choose a smaller --code"
+        "{code} {too_few}, {up} of {known} are up and take chunks (see suture node list): start more agents or choose a smaller --code"
     )))
 }

@@ -291,6 +291,7 @@ impl ControlService {
         reply.warnings.extend(fault.as_deref().map(fault_warning));
         reply.fault = fault;
         reply.warnings.extend(self.metadata.damage().as_deref().map(damage_warning));
+        reply.warnings.extend(self.query(CoordinatorDriver::clock_warning).await?);
         let unsaved = self.query(CoordinatorDriver::overdue_backup).await?;
         reply.warnings.extend(unsaved.map(backup_warning));
         let copies = self.query(|driver| driver.core().unknown_copies()).await?;

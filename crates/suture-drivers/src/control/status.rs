@@ -18,7 +18,6 @@ use suture_repair::time::Time;
 use super::{proto, scrub, throttle};
 use crate::coordinator::CoordinatorDriver;
 use crate::coordinator::history::Episode;
-use crate::coordinator::outbox::PeerAddress;
 use crate::coordinator::refused::RefusedAgent;
 
 /// Agents that are named of those that were refused.
@@ -72,15 +71,11 @@ pub(super) fn replaced_warning(name: &str) -> String {
     )
 }
 
-fn describe_node(
-    driver: &CoordinatorDriver,
-    peers: &[PeerAddress],
-    status: &NodeStatus,
-) -> proto::NodeStatus {
+fn describe_node(driver: &CoordinatorDriver, status: &NodeStatus) -> proto::NodeStatus {
     let core = driver.core();
     let cluster = core.cluster();
     let node = cluster.node(status.node);
-    let address = peers.get(status.node.index()).and_then(|peer| peer.address.clone());
+    let address = driver.last_address(status.node).map(str::to_owned);
     proto::NodeStatus {
         node: status.node.0,
         name: node.name.clone(),
@@ -113,7 +108,7 @@ fn describe_node(
 pub(super) fn describe(
     driver: &CoordinatorDriver,
 ) -> (proto::StatusReply, Vec<proto::BlockedStripe>) {
-    let (core, now, peers) = (driver.core(), driver.now(), driver.peers());
+    let (core, now) = (driver.core(), driver.now());
     let status = core.status();
     let name = |node: NodeId| core.cluster().node(node).name.clone();
     let running = status.running.iter().map(|repair| proto::Running {
@@ -130,7 +125,7 @@ pub(super) fn describe(
     let seconds = |at: Time| at.since(Time::ZERO).as_secs_f64();
     let reply = proto::StatusReply {
         paused: status.paused,
-        nodes: status.nodes.iter().map(|node| describe_node(driver, &peers, node)).collect(),
+        nodes: status.nodes.iter().map(|node| describe_node(driver, node)).collect(),
         at_risk: status.at_risk.clone(),
         queued_stripes: status.queued,
         degraded_stripes: status.degraded,
@@ -139,6 +134,11 @@ pub(super) fn describe(
         lost_bytes: status.lost_bytes,
         leaving_chunks: status.leaving_chunks,
         leaving_bytes: status.leaving_bytes,
+        beyond_stripes: status.beyond,
+        stuck_chunks: status.stuck_chunks,
+        stuck_bytes: status.stuck_bytes,
+        rebalancing_chunks: status.rebalance.chunks,
+        rebalancing_bytes: status.rebalance.bytes_left,
         repaired_chunks: status.repaired_chunks,
         repaired_bytes: status.repaired_bytes,
         running: running.collect(),

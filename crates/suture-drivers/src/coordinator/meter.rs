@@ -88,9 +88,11 @@ impl Meter {
         self.rate
     }
 
-    /// How long it takes until all of what is lost is rebuilt; none where nobody can say.
+    /// How long it takes until all is rebuilt that can be now; none where nobody can say.
     pub fn eta(&self, now: Time, status: &Status) -> Option<Estimate> {
-        self.estimator.estimate(now, left(status))
+        let may_begin = !status.paused && status.throttle.closed_for.is_none();
+        let goes_on = may_begin || !status.running.is_empty();
+        self.estimator.estimate(now, left(status)).filter(|_| goes_on)
     }
 
     fn observe(&mut self, now: Time, done: u64, is_running: bool) {
@@ -120,11 +122,13 @@ fn done(status: &Status) -> Amount {
     Amount { chunks: status.repaired_chunks, bytes: status.repaired_bytes + running }
 }
 
-/// What is lost and not rebuilt yet, and what is to leave its node.
+/// What is lost and not rebuilt yet, but for what cannot be now, and what is to leave its node.
 fn left(status: &Status) -> Amount {
     let running: u64 = status.running.iter().map(|repair| repair.bytes_done).sum();
-    let bytes = (status.lost_bytes + status.leaving_bytes).saturating_sub(running);
-    Amount { chunks: status.lost_chunks + status.leaving_chunks, bytes }
+    let lost = status.lost_bytes.saturating_sub(status.stuck_bytes);
+    let bytes = (lost + status.leaving_bytes).saturating_sub(running);
+    let chunks = status.lost_chunks.saturating_sub(status.stuck_chunks);
+    Amount { chunks: chunks + status.leaving_chunks, bytes }
 }
 
 #[cfg(test)]
@@ -164,6 +168,17 @@ mod tests {
             }
         }
         assert_eq!(meter.eta(at(10), &Status::default()), None, "nothing is lost");
+        // Of twenty more nothing can be rebuilt now.
+        let (lost_chunks, lost_bytes) = (30, 30_000);
+        let (stuck_chunks, stuck_bytes) = (20, 20_000);
+        let half =
+            Status { lost_chunks, lost_bytes, stuck_chunks, stuck_bytes, ..Status::default() };
+        let eta = meter.eta(at(10), &half).expect("the others go on");
+        assert!((eta.seconds - 10.0).abs() < 0.1, "{eta:?}");
+        let paused = Status { paused: true, ..half.clone() };
+        assert_eq!(meter.eta(at(10), &paused), None, "nothing runs");
+        let all = Status { stuck_chunks: 30, stuck_bytes: 30_000, ..half };
+        assert_eq!(meter.eta(at(10), &all), None, "nothing can be rebuilt");
     }
 
     #[test]

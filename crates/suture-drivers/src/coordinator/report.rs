@@ -8,7 +8,7 @@ use suture_edge::units::{format_seconds, format_size};
 use suture_repair::cluster::Cluster;
 use suture_repair::event::{Health, Report};
 use suture_repair::id::NodeId;
-use tracing::{debug, info, warn};
+use tracing::{debug, error, info, warn};
 
 /// Writes one report to the log.
 pub fn log(report: &Report, cluster: &Cluster) {
@@ -30,6 +30,10 @@ pub fn log(report: &Report, cluster: &Cluster) {
         Report::Planned { repairs, max_load_seconds } => {
             let fullest_link = format_seconds(*max_load_seconds);
             info!(repairs, fullest_link, "planned");
+        }
+        Report::PlannerPanicked { message } => {
+            error!(panic = %message, "the planner has a mistake and panicked; plans are made one \
+                by one, and are slower; please report this with the lines above");
         }
         Report::Started { repair, plan } => {
             let destinations = plan.destinations.values().map(name).collect::<Vec<_>>().join(",");

@@ -6,10 +6,15 @@
 use std::time::Duration;
 
 use suture_repair::event::Input;
-use suture_repair::time::Span;
+use suture_repair::time::{Span, Time};
+
+use tracing::warn;
 
 use super::CoordinatorDriver;
 use crate::window::{ThrottleIntent, Window};
+
+/// The calendar's seconds are whole ones.
+const SAME_MOMENT: Span = Span::from_secs(1);
 
 /// What of the configuration can change while the coordinator runs.
 #[derive(Clone, Debug, PartialEq)]
@@ -26,8 +31,11 @@ impl CoordinatorDriver {
         if backup_every != self.backups.every() {
             self.spread_backups(backup_every);
         }
-        self.throttle.0 = throttle;
+        let is_other = std::mem::replace(&mut self.throttle.0, throttle.clone()) != throttle;
         let wanted = self.throttle.1.take();
+        if is_other && wanted.is_some() {
+            warn!("[throttle] holds once an operator's limits end: suture repair throttle --reset");
+        }
         self.throttle_by(wanted);
     }
 
@@ -64,11 +72,41 @@ impl CoordinatorDriver {
     /// Tells the core when the window has closed or opened, and again when it is to open otherwise.
     pub(super) fn watch_window(&mut self) {
         let closed_for = self.throttle().window.as_ref().and_then(Window::closed_for);
-        let (was_closed, now) = (self.is_closed, self.now());
-        self.is_closed = closed_for.is_some();
-        if was_closed != self.is_closed {
-            let until = |span: Duration| now + Span { ns: span.as_nanos() as u64 };
-            self.handle(Input::WindowClosed(closed_for.map(until)));
+        let now = self.now();
+        let until = closed_for.map(|span| now + Span { ns: span.as_nanos() as u64 });
+        if is_other(self.closed_until, until) {
+            self.closed_until = until;
+            self.handle(Input::WindowClosed(until));
+        }
+    }
+}
+
+/// Whether the window opens at another time than was thought: it, or the clock, was set anew.
+fn is_other(before: Option<Time>, until: Option<Time>) -> bool {
+    match (before, until) {
+        (None, None) => false,
+        (Some(before), Some(until)) => until.since(before).max(before.since(until)) > SAME_MOMENT,
+        _ => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_that_opens_at_another_time_is_another() {
+        let at = |seconds| Some(Time::ZERO + Span::from_secs(seconds));
+        for (before, until, expected) in [
+            (None, None, false),
+            (None, at(90), true),
+            (at(90), None, true),
+            (at(90), at(90), false),
+            (at(90), at(91), false),
+            (at(90), at(80), true),
+            (at(90), at(60_000), true),
+        ] {
+            assert_eq!(is_other(before, until), expected, "{before:?} {until:?}");
         }
     }
 }

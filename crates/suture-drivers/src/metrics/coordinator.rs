@@ -10,10 +10,12 @@ use std::time::Duration;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::Histogram;
+use suture_repair::cluster::NodeIntent;
 use suture_repair::estimate::Estimate;
 use suture_repair::event::{Blocked, Health, Report, Status};
-use suture_repair::id::RepairId;
+use suture_repair::id::{NodeId, RepairId};
 use suture_repair::message::DiskState;
+use suture_repair::throttle::{Limited, Reason};
 use suture_repair::time::Time;
 
 use super::{Exposition, FAILURES, Labels, Level, OfDaemon, Sum, TIMES, begin, fault_name, reason};
@@ -86,14 +88,18 @@ struct Levels {
     node_up: Family<Labels, Level>,
     node_free: Family<Labels, Level>,
     node_chunks: Family<Labels, Level>,
+    node_wanted: Family<Labels, Level>,
+    node_limit: Family<Labels, Level>,
     stripes: Level,
     degraded: Level,
     unreadable: Level,
     queued: Level,
     running: Level,
     paused: Level,
+    window_closed: Level,
     lost_chunks: Level,
     lost_bytes: Level,
+    stuck_bytes: Level,
     eta: Family<Labels, Level>,
     scrub_running: Level,
     scrub_done: Level,
@@ -111,6 +117,17 @@ struct Levels {
 struct Course {
     began: BTreeMap<RepairId, Time>,
     measured_at: Option<Time>,
+}
+
+impl Seen {
+    /// Leaves out the nodes that an operator has removed.
+    pub fn forget(&mut self, removed: &[NodeId]) {
+        let is_kept: Vec<bool> =
+            self.status.nodes.iter().map(|node| !removed.contains(&node.node)).collect();
+        let (mut of_status, mut of_names) = (is_kept.iter(), is_kept.iter());
+        self.status.nodes.retain(|_| of_status.next().is_some_and(|kept| *kept));
+        self.nodes.retain(|_| of_names.next().is_some_and(|kept| *kept));
+    }
 }
 
 impl CoordinatorMetrics {
@@ -226,22 +243,37 @@ impl Levels {
                 "suture_stripes_at_risk",
                 "Stripes with lost chunks, by how many more they can lose (8: that or more)",
             ),
-            blocked: of
-                .new_one("suture_stripes_blocked", "Stripes that wait for something, by what"),
+            blocked: of.new_one("suture_stripes_blocked", "Stripes that wait, by what for"),
             nodes: of.new_one("suture_nodes", "Nodes by health"),
             disks: of.new_one("suture_disks", "Nodes by how their disks are"),
             node_up: of.new_one("suture_node_up", "Whether the node is used"),
             node_free: of.new_one("suture_node_free_bytes", "What is free on the node's disk"),
             node_chunks: of.new_one("suture_node_chunks", "Chunks that the node should hold"),
+            node_wanted: of.new_one(
+                "suture_node_wanted",
+                "Whether the node is to be used: nobody declared it failed, drains or paused it",
+            ),
+            node_limit: of.new_one(
+                "suture_node_repair_limit_bytes_per_second",
+                "What repair may move there; absent where nothing limits it",
+            ),
             stripes: of.new_one("suture_stripes", "Stripes that there are"),
             degraded: of.new_one("suture_stripes_degraded", "Stripes that lack a chunk now"),
             unreadable: of.new_one("suture_stripes_unreadable", "Stripes that cannot be read now"),
             queued: of.new_one("suture_stripes_queued", "Stripes that wait for their repair"),
             running: of.new_one("suture_repairs_running", "Chunks that are being rebuilt"),
             paused: of.new_one("suture_repairs_paused", "Whether no repair is begun"),
+            window_closed: of.new_one(
+                "suture_repair_window_closed",
+                "Whether only what has no chunk to spare is repaired, until the window opens",
+            ),
             lost_chunks: of.new_one("suture_lost_chunks", "Lost chunks that can be repaired"),
             lost_bytes: of
                 .new_one("suture_lost_bytes", "Bytes of lost chunks that can be repaired"),
+            stuck_bytes: of.new_one(
+                "suture_stuck_bytes",
+                "Those of the lost bytes whose repair cannot begin until something changes",
+            ),
             eta: of.new_one(
                 "suture_repair_eta_seconds",
                 "How long the rest may take; absent while nobody can say",
@@ -256,8 +288,7 @@ impl Levels {
                 "suture_scrub_inconsistent_stripes",
                 "Stripes whose chunks do not fit each other",
             ),
-            scrub_found: of
-                .new_one("suture_scrub_bad_chunks", "Bad chunks that scrubs found since the start"),
+            scrub_found: of.new_one("suture_scrub_bad_chunks", "Bad chunks that scrubs found"),
             unknown_copies: of.new_one(
                 "suture_unknown_chunks",
                 "Chunks on agents of which the metadata know nothing",
@@ -289,6 +320,8 @@ impl Levels {
         self.paused.set(f64::from(u8::from(status.paused)));
         self.lost_chunks.set(status.lost_chunks as f64);
         self.lost_bytes.set(status.lost_bytes as f64);
+        self.stuck_bytes.set(status.stuck_bytes as f64);
+        self.window_closed.set(f64::from(u8::from(status.throttle.closed_for.is_some())));
         self.unknown_copies.set(seen.unknown_copies as f64);
         self.refused_agents.set(seen.refused_agents as f64);
         self.unwritable.set(f64::from(u8::from(seen.is_unwritable)));
@@ -313,6 +346,8 @@ impl Levels {
         for (margin, stripes) in status.at_risk.iter().enumerate() {
             at_risk[margin.min(MARGINS)] += stripes;
         }
+        // Those of which too little is left are counted as unreadable.
+        at_risk[0] = at_risk[0].saturating_sub(status.beyond);
         for (margin, stripes) in at_risk.into_iter().enumerate() {
             let labels = vec![("margin", margin.to_string().into())];
             self.at_risk.get_or_create(&labels).set(stripes as f64);
@@ -337,17 +372,39 @@ impl Levels {
             let labels = vec![("state", state.to_string().into())];
             self.disks.get_or_create(&labels).set(count as f64);
         }
-        let of_nodes = [&self.node_up, &self.node_free, &self.node_chunks];
+        let of_nodes = [&self.node_up, &self.node_free, &self.node_chunks, &self.node_wanted];
         // Racks change, and nodes go.
         of_nodes.iter().for_each(|levels| levels.clear());
+        self.node_limit.clear();
         for (node, (name, rack)) in nodes.iter().zip(&seen.nodes) {
             let labels = vec![("node", name.clone().into()), ("rack", rack.clone().into())];
             let is_up = f64::from(u8::from(node.health == Health::Up));
-            let values = [is_up, node.free_bytes as f64, node.chunks as f64];
+            let is_wanted = f64::from(u8::from(node.intent == NodeIntent::Serving));
+            let values = [is_up, node.free_bytes as f64, node.chunks as f64, is_wanted];
             for (levels, value) in of_nodes.iter().zip(values) {
                 levels.get_or_create(&labels).set(value);
             }
+            for (direction, limited) in [("up", node.limits.up), ("down", node.limits.down)] {
+                let Some(Limited { limit, reason }) = limited else { continue };
+                let more =
+                    [("direction", direction.into()), ("reason", limit_reason(reason).into())];
+                let labels = labels.iter().cloned().chain(more).collect();
+                self.node_limit.get_or_create(&labels).set(limit as f64);
+            }
         }
+    }
+}
+
+/// What made a limit what it is, as a label.
+fn limit_reason(reason: Reason) -> &'static str {
+    match reason {
+        Reason::Node => "node",
+        Reason::Rack(_) => "rack",
+        Reason::Total => "cluster",
+        Reason::Applications(_) => "applications",
+        Reason::Latency(_) => "latency",
+        Reason::Window => "window",
+        Reason::Floor => "floor",
     }
 }
 
@@ -365,10 +422,10 @@ fn reason_index(why: &Blocked) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use suture_repair::cluster::NodeIntent;
     use suture_repair::event::NodeStatus;
-    use suture_repair::id::{ChunkCopy, ChunkIndex, NodeId, Stamp, StripeId};
+    use suture_repair::id::{ChunkCopy, ChunkIndex, Stamp, StripeId};
     use suture_repair::message::Failure;
+    use suture_repair::throttle::NodeLimits;
     use suture_repair::time::Span;
 
     use super::*;
@@ -426,12 +483,20 @@ mod tests {
             disk: DiskState::Hanging,
             is_cut_off: false,
             chunks: 2,
-            limits: Default::default(),
+            limits: NodeLimits { up: Some(Limited { limit: 7, reason: Reason::Node }), down: None },
             links: Default::default(),
         }];
+        seen.status.beyond = 1;
+        (seen.status.stuck_bytes, seen.status.throttle.closed_for) = (9, Some(Span::ZERO));
         seen.nodes = vec![("n\"1".into(), "r1".into())];
         let before = text(&metrics, &seen);
-        assert_has(&before, "suture_stripes_at_risk{margin=\"0\"} 3.0");
+        assert_has(&before, "suture_stripes_at_risk{margin=\"0\"} 2.0");
+        assert_has(&before, "suture_stuck_bytes 9.0");
+        assert_has(&before, "suture_repair_window_closed 1.0");
+        assert_has(&before, "suture_node_wanted{node=\"n\\\"1\",rack=\"r1\"} 1.0");
+        let limit = "suture_node_repair_limit_bytes_per_second";
+        let labels = "node=\"n\\\"1\",rack=\"r1\",direction=\"up\",reason=\"node\"";
+        assert_has(&before, &format!("{limit}{{{labels}}} 7.0"));
         assert_has(&before, "suture_stripes_at_risk{margin=\"8\"} 12.0");
         assert_has(&before, "suture_node_free_bytes{node=\"n\\\"1\",rack=\"r1\"} 5.0");
         assert_has(&before, "suture_nodes{health=\"suspect\"} 1.0");

@@ -36,6 +36,7 @@ pub fn coordinator_of(store: MetadataStore) -> (ControlService, Metadata, Handle
         deletes: true,
         in_flight_max: IN_FLIGHT_MAX,
         scrub: ScrubConfig::OFF,
+        rebalance_after: None,
     };
     let nodes = store.nodes().unwrap();
     let mut known = Cluster::default();

@@ -105,6 +105,7 @@ impl Coordinator {
     /// What is lost changed: the stripe takes its new place in the queue, or leaves it.
     pub(super) fn set_lost(&mut self, stripe: StripeId, lost: BTreeSet<ChunkIndex>) {
         self.touched.push(stripe);
+        self.rebalance.forget(stripe);
         self.unplan(stripe);
         if lost.is_empty() {
             self.lost.remove(&stripe);

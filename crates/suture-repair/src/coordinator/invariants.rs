@@ -88,6 +88,7 @@ impl Coordinator {
         self.faults.assert_invariants();
         self.work_lists.assert_invariants(|node| self.health.is_up(node));
         self.scrub.assert_invariants();
+        self.assert_rebalance();
         self.throttle.assert_invariants(self.ledger.cluster());
         self.queue.assert_invariants();
         self.ledger.assert_invariants();

@@ -103,6 +103,7 @@ impl Coordinator {
             self.settle(stripe);
         }
         self.scrub.node_changed();
+        self.disturb_rebalance();
         self.unplan_all();
         self.queue.wake_all();
     }
@@ -172,7 +173,7 @@ impl Coordinator {
     }
 
     /// Gives a stripe its place in the queue by what it lacks and what is to move, or takes it out.
-    fn settle(&mut self, id: StripeId) {
+    pub(super) fn settle(&mut self, id: StripeId) {
         self.touched.push(id);
         if self.urgency(id).is_some() {
             return self.enqueue(id, None);
@@ -201,6 +202,7 @@ impl Coordinator {
         let mut chunks = stripe.indices().filter_map(located);
         chunks
             .find(|(chunk, node)| self.health.is_emptied(*node) && !self.is_lost(stripe.id, *chunk))
+            .or_else(|| self.rebalance.of(stripe.id))
     }
 
     /// Whether the running repair of a stripe only moves what is not lost, and can be ended.

@@ -70,15 +70,31 @@ impl Coordinator {
         let cluster = quota.cluster.as_ref().unwrap_or(self.ledger.cluster());
         let left = self.ledger.load_left();
         let view = View { cluster, ..self.view(&free_bytes, &left) };
-        let (single, jobs): (Vec<Job>, Vec<Job>) =
-            jobs.into_iter().partition(|job| self.is_single_chunk(job.stripe));
+        let is_move = |job: &Job| self.rebalance.of(job.stripe).is_some();
+        let (mut moves, jobs): (Vec<Job>, Vec<Job>) = jobs.into_iter().partition(is_move);
+        for job in &mut moves {
+            job.excluded.extend(self.barred_from_move(job.stripe));
+            job.excluded.sort_unstable();
+            job.excluded.dedup();
+        }
+        let free_for_moves = self.free_for_moves(&free_bytes);
+        let of_moves = View { free_bytes: &free_for_moves, ..view };
         let mut batches = Vec::new();
-        for (jobs, policy) in [(single, SINGLE_CHUNK), (jobs, self.config.policy)] {
-            let batch = planner::plan_checked(policy, &jobs, &view, self.seed());
-            batches.push((jobs, batch));
+        for (jobs, view) in [(jobs, &view), (moves, &of_moves)] {
+            let is_single = |job: &Job| self.is_single_chunk(job.stripe);
+            let (single, jobs): (Vec<Job>, Vec<Job>) = jobs.into_iter().partition(is_single);
+            for (jobs, policy) in [(single, SINGLE_CHUNK), (jobs, self.config.policy)] {
+                if !jobs.is_empty() {
+                    let batch = planner::plan_checked(policy, &jobs, view, self.seed());
+                    batches.push((jobs, batch));
+                }
+            }
         }
         let mut made: Vec<PlannedRepair> = Vec::new();
         for (jobs, batch) in batches {
+            if let Some(message) = batch.panicked {
+                self.report(Report::PlannerPanicked { message });
+            }
             for (index, why) in batch.refused {
                 self.refused(now, &jobs[index], why);
             }
@@ -300,6 +316,9 @@ impl Coordinator {
 
     /// Puts a stripe to sleep until something changes, or for the longest wait, and says why.
     pub(super) fn hold_back(&mut self, now: Time, id: StripeId, why: Blocked) {
+        if self.give_up_move(id) {
+            return;
+        }
         self.enqueue(id, Some(now + self.config.timers.retry_max));
         self.block(id, why);
     }

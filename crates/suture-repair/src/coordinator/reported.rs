@@ -62,6 +62,7 @@ impl Coordinator {
             self.work_lists.forget(node);
         }
         self.settle_chunks_on(node);
+        self.disturb_rebalance();
         match health {
             Health::Up => self.scrub.node_changed(),
             _ => self.scrub_without(node),

@@ -30,6 +30,7 @@ impl Coordinator {
         if now.since(due.max(self.now)) > late_max {
             self.health.slept(now, gap);
             self.ledger.slept(now, gap);
+            self.rebalance.slept(now);
         }
     }
 }

@@ -31,6 +31,7 @@ impl Coordinator {
             nodes: self.node_statuses(),
             scrub: self.scrub_status(),
             throttle: self.throttle_status(),
+            rebalance: self.rebalance_status(),
             ..Status::default()
         };
         for stripe in self.stripes_that_lack_chunks() {
@@ -54,10 +55,17 @@ impl Coordinator {
             status.at_risk.resize(status.at_risk.len().max(margin + 1), 0);
             status.at_risk[margin] += 1;
             let blocked = self.trouble.get(&stripe.id).and_then(|t| t.blocked.as_ref());
-            if !blocked.is_some_and(Blocked::is_unrepairable) {
-                status.lost_chunks += lost.len() as u64;
-                let bytes = lost.iter().map(|chunk| stripe.record(*chunk).bytes);
-                status.lost_bytes += bytes.sum::<u64>();
+            if blocked.is_some_and(Blocked::is_unrepairable) {
+                status.beyond += u64::from(margin == 0);
+                continue;
+            }
+            let bytes: u64 = lost.iter().map(|chunk| stripe.record(*chunk).bytes).sum();
+            let chunks = lost.len() as u64;
+            status.lost_chunks += chunks;
+            status.lost_bytes += bytes;
+            if blocked.is_some_and(|why| !why.ends_by_itself()) {
+                status.stuck_chunks += chunks;
+                status.stuck_bytes += bytes;
             }
         }
         status
@@ -101,8 +109,9 @@ impl Coordinator {
     }
 
     /// Stripes that can be read, or could once silent nodes are back, and could not without these
-    /// nodes.
-    pub fn unreadable_without(&self, nodes: &[NodeId]) -> Vec<StripeId> {
+    /// nodes. Where these are never to come back, they are also needed for what could be read once
+    /// all that failed are back.
+    pub fn unreadable_without(&self, nodes: &[NodeId], for_ever: bool) -> Vec<StripeId> {
         let on_nodes = nodes.iter().flat_map(|node| self.stripes.on_node(*node));
         let stripes: BTreeSet<StripeId> = on_nodes.map(|stripe| stripe.id).collect();
         let needs_them = |id: &StripeId| {
@@ -110,7 +119,8 @@ impl Coordinator {
             let is_left = |chunk: &ChunkIndex| {
                 stripe.copy(*chunk).is_none_or(|(node, _)| !nodes.contains(&node))
             };
-            [self.readable(stripe), self.expected(stripe)].into_iter().any(|mut chunks| {
+            let last = if for_ever { self.returnable(stripe) } else { Vec::new() };
+            [self.readable(stripe), self.expected(stripe), last].into_iter().any(|mut chunks| {
                 let was_enough = stripe.code.decodable(&chunks);
                 chunks.retain(is_left);
                 was_enough && !stripe.code.decodable(&chunks)
@@ -127,6 +137,18 @@ impl Coordinator {
             record.is_known_zero() || is_there && !self.is_lost(stripe.id, *chunk)
         };
         stripe.indices().filter(is_expected).collect()
+    }
+
+    /// Chunks that could be read if every node came back, also those that failed.
+    fn returnable(&self, stripe: &Stripe) -> Vec<ChunkIndex> {
+        let is_returnable = |chunk: &ChunkIndex| {
+            let record = stripe.record(*chunk);
+            let is_there = record.node.is_some_and(|node| {
+                self.health.is_failed(node) || !self.is_lost(stripe.id, *chunk)
+            });
+            record.is_known_zero() || is_there
+        };
+        stripe.indices().filter(is_returnable).collect()
     }
 
     /// Stripes with chunks on these nodes for which too few others are up and take chunks.

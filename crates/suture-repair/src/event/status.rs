@@ -82,7 +82,9 @@ pub struct Status {
     pub nodes: Vec<NodeStatus>,
     /// Stripes by how many more chunks they can lose: index 0 is the most at risk.
     pub at_risk: Vec<u64>,
-    /// Stripes with lost chunks that wait for their turn.
+    /// Those of the first of them of which too little is left to rebuild anything.
+    pub beyond: u64,
+    /// Stripes with chunks that are lost or to move, and wait for their turn.
     pub queued: u64,
     /// Stripes of which some chunk cannot be read now.
     pub degraded: u64,
@@ -92,6 +94,10 @@ pub struct Status {
     pub lost_chunks: u64,
     /// Bytes of the lost chunks.
     pub lost_bytes: u64,
+    /// Those of the lost chunks whose repair cannot begin until something changes.
+    pub stuck_chunks: u64,
+    /// How many bytes these have.
+    pub stuck_bytes: u64,
     /// Chunks that are whole and to move elsewhere.
     pub leaving_chunks: u64,
     /// How many bytes these have.
@@ -108,6 +114,17 @@ pub struct Status {
     pub scrub: ScrubStatus,
     /// What repair may take.
     pub throttle: ThrottleStatus,
+    /// What moves to nodes that hold little.
+    pub rebalance: RebalanceStatus,
+}
+
+/// Chunks that move so that no node holds much less than the others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RebalanceStatus {
+    /// How many are moving, or next.
+    pub chunks: u64,
+    /// Bytes that are still to move to nodes that are being filled.
+    pub bytes_left: u64,
 }
 
 /// What an operator lets repair take, and what that comes to.

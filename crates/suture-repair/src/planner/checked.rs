@@ -7,7 +7,8 @@
 //! becomes [`PlanError::Panicked`].
 //!
 //! Job by job a batch is not balanced as a whole, only against the plans before. That happens once
-//! in a programmer's mistake; a repair that is not balanced is better than none.
+//! in a programmer's mistake; a repair that is not balanced is better than none. The batch says
+//! what the panic said, so that the mistake is seen.
 //!
 //! Invariant: every plan passes `validate`, and every job has a plan or a reason.
 
@@ -32,7 +33,10 @@ pub fn plan_checked(policy: Policy, jobs: &[Job], view: &View<'_>, seed: u64) ->
 }
 
 fn checked(jobs: &[Job], view: &View<'_>, planner: impl Fn(&[Job], &View<'_>) -> Batch) -> Batch {
-    let batch = caught(jobs, view, &planner).unwrap_or_else(|_| one_by_one(jobs, view, &planner));
+    let batch = caught(jobs, view, &planner).unwrap_or_else(|message| Batch {
+        panicked: Some(message),
+        ..one_by_one(jobs, view, &planner)
+    });
     validated(batch, jobs, view)
 }
 
@@ -164,6 +168,7 @@ mod tests {
         assert!(matches!(first, PlanFault::Gap { .. }), "{first}");
         let PlanFault::Lane { lane: 0, fault } = second else { panic!("{second}") };
         assert!(matches!(fault, LaneFault::Bytes { expected: 64, found: 65, .. }), "{fault}");
+        assert_eq!(batch.panicked, None);
     }
 
     #[test]
@@ -173,6 +178,7 @@ mod tests {
         });
         assert_eq!(stripes(&batch), [0, 1, 3, 4]);
         let message = "odd stripe".to_string();
+        assert_eq!(batch.panicked.as_ref(), Some(&message));
         assert_eq!(batch.refused, [(2, PlanError::Panicked { message })]);
     }
 

@@ -177,7 +177,7 @@ impl<'a> Settled<'a> {
         self.plans.sort_by_key(|(index, _)| *index);
         self.refused.sort_by_key(|(index, _)| *index);
         let plans = self.plans.into_iter().map(|(_, plan)| plan).collect();
-        Batch { plans, refused: self.refused }
+        Batch { plans, refused: self.refused, ..Batch::default() }
     }
 }
 

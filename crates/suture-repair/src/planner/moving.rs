@@ -38,7 +38,7 @@ pub(in crate::planner) fn with_copies(batch: Batch, jobs: &[Job], view: &View<'_
     copy_refused(&mut plans, jobs, view);
     let is_refused = |(index, _): &(usize, _)| plans[*index].is_none();
     let refused = batch.refused.into_iter().filter(is_refused).collect();
-    Batch { plans: plans.into_iter().flatten().collect(), refused }
+    Batch { plans: plans.into_iter().flatten().collect(), refused, ..batch }
 }
 
 /// Cuts what leaves one node where that loads the busiest port least.

@@ -58,6 +58,9 @@ pub fn header(now: Time, config: &Config, cluster: &Cluster, stripes: &StripeMap
     if config.scrub != ScrubConfig::OFF {
         add(line.field("scrub", &config.scrub));
     }
+    if let Some(after) = &config.rebalance_after {
+        add(line.field("rebalance-after", after));
+    }
     if !cluster.racks.is_empty() {
         add(line.word("racks").list(&cluster.racks));
     }
@@ -98,6 +101,9 @@ impl CoordinatorHeader {
                     line.value::<u64>()?.max(1) as usize;
             }
             "scrub" => self.config.as_mut().ok_or(error)?.scrub = line.value()?,
+            "rebalance-after" => {
+                self.config.as_mut().ok_or(error)?.rebalance_after = Some(line.value()?);
+            }
             "racks" => self.cluster.racks = line.list()?,
             "core" => {
                 let (rack_uplink, rack_downlink) = (line.field("up")?, line.field("down")?);
@@ -141,6 +147,7 @@ fn config(line: &mut LineReader<'_>) -> Result<Config, TextError> {
         deletes: true,
         in_flight_max,
         scrub,
+        rebalance_after: None,
         timers,
     })
 }
@@ -419,6 +426,9 @@ fn report(line: &mut LineWriter, report: &Report) {
         Report::Planned { repairs, max_load_seconds } => {
             line.field("planned repairs", repairs)
                 .word(format!("in {max_load_seconds:.6}s at least"));
+        }
+        Report::PlannerPanicked { message } => {
+            line.field("planner panicked", message);
         }
         Report::Started { repair, plan } => {
             // The rest of the plan stands in the dispatch.

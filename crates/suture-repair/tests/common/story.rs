@@ -104,6 +104,7 @@ impl Story {
             deletes: true,
             in_flight_max: 4,
             scrub: ScrubConfig::OFF,
+            rebalance_after: None,
         });
         let cluster = Cluster::uniform(nodes as usize, Rate(1e6));
         let core = Coordinator::new(Time::ZERO, config, cluster, StripeMap::new(stripes));

@@ -8,24 +8,12 @@
 
 use suture_repair::id::NodeId;
 use suture_repair::keeper::admission::Joining;
-use suture_repair::time::{Span, Time};
+use suture_repair::time::Span;
 
-use super::Recovery;
 use crate::disk::Disk;
 use crate::fault::Kind;
 use crate::party::Party;
-use crate::world::{Event, World};
-
-/// An agent under another one's name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Impostor {
-    /// Whose name it says.
-    node: NodeId,
-    /// Its store; none of its own where it has a copy of the node's disk.
-    store: Option<u64>,
-    /// It goes on trying until then.
-    until: Time,
-}
+use crate::world::{Event, Impostor, Recovery, World};
 
 /// Between two attempts to join.
 const AGAIN_AFTER: Span = Span::from_millis(60);

@@ -5,28 +5,13 @@
 //! finds the right ones later. What agents hold and have followed by then is newer. Nothing of it
 //! may be deleted, and what the metadata of the end know must be whole in the end.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use suture_repair::id::{NodeId, StripeId};
 use suture_repair::keeper::admission::{Joining, Refused};
-use suture_repair::time::{Span, Time};
+use suture_repair::time::Span;
 
-use super::Recovery;
-use crate::check::Violation;
 use crate::fault::Kind;
-use crate::metadata;
-use crate::world::{Event, World};
-
-/// What a coordinator keeps, as it was at one moment.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct ClusterBackup {
-    metadata: metadata::Backup,
-    paused: bool,
-    declared: BTreeSet<NodeId>,
-    draining: BTreeSet<NodeId>,
-    resting: BTreeMap<NodeId, Time>,
-    pass: (Option<Time>, Option<StripeId>),
-}
+use crate::violation::Violation;
+use crate::world::{ClusterBackup, Event, Recovery, World};
 
 /// Until somebody begins with empty metadata.
 const EMPTY_AFTER: Span = Span::from_millis(100);

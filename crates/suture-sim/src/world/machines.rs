@@ -20,7 +20,9 @@ use suture_repair::throttle::ThrottleConfig;
 use suture_repair::time::{Span, Time};
 use suture_repair::transcript;
 
-use super::{Event, IN_FLIGHT_MAX, Question, SCRUB_PERIOD, SCRUB_RATE, TIMERS, World};
+use super::{
+    Event, IN_FLIGHT_MAX, Question, REBALANCE_AFTER, SCRUB_PERIOD, SCRUB_RATE, TIMERS, World,
+};
 use crate::fault::{Kind, NetworkFaults};
 use crate::party::Party;
 
@@ -139,6 +141,7 @@ impl World {
             deletes: true,
             in_flight_max: IN_FLIGHT_MAX,
             scrub: self.scrub_config(),
+            rebalance_after: self.rebalance_after(),
         };
         self.racks.begin();
         let cluster = self.racks.cluster(self.hosts.len());
@@ -188,6 +191,12 @@ impl World {
             begun_before: begun.map(|begun| self.now.since(begun)),
             next,
         }
+    }
+
+    /// Where a keeper decides which nodes live, chunks lie where it wants them.
+    fn rebalance_after(&self) -> Option<Span> {
+        let is_on = self.options.rebalances && self.options.liveness == Liveness::Own;
+        is_on.then_some(REBALANCE_AFTER)
     }
 
     pub(crate) fn announce_reserved(&mut self) {
@@ -299,7 +308,7 @@ impl World {
                 if let event::Report::CutOff { is_cut_off: true, .. } = report {
                     self.coverage.count(Kind::CutOff);
                 }
-                self.check_lost(&report);
+                self.check_report(&report);
                 self.note(|| format!("report {report:?}"));
             }
         }

@@ -11,10 +11,9 @@ use suture_repair::event::{Health, Input};
 use suture_repair::id::NodeId;
 use suture_repair::time::{Span, Time};
 
-use super::{Event, World};
-use crate::check::Violation;
+use super::{Event, Recovery, World};
 use crate::fault::Kind;
-use crate::injection::Recovery;
+use crate::violation::Violation;
 
 /// That the coordinator takes in nothing for a while, and what waits for it.
 pub(crate) struct Asleep {

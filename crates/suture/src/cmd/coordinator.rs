@@ -2,7 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
 use suture_drivers::config::CoordinatorConfig;
@@ -46,6 +46,9 @@ use crate::web::WebPages;
 
 /// Changes of the metadata that the driver may be behind; then commits wait for it.
 pub(super) const CHANGES_MAX: usize = 1024;
+
+/// How long monitoring waits for what only the metadata say.
+const METADATA_WAIT: Duration = Duration::from_secs(1);
 
 /// Ids of block groups are below this.
 const STRIPES_MAX: u64 = 1 << 62;
@@ -110,7 +113,8 @@ async fn serve(config: CoordinatorConfig, path: Option<&Path>, args: Args) -> Re
     driver.spread_backups(config.backup.every);
     let metrics = CoordinatorMetrics::new(credentials.clone());
     driver.count(metrics.clone());
-    serve_metrics(monitored, credentials.clone(), coordinator.clone(), metrics);
+    let sources = (coordinator.clone(), metadata.clone());
+    serve_metrics(monitored, credentials.clone(), sources, metrics);
     let configured = config.throttle.intent().map_err(bad_input)?;
     driver.throttle_at_first(configured, throttle);
     let keeps_objects = hdfs.is_none();
@@ -177,13 +181,19 @@ async fn follow(
 fn serve_metrics(
     listener: Option<TcpListener>,
     credentials: Option<Arc<Kept>>,
-    coordinator: Handle,
+    (coordinator, metadata): (Handle, Metadata),
     metrics: Arc<CoordinatorMetrics>,
 ) {
     daemon::serve_metrics(listener, credentials, move || {
-        let (coordinator, metrics) = (coordinator.clone(), metrics.clone());
+        let (coordinator, metadata) = (coordinator.clone(), metadata.clone());
+        let metrics = metrics.clone();
         async move {
-            let seen = coordinator.query(CoordinatorDriver::seen).await?;
+            let mut seen = coordinator.query(CoordinatorDriver::seen).await?;
+            // Metadata that cannot be read, or hang, are what monitoring must hear of.
+            let intent = metadata.query(MetadataStore::intent);
+            if let Ok(Ok(intent)) = tokio::time::timeout(METADATA_WAIT, intent).await {
+                seen.forget(&intent.removed);
+            }
             Some(metrics.write(&seen))
         }
     });
@@ -265,6 +275,12 @@ pub(super) fn load(
             core::ScrubConfig::OFF
         } else {
             config.scrub.core(seconds_since_1970(), store.pass()?)
+        },
+        // Chunks of objects that are to be made again stay, and HDFS has a balancer of its own.
+        rebalance_after: if is_hdfs || store.sets_damaged_aside() {
+            None
+        } else {
+            config.repair.rebalance_after.map(|after| Span { ns: after.as_nanos() as u64 })
         },
     };
     let header = || transcript::coordinator::header(Time::ZERO, &core_config, &cluster, &stripes);

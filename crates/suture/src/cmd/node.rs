@@ -63,7 +63,13 @@ enum NodeSubcommand {
     /// after a disk was exchanged, or to take a name back from another store. What the store before
     /// held is rebuilt; its agent stays stopped, since it would have the name again until another
     /// store has joined, and is refused from then on
-    Replace(NodeNames),
+    Replace {
+        #[command(flatten)]
+        nodes: NodeNames,
+        /// Even if data could not be read any more
+        #[arg(long)]
+        force: bool,
+    },
     /// Take nodes back: what they still hold counts again, and what was wanted of them ends
     Return(NodeNames),
 }
@@ -96,7 +102,7 @@ pub fn run(args: Args) -> Result<Outcome> {
                 command(&nodes, Pause, force, span).await
             }
             NodeSubcommand::Remove(nodes) => command(&nodes, Remove, false, 0.0).await,
-            NodeSubcommand::Replace(nodes) => command(&nodes, Replace, false, 0.0).await,
+            NodeSubcommand::Replace { nodes, force } => command(&nodes, Replace, force, 0.0).await,
             NodeSubcommand::Return(nodes) => command(&nodes, Return, false, 0.0).await,
         }
     })

@@ -156,6 +156,10 @@ async fn watch(common: &Common) -> Result<Outcome> {
 fn goes_on(status: &proto::StatusReply) -> bool {
     match status::state(status) {
         "repairing" | "waiting" => true,
+        "unreadable" => {
+            let waits = !status.paused && status.lost_chunks > status.stuck_chunks;
+            waits || !status.running.is_empty()
+        }
         "draining" => !status.running.is_empty() || (!status.paused && status.blocked.is_empty()),
         _ => false,
     }

@@ -10,7 +10,7 @@ use crate::outcome::Outcome;
 use crate::output::{Format, alarm, counted, print_json, print_table, table};
 use crate::status::{
     ROWS_SHOWN, ask, describe, last_repair_line, outcome, print_blocked, print_nodes, print_rest,
-    scrub_line, state, summary, throttle_line,
+    rebalance_line, scrub_line, state, summary, throttle_line,
 };
 
 /// Show the cluster: nodes, what is at risk, what is being repaired, what waits and why.
@@ -58,16 +58,22 @@ fn print(status: &proto::StatusReply) {
     let scrub = status.scrub.as_ref().and_then(scrub_line);
     scrub.into_iter().for_each(|line| outln!("{line}"));
     throttle_line(status).into_iter().for_each(|line| outln!("{line}"));
+    rebalance_line(status).into_iter().for_each(|line| outln!("{line}"));
     outln!();
     print_nodes(&status.nodes);
-    print_at_risk(&status.at_risk);
+    print_at_risk(&status.at_risk, status.beyond_stripes);
     print_running(&status.running);
     print_blocked(&status.blocked);
 }
 
-fn print_at_risk(at_risk: &[u64]) {
-    let levels: Vec<(usize, u64)> =
-        at_risk.iter().copied().enumerate().filter(|(_, stripes)| *stripes > 0).collect();
+/// What is at risk; what is `beyond` all repair is not.
+fn print_at_risk(at_risk: &[u64], beyond: u64) {
+    let left = |(margin, stripes): (usize, u64)| match margin {
+        0 => (margin, stripes.saturating_sub(beyond)),
+        _ => (margin, stripes),
+    };
+    let levels = at_risk.iter().copied().enumerate().map(left);
+    let levels: Vec<(usize, u64)> = levels.filter(|(_, stripes)| *stripes > 0).collect();
     if levels.is_empty() {
         return;
     }

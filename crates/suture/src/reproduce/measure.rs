@@ -148,7 +148,7 @@ impl Prepared {
     }
 
     fn unmeasured(&self, damage: &Damage, planning_ns: u64) -> Measured {
-        let batch = Batch { plans: Vec::new(), refused: Vec::new() };
+        let batch = Batch::default();
         Measured {
             lost_bytes: damage.lost_chunks as u64 * self.input.chunk_bytes,
             lost_chunks: damage.lost_chunks,

@@ -62,7 +62,7 @@ const LEVELS_MAX: usize = 4;
 pub(in crate::planner) fn plan(jobs: &[Job], view: &View<'_>, seed: u64) -> Batch {
     let instance = Instance::new(jobs, view);
     let plans = plans(&instance, seed);
-    Batch { plans, refused: instance.refused }
+    Batch { plans, refused: instance.refused, ..Batch::default() }
 }
 
 /// Up to so many requests a second plan is worth its time when the first is not at its bound.

@@ -32,7 +32,7 @@ pub(in crate::planner) fn plan(jobs: &[Job], view: &View<'_>, seed: u64) -> Batc
             }
         }
     };
-    Batch { plans, refused: instance.refused }
+    Batch { plans, refused: instance.refused, ..Batch::default() }
 }
 
 /// Plans with traces, where there are any and agents can execute them.

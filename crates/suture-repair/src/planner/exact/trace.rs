@@ -34,5 +34,5 @@ pub(in crate::planner) fn plan(jobs: &[Job], view: &View<'_>, seed: u64) -> Batc
         }
     });
     let plans = potential::plans(&instance, Kinds::TracesFirst, &mut Random::new(seed));
-    Batch { plans, refused: instance.refused }
+    Batch { plans, refused: instance.refused, ..Batch::default() }
 }
