@@ -9,6 +9,8 @@
 pub mod applications;
 pub mod campaign;
 pub mod cluster;
+pub mod expect;
+pub mod faults;
 pub mod figures;
 pub mod measure;
 pub mod network;

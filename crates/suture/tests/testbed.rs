@@ -3,9 +3,10 @@
 //! Network namespaces need root. Without it these tests say so loudly and do nothing.
 
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::OnceLock;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -33,16 +34,21 @@ bandwidth = \"40Mbit\"
 nodes = [\"n1\"]
 ";
 
-/// Whether networks can be made here; says so where they cannot.
+/// Whether networks can be made here; says so where they cannot. Tests run at once: one tries.
 fn can_make_networks() -> bool {
-    let is_root = rustix::process::geteuid().is_root();
-    let name = format!("suture-test-{}", std::process::id());
-    let made = Command::new("ip").args(["netns", "add", &name]).output();
-    let can = is_root && made.is_ok_and(|output| output.status.success());
-    if can {
-        Command::new("ip").args(["netns", "del", &name]).output().unwrap();
-    } else {
-        eprintln!("SKIPPED: no network namespaces here: the testbed needs root, ip and tc");
+    static CAN: OnceLock<bool> = OnceLock::new();
+    let can = *CAN.get_or_init(|| {
+        let name = format!("suture-test-{}", std::process::id());
+        let made = Command::new("ip").args(["netns", "add", &name]).output();
+        let can = made.is_ok_and(|output| output.status.success());
+        if can {
+            Command::new("ip").args(["netns", "del", &name]).output().unwrap();
+        }
+        can && rustix::process::geteuid().is_root()
+    });
+    if !can {
+        let why = "SKIPPED: no network namespaces here: the testbed needs root, ip and tc";
+        let _ = writeln!(std::io::stderr(), "{why}");
     }
     can
 }

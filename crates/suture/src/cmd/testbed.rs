@@ -1,12 +1,16 @@
 //! `suture testbed`: a cluster of real processes on an emulated network, and what repairs take
 //! there.
 
+use std::fs;
+use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use serde_json::json;
 use suture_edge::error::{bad_input, quoted};
 use suture_edge::units::format_link_rate;
+use tempfile::NamedTempFile;
 
 use crate::outcome::Outcome;
 use crate::output::{Format, counted, print_json, print_table, table};
@@ -14,6 +18,7 @@ use crate::testbed::campaign::{self, Campaign};
 use crate::testbed::cluster::ClusterSpec;
 use crate::testbed::network::Network;
 use crate::testbed::record::{self, Record};
+use crate::testbed::report::markdown::PageSection;
 use crate::testbed::scenario::{Experiment, read_cluster_of};
 use crate::testbed::{report, shaping, tools};
 
@@ -31,6 +36,7 @@ pub struct Args {
 enum TestbedCommand {
     Up(UpArgs),
     Run(RunArgs),
+    Results(ResultsArgs),
     Down(DownArgs),
 }
 
@@ -52,8 +58,8 @@ struct UpArgs {
 
 /// Measure all repairs of a scenario, and write a report.
 ///
-/// Exit status 1: a repair failed, and the report says why; or it was interrupted, and the report
-/// is of the repairs that had been made.
+/// Exit status 1: a repair failed, or something is not as the scenario expects, and the report says
+/// what; or it was interrupted, and the report is of the repairs that had been made.
 #[derive(clap::Args)]
 struct RunArgs {
     /// What is to be measured (see docs/testbed.md)
@@ -74,6 +80,26 @@ struct RunArgs {
     /// What to print: the report for people, or as one JSON object
     #[arg(long, value_enum, default_value_t)]
     format: Format,
+}
+
+/// Measure several scenarios one after the other, and write one page about all of them.
+///
+/// The page is written anew after each scenario. Exit status 1: a repair failed, or something is
+/// not as its scenario expects.
+#[derive(clap::Args)]
+struct ResultsArgs {
+    /// Scenarios, and folders of which every `.toml` is one
+    #[arg(value_name = "SCENARIO", required = true)]
+    scenarios: Vec<PathBuf>,
+    /// The page, in Markdown
+    #[arg(short, long, value_name = "FILE")]
+    output: PathBuf,
+    /// A folder for the report of each scenario, as `run` writes it
+    #[arg(long, value_name = "DIR")]
+    reports: Option<PathBuf>,
+    /// How often each policy is measured, instead of as often as the scenarios say
+    #[arg(long, value_name = "N")]
+    repetitions: Option<usize>,
 }
 
 /// Remove testbeds: end what runs in their namespaces, and remove these.
@@ -99,6 +125,7 @@ pub fn run(args: Args) -> Result<Outcome> {
     match args.command {
         TestbedCommand::Up(args) => up(&args),
         TestbedCommand::Run(args) => measure(&args),
+        TestbedCommand::Results(args) => measure_all(&args),
         TestbedCommand::Down(args) => down(&args),
     }
 }
@@ -168,10 +195,7 @@ fn measure(args: &RunArgs) -> Result<Outcome> {
     experiment.change(args.repetitions, &args.policies)?;
     report::check_folder(&args.output, args.force)?;
     let mut campaign = Campaign::new(experiment);
-    let performed = campaign::measure(&mut campaign, |campaign, network| {
-        let experiment = &campaign.experiment;
-        errln!("{}: testbed {}, {}", experiment.title, network.run(), size(experiment));
-    });
+    let performed = perform(&mut campaign);
     let (made, planned) = (campaign.runs.len(), campaign.planned());
     if performed.is_ok() || made > 0 {
         report::write(&campaign, &args.output)?;
@@ -185,7 +209,99 @@ fn measure(args: &RunArgs) -> Result<Outcome> {
         Format::Json => print_json(&document)?,
         Format::Text => outln!("{}", report::text::report(&campaign, &document).trim_end()),
     }
-    Ok(if campaign.is_whole() { Outcome::Done } else { Outcome::Missed })
+    let is_as_expected = campaign.verdicts().iter().all(|verdict| verdict.holds);
+    let is_well = campaign.is_whole() && is_as_expected;
+    Ok(if is_well { Outcome::Done } else { Outcome::Missed })
+}
+
+fn perform(campaign: &mut Campaign) -> Result<()> {
+    campaign::measure(campaign, |campaign, network| {
+        let experiment = &campaign.experiment;
+        errln!("{}: testbed {}, {}", experiment.title, network.run(), size(experiment));
+    })
+}
+
+fn measure_all(args: &ResultsArgs) -> Result<Outcome> {
+    let mut planned = Vec::new();
+    for path in scenarios(&args.scenarios)? {
+        let mut experiment = Experiment::read(&path)?;
+        experiment.change(args.repetitions, &[])?;
+        let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        if planned.iter().any(|(other, _)| *other == name) {
+            return Err(bad_input(format!("two scenarios have the name {}", quoted(&name))));
+        }
+        if let Some(reports) = &args.reports {
+            report::check_folder(&reports.join(&name), false)?;
+        }
+        campaign::check(&experiment).with_context(|| name.clone())?;
+        planned.push((name, experiment));
+    }
+    // What cannot be written is said before hours of measuring.
+    page_in_making(&args.output)?;
+    let count = planned.len();
+    let mut all: Vec<PageSection> = Vec::new();
+    for (name, experiment) in planned {
+        let mut campaign = Campaign::new(experiment);
+        let performed = perform(&mut campaign);
+        if !campaign.runs.is_empty() {
+            if let Some(reports) = &args.reports {
+                report::write(&campaign, &reports.join(&name))?;
+            }
+            let document = report::document(&campaign);
+            all.push(PageSection { name, campaign, document });
+            write_page(&args.output, &report::markdown::page(&all, count))?;
+        }
+        performed.with_context(|| format!("{} of {count} scenarios are measured", all.len()))?;
+    }
+    let is_well = |section: &PageSection| {
+        let verdicts = section.campaign.verdicts();
+        section.campaign.is_whole() && verdicts.iter().all(|verdict| verdict.holds)
+    };
+    outln!("{}: {}", args.output.display(), counted(all.len() as u64, "scenario"));
+    Ok(if all.iter().all(is_well) { Outcome::Done } else { Outcome::Missed })
+}
+
+/// A file beside the page, which takes its place once it is written.
+fn page_in_making(page: &Path) -> Result<NamedTempFile> {
+    let folder = page.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let folder = folder.unwrap_or(Path::new("."));
+    tempfile::Builder::new()
+        .permissions(fs::Permissions::from_mode(0o644))
+        .tempfile_in(folder)
+        .map_err(|why| bad_input(format!("cannot write '{}': {why}", page.display())))
+}
+
+fn write_page(page: &Path, text: &str) -> Result<()> {
+    let mut file = page_in_making(page)?;
+    let written = file.write_all(text.as_bytes());
+    let kept = written.and_then(|()| file.persist(page).map_err(|why| why.error));
+    kept.map(drop).with_context(|| format!("cannot write '{}'", page.display()))
+}
+
+/// The scenarios that are named, and those of folders in the order of their names.
+fn scenarios(named: &[PathBuf]) -> Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for path in named {
+        if !path.is_dir() {
+            found.push(path.clone());
+            continue;
+        }
+        let shown = path.display();
+        let entries = fs::read_dir(path)
+            .map_err(|why| bad_input(format!("cannot read the folder '{shown}': {why}")))?;
+        let files = entries.map(|entry| entry.map(|entry| entry.path()));
+        let files: Vec<PathBuf> = files
+            .collect::<std::io::Result<_>>()
+            .with_context(|| format!("cannot read the folder '{shown}'"))?;
+        let is_scenario = |path: &PathBuf| path.extension().is_some_and(|ending| ending == "toml");
+        let mut files: Vec<PathBuf> = files.into_iter().filter(is_scenario).collect();
+        if files.is_empty() {
+            return Err(bad_input(format!("there is no scenario (*.toml) in '{shown}'")));
+        }
+        files.sort();
+        found.append(&mut files);
+    }
+    Ok(found)
 }
 
 fn size(experiment: &Experiment) -> String {

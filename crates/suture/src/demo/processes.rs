@@ -91,6 +91,8 @@ pub struct SilenceTimers {
     pub suspect: Duration,
     /// Its chunks are lost.
     pub dead: Duration,
+    /// As long after a start of the coordinator for those that were not heard of since.
+    pub start_grace: Duration,
 }
 
 /// The processes of a cluster and how its coordinator repairs.
@@ -142,7 +144,7 @@ impl Setting {
             coordinator: Site::loopback(),
             agents: links.enumerate().map(agent).collect(),
             policy,
-            silence: SilenceTimers { suspect, dead },
+            silence: SilenceTimers { suspect, dead, start_grace: Duration::from_secs(60) },
             web: None,
         }
     }
@@ -204,6 +206,38 @@ impl Processes {
         child.kill().await.with_context(|| format!("cannot kill {name}"))?;
         self.killed.push(name.to_string());
         Ok(id)
+    }
+
+    /// The process number of an agent, if it runs.
+    pub fn id(&self, name: &str) -> Option<u32> {
+        self.children.iter().find(|(agent, _)| agent == name).and_then(|(_, child)| child.id())
+    }
+
+    /// Sends a signal to an agent.
+    ///
+    /// # Errors
+    /// When no agent has the name, or it has ended.
+    pub fn signal(&self, name: &str, signal: rustix::process::Signal) -> Result<()> {
+        let process = self.id(name).and_then(|id| rustix::process::Pid::from_raw(id as i32));
+        let process = process.with_context(|| format!("{name} does not run"))?;
+        rustix::process::kill_process(process, signal)
+            .with_context(|| format!("cannot signal {name}"))
+    }
+
+    /// Kills the coordinator without warning, and forgets it: it may be started again.
+    ///
+    /// # Errors
+    /// When it does not run.
+    pub async fn kill_coordinator(&mut self) -> Result<()> {
+        let at = self.children.iter().position(|(name, _)| name == COORDINATOR);
+        let at = at.context("there is no coordinator")?;
+        let (_, mut child) = self.children.remove(at);
+        child.kill().await.context("cannot kill the coordinator")
+    }
+
+    /// Where an agent keeps its chunks.
+    pub fn data_dir(&self, name: &str) -> PathBuf {
+        self.path(name).join("data")
     }
 
     /// The most memory that any living agent has had at a time, in bytes.
@@ -292,16 +326,17 @@ impl Processes {
 }
 
 fn coordinator_config(folder: &Path, setting: &Setting) -> String {
-    let SilenceTimers { suspect, dead } = setting.silence;
+    let SilenceTimers { suspect, dead, start_grace } = setting.silence;
     let web = setting.web.map(|address| format!("web = \"{address}\"\n")).unwrap_or_default();
     format!(
         "{}{web}data_dir = {}\n\n[timers]\nsuspect = \"{}ms\"\ndead = \"{}ms\"\n\
-         start_grace = \"1min\"\nstall = \"15s\"\nretry_first = \"200ms\"\nretry_max = \"5s\"\n\n\
-         [repair]\npolicy = {}\n",
+         start_grace = \"{}ms\"\nstall = \"15s\"\nretry_first = \"200ms\"\nretry_max = \"5s\"\n\n\
+         [repair]\npolicy = {}\nrebalance_after = \"off\"\n",
         setting.coordinator.config(),
         quoted(&folder.join("data")),
         suspect.as_millis(),
         dead.as_millis(),
+        start_grace.as_millis(),
         toml::Value::String(setting.policy.clone()),
     )
 }

@@ -165,6 +165,7 @@ fn bed(
         stripes,
         placement_seed: 1,
         failed: vec![NodeId(0)],
+        drains: false,
         policies: policies.into_iter().filter(serves).collect(),
         repetitions,
         // Whoever measured links before a repair knew what they had at its beginning.
@@ -174,6 +175,9 @@ fn bed(
         timeout: TIMEOUT,
         load: load(setting)?,
         rest: Duration::ZERO,
+        told_times: 1.0,
+        faults: Vec::new(),
+        expectations: Vec::new(),
         cluster,
     })
 }

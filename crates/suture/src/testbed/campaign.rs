@@ -11,6 +11,7 @@ use suture_edge::error::bad_input;
 use suture_edge::units::{format_seconds, format_size};
 use suture_repair::policy::Policy;
 
+use super::expect::{Expectation, Expected};
 use super::figures::{Medians, RepairFigures};
 use super::measure::Bed;
 use super::network::Network;
@@ -74,6 +75,14 @@ impl Campaign {
         runs.min_by(|a, b| off(a).total_cmp(&off(b)))
     }
 
+    /// What became of what is expected.
+    pub fn verdicts(&self) -> Vec<Expected> {
+        let Experiment { policies, expectations, .. } = &self.experiment;
+        let judged =
+            |expected: &Expectation| expected.judge(policies, |policy| self.medians(policy));
+        expectations.iter().map(judged).collect()
+    }
+
     /// Whether every repair was made and came to something.
     pub fn is_whole(&self) -> bool {
         self.runs.len() == self.planned() && self.runs.iter().all(|run| run.result.is_ok())
@@ -106,6 +115,15 @@ fn base_folder(experiment: &Experiment) -> Result<PathBuf> {
         )));
     }
     Ok(folder)
+}
+
+/// Checks that a scenario can be measured on this machine.
+///
+/// # Errors
+/// Bad input where it cannot.
+pub fn check(experiment: &Experiment) -> Result<()> {
+    tools::check()?;
+    base_folder(experiment).map(drop)
 }
 
 /// Makes the network of a campaign, measures everything there, and removes the network again; the

@@ -4,11 +4,14 @@
 //! coordinator what an operator could ask, kills, and counts. Links have their limits from just
 //! before the failure until the last commit; what is stored and read back passes without.
 
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use suture_drivers::control::client::{self, Client, refusal};
-use suture_drivers::control::proto::{RepairAction, RepairCommand, StatusReply};
+use suture_drivers::control::proto::{
+    NodeAction, NodeCommand, NodeStatus, RepairAction, RepairCommand, StatusReply,
+};
 use suture_drivers::object::lookup::Lookup;
 
 use suture_repair::id::NodeId;
@@ -21,6 +24,7 @@ use suture_sim::capacity::Capacities;
 use tempfile::TempDir;
 
 use super::applications::{Felt, Ready, Waits};
+use super::faults::FaultPlay;
 use super::figures::{Counted, RepairFigures};
 use super::network::{Network, PortName};
 use super::replay::Replay;
@@ -45,8 +49,11 @@ const JOIN_TIMEOUT: Duration = Duration::from_secs(30);
 const NOTICE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Longer than a machine that is full of work keeps a heartbeat, which must not be a failure.
-const SILENCE: SilenceTimers =
-    SilenceTimers { suspect: Duration::from_secs(2), dead: Duration::from_secs(4) };
+const SILENCE: SilenceTimers = SilenceTimers {
+    suspect: Duration::from_secs(2),
+    dead: Duration::from_secs(4),
+    start_grace: Duration::from_secs(5),
+};
 
 /// What all repairs of a campaign have in common.
 pub struct Bed<'a> {
@@ -84,7 +91,8 @@ impl Bed<'_> {
             None => None,
         };
         shaping::limit(self.network)?;
-        let figures = self.repair(&mut client, processes, &stripes, load.as_ref()).await;
+        let figures =
+            self.repair(&mut client, (processes, &scenario.setting), &stripes, load.as_ref()).await;
         shaping::release(self.network)?;
         let mut figures = figures?;
         run::verify(&scenario, &client).await?;
@@ -131,10 +139,11 @@ impl Bed<'_> {
     fn told(&self, id: NodeId) -> Option<LinkRates> {
         let node = self.experiment.cluster.node(id);
         let LinkRates { up, down } = LinkRates { up: node.uplink.0, down: node.downlink.0 };
+        let times = self.experiment.told_times;
         let at_first = |port| self.experiment.traces.rate(port, 0);
         match self.experiment.told {
             Told::Nothing => None,
-            Told::Links => Some(LinkRates { up, down }),
+            Told::Links => Some(LinkRates { up: up * times, down: down * times }),
             Told::Beginning => Some(LinkRates {
                 up: at_first(PortName::NodeUp(id.index())).unwrap_or(up),
                 down: at_first(PortName::NodeDown(id.index())).unwrap_or(down),
@@ -185,7 +194,7 @@ impl Bed<'_> {
     async fn repair(
         &self,
         client: &mut Client,
-        processes: &mut Processes,
+        (processes, setting): (&mut Processes, &Setting),
         stripes: &[Stripe],
         load: Option<&Ready>,
     ) -> Result<RepairFigures> {
@@ -200,15 +209,19 @@ impl Bed<'_> {
         let mut links = LinkWatch::open(experiment, network)?;
         let killed_at = status::ask(client).await?.uptime_seconds;
         // All of the damage is to be known before the first plan.
-        let is_paused = experiment.failed.len() > 1;
+        let is_paused = experiment.failed.len() > 1 && !experiment.drains;
         if is_paused {
             command(client, RepairAction::Pause).await?;
         }
-        for node in &experiment.failed {
-            processes.kill(&experiment.cluster.node(*node).name).await?;
-        }
-        let lost = self.notice(client, processes).await?;
-        let agents = processes.agents();
+        let lost = self.fail(client, processes).await?;
+        ensure!(
+            lost.chunks > 0,
+            "what fails holds nothing: name other nodes, or another placement_seed"
+        );
+        let began = Instant::now();
+        let (faults, cluster) = (&experiment.faults, &experiment.cluster);
+        let mut play = FaultPlay::begin(faults, cluster, network, setting)?;
+        let agents = living_agents(processes, &play);
         let before = ProcessorTime::now(&agents)?;
         links.begin()?;
         if is_paused {
@@ -217,22 +230,22 @@ impl Bed<'_> {
         let (ended, end) = tokio::sync::oneshot::channel::<()>();
         let watching = async {
             let last = tokio::select! {
-                last = self.watch(client, processes, &mut links) => last,
+                last = self.watch(client, processes, (&mut links, &mut play)) => last,
                 Err(error) = follow(replay) => Err(error),
             };
             drop(ended);
             last
         };
         let (last, beside) = tokio::join!(watching, beside(load, experiment.timeout, end));
-        let last = last?;
+        let (last, last_commit) = last?;
         let processor = ProcessorTime::now(&agents)?.since(before);
-        let declared = lost.declared_seconds.context("no failure was declared")?;
-        let seconds = last.committed_seconds.context("nothing was committed")? - declared;
+        let declared = if play.restarts() { None } else { Some(lost.declared_seconds) };
+        let seconds = seconds_between(declared.zip(last.committed_seconds), (began, last_commit))?;
         let (ports, timeline) = links.end(seconds)?;
         Ok(RepairFigures::of(Counted {
-            lost_chunks: lost.lost_chunks,
-            lost_bytes: lost.lost_bytes,
-            detection_seconds: declared - killed_at,
+            lost_chunks: lost.chunks,
+            lost_bytes: lost.bytes,
+            detection_seconds: lost.declared_seconds - killed_at,
             seconds,
             planned_seconds: last.planned_seconds,
             bound_seconds: bound(experiment, stripes, seconds),
@@ -244,6 +257,37 @@ impl Bed<'_> {
             stripes: stripes.to_vec(),
             felt: alone.zip(beside).map(|(alone, beside)| Felt { alone, beside }),
         }))
+    }
+
+    /// Kills the nodes and waits until that is known, or has them emptied.
+    async fn fail(&self, client: &mut Client, processes: &mut Processes) -> Result<FailedChunks> {
+        let cluster = &self.experiment.cluster;
+        let names = self.experiment.failed.iter().map(|node| cluster.node(*node).name.clone());
+        if self.experiment.drains {
+            let mut names = names;
+            let command = NodeCommand {
+                name: names.next().expect("somebody is named"),
+                others: names.collect(),
+                action: NodeAction::Drain.into(),
+                ..Default::default()
+            };
+            client.command_node(command).await.map_err(refusal)?;
+            let status = status::ask(client).await?;
+            return Ok(FailedChunks {
+                chunks: status.leaving_chunks,
+                bytes: status.leaving_bytes,
+                declared_seconds: status.uptime_seconds,
+            });
+        }
+        for name in names {
+            processes.kill(&name).await?;
+        }
+        let status = self.notice(client, processes).await?;
+        Ok(FailedChunks {
+            chunks: status.lost_chunks,
+            bytes: status.lost_bytes,
+            declared_seconds: status.declared_seconds.context("no failure was declared")?,
+        })
     }
 
     /// Waits until all failures are declared.
@@ -266,32 +310,91 @@ impl Bed<'_> {
         }
     }
 
-    /// Waits until nothing is lost any more.
+    /// Waits until nothing is lost any more. Returns the last status, and when the last chunk was
+    /// committed.
     async fn watch(
         &self,
         client: &mut Client,
         processes: &mut Processes,
-        links: &mut LinkWatch<'_>,
-    ) -> Result<StatusReply> {
+        (links, play): (&mut LinkWatch<'_>, &mut FaultPlay<'_>),
+    ) -> Result<(StatusReply, Option<Instant>)> {
         let since = Instant::now();
+        let mut last_commit = None;
         loop {
-            let now = status::ask(client).await?;
+            play.advance(processes).await?;
             links.sample()?;
-            if now.at_risk.iter().sum::<u64>() == 0 {
-                return Ok(now);
-            }
             processes.check()?;
-            let hopeless = now.blocked.iter().find(|entry| entry.unrepairable);
-            if let Some(entry) = hopeless {
-                bail!("stripe {} cannot be repaired: {}", entry.stripe, entry.why);
-            }
-            if since.elapsed() > self.experiment.timeout {
-                let timeout = self.experiment.timeout;
-                bail!("not repaired after {timeout:?}: {}", status::summary(&now));
+            if !play.is_coordinator_away() {
+                let now = status::ask(client).await?;
+                if let Some(committed) = now.committed_seconds {
+                    let ago = Duration::from_secs_f64((now.uptime_seconds - committed).max(0.0));
+                    last_commit = Instant::now().checked_sub(ago);
+                }
+                if is_repaired(&now, play) {
+                    match play.next_begin() {
+                        Some(at) => bail!(
+                            "all was repaired after {:.1} s, before the fault after {} s: let it \
+                             be earlier, or store more",
+                            since.elapsed().as_secs_f64(),
+                            at.as_secs_f64(),
+                        ),
+                        None if play.is_over() => return Ok((now, last_commit)),
+                        None => {}
+                    }
+                }
+                if let Some(entry) = now.blocked.iter().find(|entry| entry.unrepairable) {
+                    bail!("stripe {} cannot be repaired: {}", entry.stripe, entry.why);
+                }
+                if since.elapsed() > self.experiment.timeout {
+                    let timeout = self.experiment.timeout;
+                    bail!("not repaired after {timeout:?}: {}", status::summary(&now));
+                }
             }
             tokio::time::sleep(ASK_EVERY).await;
         }
     }
+}
+
+/// The process numbers of the agents that are not killed meanwhile: of others nothing can be read
+/// at the end.
+fn living_agents(processes: &Processes, play: &FaultPlay<'_>) -> Vec<u32> {
+    let killed: BTreeSet<u32> = play.killed().filter_map(|name| processes.id(name)).collect();
+    let mut agents = processes.agents();
+    agents.retain(|id| !killed.contains(id));
+    agents
+}
+
+/// From the declaration to the last commit, by the coordinator's clock where it tells of both: one
+/// that was started again counts from its own start.
+fn seconds_between(
+    told: Option<(f64, f64)>,
+    (began, last_commit): (Instant, Option<Instant>),
+) -> Result<f64> {
+    if let Some((declared, committed)) = told {
+        return Ok(committed - declared);
+    }
+    let last_commit = last_commit.context("nothing was committed")?;
+    Ok(last_commit.saturating_duration_since(began).as_secs_f64())
+}
+
+/// Whether nothing is lost or leaves, and the coordinator knows of all that faults have done to
+/// nodes so far.
+fn is_repaired(now: &StatusReply, play: &FaultPlay<'_>) -> bool {
+    let is_known = |node: &NodeStatus| match node.health.as_str() {
+        "unknown" => !play.restarts(),
+        "failed" => true,
+        _ => play.next_begin().is_some() || !play.killed().any(|name| name == node.name),
+    };
+    now.at_risk.iter().sum::<u64>() == 0
+        && now.leaving_chunks == 0
+        && now.nodes.iter().all(is_known)
+}
+
+/// What is to be rebuilt or moved, and when that was known, in seconds of the coordinator's life.
+struct FailedChunks {
+    chunks: u64,
+    bytes: u64,
+    declared_seconds: f64,
 }
 
 /// What applications wait until the repair has ended, where there are any.
@@ -314,7 +417,7 @@ async fn follow(replay: Option<Replay<'_>>) -> Result<()> {
     }
 }
 
-fn is_ready(node: &suture_drivers::control::proto::NodeStatus) -> bool {
+fn is_ready(node: &NodeStatus) -> bool {
     node.health == "up" && node.free_bytes > 0
 }
 

@@ -4,6 +4,7 @@
 //! the memory, what was the limit, and the machine that it was measured on.
 
 mod chart;
+pub mod markdown;
 pub mod page;
 pub mod text;
 
@@ -16,6 +17,7 @@ use serde::Serialize;
 use suture_edge::error::bad_input;
 
 use super::campaign::{Campaign, RunRecord};
+use super::expect::Expected;
 use super::figures::{Medians, RepairFigures};
 use super::scenario::{ChunkPlace, Told};
 use super::shaping::GOODPUT;
@@ -34,14 +36,18 @@ pub struct CampaignReport {
     nodes: usize,
     racks: usize,
     failed: Vec<String>,
+    drained: bool,
     placement_seed: u64,
     declared: bool,
+    told_times: f64,
     replayed: bool,
     chunks: &'static str,
     goodput: f64,
     /// How many repairs the scenario has; there are fewer runs where it was interrupted.
     repairs: usize,
     results: Vec<PolicyReport>,
+    faults: Vec<String>,
+    expectations: Vec<Expected>,
 }
 
 #[derive(Serialize)]
@@ -85,8 +91,10 @@ pub fn document(campaign: &Campaign) -> CampaignReport {
         nodes: cluster.nodes.len(),
         racks: cluster.racks.len(),
         failed: experiment.failed.iter().map(|node| cluster.node(*node).name.clone()).collect(),
+        drained: experiment.drains,
         placement_seed: experiment.placement_seed,
         declared: experiment.told != Told::Nothing,
+        told_times: experiment.told_times,
         replayed: experiment.traces.is_some(),
         chunks: match experiment.chunks {
             ChunkPlace::Memory => "memory",
@@ -95,6 +103,8 @@ pub fn document(campaign: &Campaign) -> CampaignReport {
         goodput: GOODPUT,
         repairs: campaign.planned(),
         results: experiment.policies.iter().copied().map(policy).collect(),
+        faults: experiment.faults.iter().map(|fault| fault.describe(cluster)).collect(),
+        expectations: campaign.verdicts(),
     }
 }
 

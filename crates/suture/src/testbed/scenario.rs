@@ -24,6 +24,8 @@ use suture_sim::trace::{Direction, LinkModel, Trace};
 
 use super::applications::{Applications, LoadToml};
 use super::cluster::ClusterSpec;
+use super::expect::{ExpectToml, Expectation};
+use super::faults::{Fault, FaultToml, check_together};
 use super::replay::{LinkTraces, replayable};
 use crate::executable;
 use crate::input::{check_node_count, find_nodes, trace_text};
@@ -57,6 +59,11 @@ struct ScenarioToml {
     failure: FailureToml,
     replay: Option<ReplayToml>,
     load: Option<LoadToml>,
+    told_times: Option<f64>,
+    #[serde(default)]
+    fault: Vec<FaultToml>,
+    #[serde(default)]
+    expect: Vec<ExpectToml>,
 }
 
 #[derive(Deserialize)]
@@ -65,6 +72,9 @@ struct FailureToml {
     #[serde(default)]
     nodes: Vec<String>,
     rack: Option<String>,
+    /// Whether they are emptied instead of killed.
+    #[serde(default)]
+    drain: bool,
 }
 
 #[derive(Default, Deserialize)]
@@ -120,6 +130,8 @@ pub struct Experiment {
     pub placement_seed: u64,
     /// The nodes that fail, ascending.
     pub failed: Vec<NodeId>,
+    /// Whether they are emptied by an operator, and live.
+    pub drains: bool,
     /// The policies, in the order in which they are measured.
     pub policies: Vec<Policy>,
     /// How often each is measured.
@@ -136,6 +148,12 @@ pub struct Experiment {
     pub timeout: Duration,
     /// What applications do meanwhile, if there are any.
     pub load: Option<Applications>,
+    /// Agents are told so many times what their links carry.
+    pub told_times: f64,
+    /// What else goes wrong during the repair.
+    pub faults: Vec<Fault>,
+    /// What is expected of the figures.
+    pub expectations: Vec<Expectation>,
 }
 
 impl Experiment {
@@ -159,6 +177,7 @@ impl Experiment {
         }
         if !names.is_empty() {
             self.policies = policies(names, &self.code)?;
+            self.expectations.retain(|expected| expected.is_of(&self.policies));
         }
         Ok(())
     }
@@ -181,6 +200,19 @@ impl Experiment {
         check_chunk_size(&code, chunk_bytes)?;
         let failed = failed(&toml.failure, &cluster, &code)?;
         let policies = policies(&toml.policies, &code)?;
+        let timeout =
+            parse_duration(toml.timeout.as_deref().unwrap_or("10min")).map_err(bad_input)?;
+        let faults = toml.fault.iter().map(|fault| fault.read(&cluster));
+        let faults = faults.collect::<Result<Vec<Fault>>>()?;
+        let gone = if toml.failure.drain { &[] } else { &failed[..] };
+        check_together(&faults, &cluster, gone, timeout)?;
+        let has_load = toml.load.is_some();
+        let expectations = toml.expect.iter().map(|expected| expected.read(&policies, has_load));
+        let expectations = expectations.collect::<Result<Vec<Expectation>>>()?;
+        let is_declared = toml.declared.unwrap_or(true);
+        if toml.told_times.is_some() && !is_declared {
+            return Err(bad_input("told_times: agents are told nothing (declared = false)"));
+        }
         let repetitions = checked_repetitions(toml.repetitions.unwrap_or(1))?;
         if toml.stripes == 0 {
             return Err(bad_input("stripes = 0 is nothing to repair: at least one"));
@@ -197,18 +229,21 @@ impl Experiment {
             stripes: toml.stripes as u64,
             placement_seed: toml.placement_seed.unwrap_or(1),
             failed,
+            drains: toml.failure.drain,
             policies,
             repetitions,
-            told: if toml.declared.unwrap_or(true) { Told::Links } else { Told::Nothing },
+            told: if is_declared { Told::Links } else { Told::Nothing },
             rest: match &toml.rest {
                 Some(rest) => parse_duration(rest).map_err(bad_input)?,
                 None => Duration::ZERO,
             },
             chunks: toml.chunks.unwrap_or(ChunkPlace::Memory),
             agent_memory: parse_nonzero_size(agent_memory).map_err(bad_input)?,
-            timeout: parse_duration(toml.timeout.as_deref().unwrap_or("10min"))
-                .map_err(bad_input)?,
+            timeout,
             load: toml.load.map(|load| load.read()).transpose()?,
+            told_times: checked_times(toml.told_times.unwrap_or(1.0))?,
+            faults,
+            expectations,
         })
     }
 }
@@ -250,6 +285,14 @@ fn checked_repetitions(repetitions: usize) -> Result<usize> {
         Err(bad_input(format!(
             "{repetitions} repetitions cannot be measured: 1 to {REPETITIONS_MAX}"
         )))
+    }
+}
+
+fn checked_times(times: f64) -> Result<f64> {
+    if times > 0.0 && times.is_finite() {
+        Ok(times)
+    } else {
+        Err(bad_input(format!("told_times = {times}: agents cannot be told so many times a rate")))
     }
 }
 

@@ -7,8 +7,6 @@
 //! of them, so that the machine would be what is measured. Stored data comes and goes without
 //! limits; only the repair itself meets them.
 
-use std::fmt::Write as _;
-
 use anyhow::{Context, Result};
 
 use super::network::{Network, ShapedDevice};
@@ -74,10 +72,28 @@ impl Feeds {
     /// # Errors
     /// When the kernel has refused an earlier change.
     pub fn change(&mut self, changes: &[(&ShapedDevice, f64)]) -> Result<()> {
+        self.send(changes, |device, rate| class_line("change", &device.device, *rate))
+    }
+
+    /// Has some devices drop all that comes, or carry it again, at once, whatever their rates.
+    ///
+    /// # Errors
+    /// When the kernel has refused an earlier change.
+    pub fn cut_off(&mut self, changes: &[(&ShapedDevice, bool)]) -> Result<()> {
+        self.send(changes, |device, is_cut_off| {
+            let limit = if *is_cut_off { 0 } else { queue_bytes(device) };
+            queue_line("change", device, limit)
+        })
+    }
+
+    fn send<T>(
+        &mut self,
+        changes: &[(&ShapedDevice, T)],
+        line: impl Fn(&ShapedDevice, &T) -> String,
+    ) -> Result<()> {
         for (namespace, feed) in &mut self.0 {
             let ours = changes.iter().filter(|(device, _)| device.namespace == *namespace);
-            let lines: String =
-                ours.map(|(device, rate)| class_line("change", &device.device, *rate)).collect();
+            let lines: String = ours.map(|(device, change)| line(device, change)).collect();
             if !lines.is_empty() {
                 feed.send(&lines)?;
             }
@@ -99,12 +115,20 @@ fn by_namespace(devices: &[ShapedDevice]) -> Vec<(&str, Vec<&ShapedDevice>)> {
 }
 
 fn limit_lines(device: &ShapedDevice) -> String {
-    let queue = ((device.rate * QUEUE_SECONDS) as u64).max(QUEUE_BYTES_MIN);
     let name = &device.device;
     let mut lines = format!("qdisc replace dev {name} root handle 1: htb default 1\n");
     lines += &class_line("replace", name, device.rate);
-    let _ = writeln!(lines, "qdisc replace dev {name} parent 1:1 handle 2: bfifo limit {queue}");
+    lines += &queue_line("replace", device, queue_bytes(device));
     lines
+}
+
+fn queue_bytes(device: &ShapedDevice) -> u64 {
+    ((device.rate * QUEUE_SECONDS) as u64).max(QUEUE_BYTES_MIN)
+}
+
+fn queue_line(action: &str, device: &ShapedDevice, limit: u64) -> String {
+    let name = &device.device;
+    format!("qdisc {action} dev {name} parent 1:1 handle 2: bfifo limit {limit}\n")
 }
 
 fn class_line(action: &str, device: &str, rate: f64) -> String {

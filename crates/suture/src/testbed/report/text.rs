@@ -10,6 +10,7 @@ use suture_edge::units::format_size;
 use super::CampaignReport;
 use crate::output::{counted, table};
 use crate::testbed::campaign::Campaign;
+use crate::testbed::expect::Expected;
 use crate::testbed::figures::{Limit, Medians};
 
 /// What stands above the columns of medians.
@@ -88,13 +89,14 @@ pub fn subject(document: &CampaignReport) -> String {
         racks => format!(" in {racks} racks"),
     };
     format!(
-        "{}, {} nodes{racks}, {} stripes of chunks of {}, in {}; {} fails",
+        "{}, {} nodes{racks}, {} stripes of chunks of {}, in {}; {} {}",
         document.code,
         document.nodes,
         document.stripes,
         format_size(document.chunk_bytes),
         document.chunks,
         document.failed.join(", "),
+        if document.drained { "is drained" } else { "fails" },
     )
 }
 
@@ -155,10 +157,10 @@ fn runs(campaign: &Campaign) -> Table {
 
 /// What figures mean, and what to be careful with.
 pub fn notes(campaign: &Campaign, document: &CampaignReport) -> Vec<String> {
-    let told = if document.declared {
-        "agents are told what their links carry"
-    } else {
-        "agents are not told what their links carry"
+    let told = match (document.declared, document.told_times) {
+        (false, _) => "agents are not told what their links carry".to_string(),
+        (true, 1.0) => "agents are told what their links carry".to_string(),
+        (true, times) => format!("agents are told {times} times what their links carry"),
     };
     let mut notes = vec![
         format!("machine: {}", document.machine),
@@ -191,7 +193,12 @@ pub fn notes(campaign: &Campaign, document: &CampaignReport) -> Vec<String> {
     if !both.is_empty() {
         notes.push(format!("both the processor and a link were full for {both}"));
     }
+    notes.extend(document.faults.iter().cloned());
+    if campaign.experiment.faults.iter().any(super::super::faults::Fault::loses_more) {
+        notes.push("faults lose more than the failure, which the bound does not count".to_string());
+    }
     notes.extend(applications(campaign));
+    notes.extend(document.expectations.iter().map(Expected::describe));
     notes.extend(other_placements(campaign));
     let (made, planned) = (campaign.runs.len(), campaign.planned());
     if made < planned {
