@@ -16,6 +16,7 @@ use anyhow::{Context, Result, bail};
 use rustix::process::{
     DumpableBehavior, Resource, Rlimit, getrlimit, set_dumpable_behavior, setrlimit,
 };
+use suture_drivers::config::CoordinatorConfig;
 use suture_drivers::config::reload::ChangedKeys;
 use suture_drivers::control::access::Call;
 use suture_drivers::http::{self, HttpAccess, HttpLimits, HttpPages};
@@ -63,6 +64,38 @@ impl ConfigArgs {
         let is_there = || !matches!(Path::new(usual).try_exists(), Ok(false));
         named.or_else(|| is_there().then(|| usual.into()))
     }
+}
+
+/// The configuration of the coordinator of this machine, as its daemon would read it.
+///
+/// # Errors
+/// Bad input for one that cannot be used.
+pub fn coordinator_config(args: &ConfigArgs) -> Result<CoordinatorConfig> {
+    let read = args.path(COORDINATOR_CONFIG).as_deref().map(CoordinatorConfig::read).transpose()?;
+    Ok(read.unwrap_or_default())
+}
+
+/// Refuses to do as root what a daemon does as a user of its own: it could not open what root makes
+/// there, and may open what root must not. Whose a folder is says the database in it, or else the
+/// nearest folder that there is.
+///
+/// # Errors
+/// Bad input when this user is root, and it is not root's.
+pub fn check_owner(folder: &Path) -> Result<()> {
+    use std::os::unix::fs::MetadataExt;
+    let path = std::path::absolute(folder).unwrap_or_else(|_| folder.into());
+    let database = path.join("metadata.db");
+    let owned = std::iter::once(&*database).chain(path.ancestors());
+    let found = owned.filter_map(|path| Some((path, fs::metadata(path).ok()?.uid()))).next();
+    let Some((path, owner)) = found.filter(|(_, owner)| *owner != 0) else { return Ok(()) };
+    if !rustix::process::geteuid().is_root() {
+        return Ok(());
+    }
+    let path = path.display();
+    Err(bad_input(format!(
+        "'{path}' is of user {owner}, as whom its daemon runs: run this as that user too, for \
+         instance with `sudo -u '#{owner}'`"
+    )))
 }
 
 /// What every daemon can be asked to write down.
@@ -160,6 +193,18 @@ pub fn keep_memory_private() {
 /// # Errors
 /// Bad input when they cannot be used, or are of another role.
 pub fn credentials(dir: Option<&Path>, role: AccessRole) -> Result<Option<Arc<Kept>>> {
+    let kept = open_credentials(dir, role)?;
+    if let Some(kept) = &kept {
+        keep_current(kept);
+    }
+    Ok(kept)
+}
+
+/// The credentials that the configuration names.
+///
+/// # Errors
+/// Bad input when they cannot be used, or are of another role.
+pub fn open_credentials(dir: Option<&Path>, role: AccessRole) -> Result<Option<Arc<Kept>>> {
     let Some(dir) = dir else { return Ok(None) };
     keep_memory_private();
     let kept = Arc::new(Kept::open(dir, SystemTime::now())?);
@@ -170,7 +215,6 @@ pub fn credentials(dir: Option<&Path>, role: AccessRole) -> Result<Option<Arc<Ke
             "'{dir}' has the certificate of {found}, and none of the role {role}"
         )));
     }
-    keep_current(&kept);
     Ok(Some(kept))
 }
 

@@ -4,6 +4,7 @@
 //! takes no more, and a daemon that waited for it would be silent to its cluster. So daemons hand
 //! lines to a thread of their own, and those that it cannot take are left out and counted.
 
+use std::env;
 use std::io::{self, IsTerminal, Write};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,9 +12,17 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 use std::time::Duration;
 
+use suture_edge::error::quoted;
+use tracing::warn;
 use tracing_subscriber::EnvFilter;
 
 use crate::verbosity::Verbosity;
+
+/// Levels of what is logged, from nothing to everything.
+const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
+
+/// What libraries log of each frame and connection says nothing of repairs.
+const QUIET: &str = "h2=warn,hyper=warn,hyper_util=warn,tower=warn,tonic=warn,rustls=warn";
 
 /// Lines that may wait to be written.
 const LINES_MAX: usize = 4096;
@@ -25,16 +34,43 @@ const FLUSHED_WITHIN: Duration = Duration::from_secs(1);
 /// otherwise. Who logs already goes on.
 pub fn begin(level: &'static str) {
     let level = Verbosity::current().log_level(level);
-    let filter = EnvFilter::try_from_env("SUTURE_LOG");
+    let wanted = env::var("SUTURE_LOG").ok().filter(|wanted| !wanted.is_empty());
+    let refused = wanted.as_deref().and_then(|wanted| check(wanted).err());
+    let wanted = wanted.filter(|_| refused.is_none());
+    let wanted = wanted.as_deref().unwrap_or(level);
+    let filter = match wanted.trim().to_ascii_lowercase().as_str() {
+        "off" | "error" => wanted.to_owned(),
+        _ => format!("{QUIET},{wanted}"),
+    };
+    let is_plain = env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     // It fails only where it has begun before, by the same rule.
-    let _ = tracing_subscriber::fmt()
-        .with_env_filter(filter.unwrap_or_else(|_| EnvFilter::new(level)))
+    let begun = tracing_subscriber::fmt()
+        .with_env_filter(EnvFilter::new(filter))
         .with_writer(|| Lines)
-        .with_ansi(io::stderr().is_terminal())
+        .with_ansi(io::stderr().is_terminal() && !is_plain)
         .with_target(false)
         // A log that cannot be written is no reason to end, and the fallback would panic.
         .log_internal_errors(false)
         .try_init();
+    if let (Ok(()), Some(why)) = (begun, refused) {
+        warn!("SUTURE_LOG counts for nothing: {why}");
+    }
+}
+
+/// What a filter says that is none: a level, or a module with a level.
+fn check(filter: &str) -> Result<(), String> {
+    let is_level = |word: &str| LEVELS.contains(&word.trim().to_ascii_lowercase().as_str());
+    for part in filter.split(',').map(str::trim).filter(|part| !part.is_empty()) {
+        let level = part.rsplit_once('=').map_or(part, |(_, level)| level);
+        if !is_level(level) {
+            return Err(format!(
+                "{} is none of {}, alone or after a module as in suture_drivers=debug",
+                quoted(level),
+                LEVELS.join(", ")
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// The same for a daemon, which waits for no line that it logs.
@@ -99,5 +135,23 @@ fn write_all(queued: &Receiver<Queued>) {
         if left_out > 0 {
             let _ = writeln!(stderr, "{left_out} lines of this log were left out: it took none");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_filter_is_levels_alone_or_of_modules() {
+        for filter in ["info", "DEBUG", "suture_drivers=debug", "warn,suture=trace", "a::b=off", ""]
+        {
+            assert_eq!(check(filter), Ok(()), "{filter}");
+        }
+        for filter in ["nonsense", "suture=foo", "info,loud", "suture_drivers", "=", "debug=", "5x"]
+        {
+            assert!(check(filter).is_err(), "{filter}");
+        }
+        assert!(check("loud").unwrap_err().starts_with("'loud' is none of off, error, warn"));
     }
 }

@@ -33,11 +33,19 @@ pub enum Format {
 /// # Errors
 /// When the report cannot be JSON.
 pub fn print_json(report: &impl serde::Serialize) -> anyhow::Result<()> {
-    let text = serde_json::to_string_pretty(report)?;
+    let mut report = serde_json::to_value(report)?;
+    if let Some(fields) = report.as_object_mut() {
+        fields.entry("format").or_insert_with(|| JSON_FORMAT.into());
+    }
+    let text = serde_json::to_string_pretty(&report)?;
     begin_json();
     print(&text);
     Ok(())
 }
+
+/// What `format` says in every JSON object that has no format of its own: another number once
+/// something is left out or means something else, and not for what is only added.
+const JSON_FORMAT: &str = "suture-1";
 
 /// Whether the one JSON object of the command is printed, or begun.
 static HAS_JSON: AtomicBool = AtomicBool::new(false);
@@ -52,7 +60,8 @@ pub fn begin_json() {
 /// printed one already.
 pub fn print_json_error(error: &str, status: u8) {
     if !HAS_JSON.load(Ordering::Relaxed) && is_json_asked(std::env::args_os()) {
-        print(&format!("{:#}", json!({ "error": error, "status": status })));
+        let report = json!({ "error": error, "status": status, "format": JSON_FORMAT });
+        print(&format!("{report:#}"));
     }
 }
 

@@ -1,8 +1,12 @@
 //! How far a command has come, on stderr.
 //!
 //! Place: beside every command that takes long. stdout belongs to results; a bar is drawn only for
-//! a person: not when stderr is no terminal, not when the command was asked for JSON, and
-//! not when it is to be quiet.
+//! a person: not when the command was asked for JSON, and not when it is to be quiet. Where
+//! stderr is no terminal, what takes long prints a line now and then.
+
+use std::io::{self, IsTerminal};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use suture_edge::progress::Step;
@@ -10,25 +14,31 @@ use suture_edge::progress::Step;
 use crate::output::{Format, visible};
 use crate::verbosity::Verbosity;
 
+/// How often a line is printed where no bar can be drawn.
+const LINE_EVERY: Duration = Duration::from_secs(10);
+
 /// A bar of bytes: done, total, rate, time left. Threads may share it.
 pub struct Progress {
     bar: ProgressBar,
+    /// When the last line was printed, where lines are.
+    printed_at: Option<Mutex<Instant>>,
 }
 
 impl Progress {
     /// A bar over `bytes`, with a word for what is done to them.
     pub fn bytes(format: Format, what: &'static str, bytes: u64) -> Progress {
-        let target = match format {
-            Format::Text if Verbosity::current() > Verbosity::Quiet => ProgressDrawTarget::stderr(),
-            Format::Text | Format::Json => ProgressDrawTarget::hidden(),
-        };
+        let is_told = format == Format::Text && Verbosity::current() > Verbosity::Quiet;
+        let target =
+            if is_told { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+        let is_plain = is_told && !io::stderr().is_terminal();
+        let printed_at = is_plain.then(|| Mutex::new(Instant::now()));
         let template = "{msg} [{wide_bar}] {binary_bytes} of {binary_total_bytes}, {binary_bytes_per_sec}, {eta} left";
         let style = ProgressStyle::with_template(template)
             .expect("the template is valid")
             .progress_chars("=> ");
         let bar =
             ProgressBar::with_draw_target(Some(bytes), target).with_style(style).with_message(what);
-        Progress { bar }
+        Progress { bar, printed_at }
     }
 
     /// A bar whose state, rate and time left are measured elsewhere, and set by [`Progress::set`].
@@ -80,6 +90,21 @@ impl Progress {
         self.bar.set_position(done);
         self.bar.set_message(visible(&words).into_owned());
         self.bar.tick();
+        self.print(&words);
+    }
+
+    /// Prints the words now and then where nobody sees a bar, as in a log.
+    fn print(&self, words: &str) {
+        let Some(printed_at) = &self.printed_at else { return };
+        let mut printed_at = printed_at.lock().unwrap_or_else(PoisonError::into_inner);
+        if printed_at.elapsed() >= LINE_EVERY {
+            *printed_at = Instant::now();
+            let (prefix, done) = (self.bar.prefix(), self.bar.position());
+            match self.bar.length() {
+                Some(all) if all > 0 => errln!("{prefix} {done} of {all}, {words}"),
+                _ => errln!("{prefix} {words}"),
+            }
+        }
     }
 
     /// So many bytes more are done.

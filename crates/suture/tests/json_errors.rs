@@ -20,7 +20,7 @@ fn object(finished: &Finished, status: i32) -> Value {
 fn assert_error(finished: &Finished, status: i32, error: &str) {
     let found = object(finished, status);
     let keys: Vec<&String> = found.as_object().unwrap().keys().collect();
-    assert_eq!(keys, ["error", "status"], "{found}");
+    assert_eq!(keys, ["error", "format", "status"], "{found}");
     assert_eq!(found["status"], status, "{found}");
     let text = found["error"].as_str().unwrap();
     assert!(text.contains(error) && !text.contains('\n'), "{text}");

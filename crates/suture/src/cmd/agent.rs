@@ -354,7 +354,10 @@ fn introduction(config: &AgentConfig, listening: SocketAddr, data_dir: &DataDir)
 }
 
 /// Refuses a certificate of another node: nobody would believe this one.
-fn check_own(config: &AgentConfig, credentials: Option<&Kept>) -> Result<()> {
+///
+/// # Errors
+/// Bad input for such a one.
+pub fn check_own(config: &AgentConfig, credentials: Option<&Kept>) -> Result<()> {
     let Some(kept) = credentials else { return Ok(()) };
     let (found, name) = (&kept.current().own.principal.name, config.name());
     if *found == name {

@@ -2,14 +2,22 @@
 //!
 //! Place: before a daemon's start, or before it reads its configuration anew.
 
-use std::path::PathBuf;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::Result;
 use clap::ValueEnum;
 use serde_json::json;
+use suture_drivers::config::hdfs::HdfsMode;
 use suture_drivers::config::shown::ShownKey;
 use suture_drivers::config::{AgentConfig, CoordinatorConfig};
+use suture_drivers::identity::AccessRole;
+use suture_drivers::identity::credentials::Kept;
+use suture_drivers::net;
+use suture_edge::error::bad_input;
 
+use crate::cmd::agent::check_own;
 use crate::daemon::{self, ConfigArgs};
 use crate::outcome::Outcome;
 use crate::output::{Format, print_json};
@@ -62,7 +70,7 @@ pub fn run(args: Args) -> Result<Outcome> {
         ConfigSubcommand::Check(of) => (true, of),
         ConfigSubcommand::Show(of) => (false, of),
     };
-    let (path, keys) = read(&of)?;
+    let (path, keys) = read(&of, is_check)?;
     let shown = path.as_ref().map(|path| path.display().to_string());
     match (of.format, is_check) {
         (Format::Json, true) => print_json(&json!({ "file": shown, "usable": true }))?,
@@ -86,17 +94,79 @@ pub fn run(args: Args) -> Result<Outcome> {
     Ok(Outcome::Done)
 }
 
-fn read(of: &OfRole) -> Result<(Option<PathBuf>, Vec<ShownKey>)> {
+fn read(of: &OfRole, is_check: bool) -> Result<(Option<PathBuf>, Vec<ShownKey>)> {
     match of.role {
         ConfigRole::Coordinator => {
             let path = of.config.path(daemon::COORDINATOR_CONFIG);
             let read = path.as_deref().map(CoordinatorConfig::read).transpose()?;
-            Ok((path, read.unwrap_or_default().shown()))
+            let config = read.unwrap_or_default();
+            if is_check {
+                let hdfs = (config.hdfs.mode != HdfsMode::Off).then_some(config.hdfs.listen);
+                Listens {
+                    at: vec![
+                        ("listen", Some(config.listen)),
+                        ("metrics", config.metrics),
+                        ("web", config.web),
+                        ("hdfs.listen", hdfs),
+                    ],
+                    is_insecure: config.insecure,
+                    credentials: config.credentials.as_deref(),
+                    role: AccessRole::Coordinator,
+                }
+                .check()?;
+            }
+            Ok((path, config.shown()))
         }
         ConfigRole::Agent => {
             let path = of.config.path(daemon::AGENT_CONFIG);
             let read = path.as_deref().map(AgentConfig::read).transpose()?;
-            Ok((path, read.unwrap_or_default().shown()))
+            let config = read.unwrap_or_default();
+            if is_check {
+                let credentials = Listens {
+                    at: vec![("listen", Some(config.listen)), ("metrics", config.metrics)],
+                    is_insecure: config.insecure,
+                    credentials: config.credentials.as_deref(),
+                    role: AccessRole::Agent,
+                }
+                .check()?;
+                check_own(&config, credentials.as_deref())?;
+            }
+            Ok((path, config.shown()))
         }
     }
+}
+
+/// Where a daemon listens, by the keys that say so, and what lets others in there.
+struct Listens<'a> {
+    at: Vec<(&'static str, Option<SocketAddr>)>,
+    is_insecure: bool,
+    credentials: Option<&'a Path>,
+    role: AccessRole,
+}
+
+impl Listens<'_> {
+    /// What a daemon would refuse at its start, as far as that can be told without listening.
+    fn check(&self) -> Result<Option<Arc<Kept>>> {
+        self.credentials.map_or(Ok(()), daemon::check_owner)?;
+        let credentials = daemon::open_credentials(self.credentials, self.role)?;
+        let is_open = self.is_insecure || credentials.is_some();
+        let given: Vec<(&str, SocketAddr)> =
+            self.at.iter().filter_map(|(key, at)| Some((*key, (*at)?))).collect();
+        for (index, (key, at)) in given.iter().enumerate() {
+            net::check_exposure(*at, is_open).map_err(|why| bad_input(format!("{key}: {why}")))?;
+            if let Some((other, _)) = given[..index].iter().find(|(_, other)| collide(*at, *other))
+            {
+                return Err(bad_input(format!("{key} and {other} are both port {}", at.port())));
+            }
+        }
+        Ok(credentials)
+    }
+}
+
+/// Whether not both can be listened to.
+fn collide(one: SocketAddr, other: SocketAddr) -> bool {
+    let (first, second) = (one.ip(), other.ip());
+    let is_any = first.is_unspecified() || second.is_unspecified();
+    let is_same = first == second || (is_any && first.is_ipv4() == second.is_ipv4());
+    is_same && one.port() == other.port() && one.port() != 0
 }

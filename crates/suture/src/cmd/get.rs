@@ -33,7 +33,7 @@ use crate::progress::Progress;
 /// The file appears whole and checked, or not at all; one that exists is replaced, a link to one is
 /// followed. A device or FIFO is written into, as standard output is, and never replaced: then the
 /// exit status says whether what it was given is whole. With --recursive an object that cannot be
-/// read does not keep the others; exit status 1: some could not.
+/// read does not keep the others (exit status 1), nor one whose name cannot be a file's (2).
 #[derive(clap::Args)]
 pub struct Args {
     /// The object

@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use serde_json::json;
-use suture_drivers::config::CoordinatorConfig;
 use suture_drivers::control::client::refusal;
 use suture_drivers::control::{backup, proto};
 use suture_drivers::metadata::Incomplete;
@@ -17,7 +16,7 @@ use suture_files::directory::sync_directory;
 use suture_files::output::{NewFile, Place, folder_of, place};
 
 use crate::address::CoordinatorAddress;
-use crate::daemon;
+use crate::daemon::{self, ConfigArgs};
 use crate::outcome::Outcome;
 use crate::output::{Format, counted, print_json};
 
@@ -62,10 +61,8 @@ struct RestoreArgs {
     /// The copy
     #[arg(value_name = "FILE")]
     copy: PathBuf,
-    /// The coordinator's configuration, which says where its data_dir is [default: every key at its
-    /// default]
-    #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
+    #[command(flatten)]
+    config: ConfigArgs,
     /// Rename the metadata that are there, and put the copy in their place
     #[arg(long)]
     replace: bool,
@@ -132,12 +129,10 @@ fn new_file(path: &Path) -> Result<NewFile> {
 }
 
 fn restored(args: RestoreArgs) -> Result<Outcome> {
-    let config = match &args.config {
-        Some(path) => CoordinatorConfig::read(path)?,
-        None => CoordinatorConfig::default(),
-    };
+    let config = daemon::coordinator_config(&args.config)?;
     let incomplete = if args.accept_copy { Incomplete::Accept } else { Incomplete::Refuse };
     let dir = &config.data_dir;
+    daemon::check_owner(dir)?;
     let Restored { contents, replaced } = restore(&args.copy, dir, incomplete, args.replace)?;
     let replaced = replaced.map(|path| path.display().to_string());
     match args.format {

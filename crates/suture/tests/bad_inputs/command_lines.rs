@@ -19,6 +19,26 @@ pub const COMMAND_LINES: &[Row] = &[
     ("suture config check client", "[possible values: coordinator, agent]", 2),
     ("suture config check agent --config /nonexistent", "cannot read the configuration", 2),
     ("suture config show agent --config f", "in the configuration 'f'", 2),
+    (
+        "printf 'listen = \"0.0.0.0:7400\"' > open.toml && suture config check coordinator --config open.toml",
+        "listen: ",
+        2,
+    ),
+    (
+        "printf 'listen = \"127.0.0.1:7400\"\nweb = \"127.0.0.1:7400\"' > both.toml && suture config check coordinator --config both.toml",
+        "web and listen are both port 7400",
+        2,
+    ),
+    (
+        "printf 'insecure = true\nlisten = \"0.0.0.0:7401\"\nmetrics = \"127.0.0.1:7401\"' > any.toml && suture config check agent --config any.toml",
+        "metrics and listen are both port 7401",
+        2,
+    ),
+    (
+        "printf 'credentials = \"nowhere\"' > cert.toml && suture config check agent --config cert.toml",
+        "nowhere",
+        2,
+    ),
     ("SUTURE_CONFIG=/nonexistent suture config show agent", "'/nonexistent': No such file", 2),
     ("SUTURE_CONFIG= suture config show agent", "a value is required", 2),
     ("suture -q -v codes", "'--quiet' cannot be used with '--verbose", 2),

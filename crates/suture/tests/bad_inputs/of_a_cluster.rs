@@ -148,10 +148,11 @@ pub const OF_A_CLUSTER: &[Row] = &[
     ("suture get -r .. -o unmade", "'../../etc/passwd' would not be a file in the folder", 2),
     ("suture get -r a -o unmade", "'a//b' would not be a file in the folder", 2),
     (
-        "suture put f --name col/x $CODE && suture put f --name col/x/y $CODE && suture get -r col -o unmade",
+        "suture put f --name col/x $CODE && suture put f --name col/x/y $CODE && suture get -r col -o partly",
         "'col/x' would be a file where others need a folder 'x'",
         2,
     ),
+    ("cmp f partly/x/y", SILENT, 0),
     ("test -e unmade", SILENT, 1),
     ("mkdir -p taken/a && suture get -r many -o taken", "is a directory; name a file in it", 2),
     ("cmp taken/sub/b many/sub/b", SILENT, 0),

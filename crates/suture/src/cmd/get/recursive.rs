@@ -1,8 +1,8 @@
 //! `suture get --recursive`: the objects of a folder become files in a folder.
 //!
-//! Place: names -> [a path below the folder for each, or none is written] -> get, several at a
-//! time. Invariant: no name leads out of the folder. Names of objects may have anything in them;
-//! those that are no paths are refused before anything is written.
+//! Place: names -> [a path below the folder for each that can have one] -> get, several at a time.
+//! Invariant: no name leads out of the folder. Names of objects may have anything in them: those
+//! that are no paths are left out and named, and the others are written.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -61,17 +61,23 @@ async fn fetch(args: &Args) -> Result<Outcome> {
     let mut client = args.coordinator.connect().await?;
     let objects = list_selected(&mut client, &args.name).await?;
     let names: Vec<&str> = objects.iter().map(|object| object.name.as_str()).collect();
-    let paths = paths(&args.name, &names)?;
+    let paths = paths(&args.name, &names);
     if args.output.exists() && !args.output.is_dir() {
         return Err(bad_input(format!("'{}' is not a folder", args.output.display())));
     }
-    make_folder(&args.output)?;
-    let paths = paths.iter().map(|path| args.output.join(path));
-    let (existing, left) = objects
-        .into_iter()
-        .zip(paths)
-        .partition(|(object, path)| args.skip_existing && is_there(object, path));
-    let (got, failures) = fetch_all(args, &client, left).await;
+    let (mut failures, mut found) = (Failures::default(), Vec::new());
+    for (object, path) in objects.into_iter().zip(paths) {
+        match path {
+            Ok(path) => found.push((object, args.output.join(path))),
+            Err(error) => failures.add(object.name, error),
+        }
+    }
+    if !found.is_empty() {
+        make_folder(&args.output)?;
+    }
+    let (existing, left) =
+        found.into_iter().partition(|(object, path)| args.skip_existing && is_there(object, path));
+    let got = fetch_all(args, &client, left, &mut failures).await;
     print(args.format, &got, existing, &failures, started.elapsed().as_secs_f64())?;
     Ok(failures.outcome())
 }
@@ -86,12 +92,13 @@ async fn fetch_all(
     args: &Args,
     client: &Client,
     objects: Vec<(Object, PathBuf)>,
-) -> (Vec<Got>, Failures) {
+    failures: &mut Failures,
+) -> Vec<Got> {
     let total = objects.iter().map(|(object, _)| object.bytes).sum();
     let progress = Progress::bytes(args.format, "reading", total);
     let listener: Arc<Listener<'static>> = Arc::new(progress.listener());
     let mut left = objects.into_iter().enumerate().peekable();
-    let (mut window, mut got, mut failures) = (Window::new(), Vec::new(), Failures::default());
+    let (mut window, mut got) = (Window::new(), Vec::new());
     loop {
         if let Some((index, (object, path))) = left.next_if(|(_, (it, _))| window.fits(it.bytes)) {
             let (client, listener) = (client.clone(), listener.clone());
@@ -117,7 +124,7 @@ async fn fetch_all(
         }
     }
     got.sort_unstable_by_key(|got| got.index);
-    (got, failures)
+    got
 }
 
 async fn fetch_one(
@@ -185,24 +192,26 @@ fn make_folder(folder: &Path) -> Result<()> {
     sync_directory(outer)
 }
 
-/// Where each of the objects goes below the folder, in their order.
-fn paths(prefix: &str, names: &[&str]) -> Result<Vec<PathBuf>> {
-    let paths = names.iter().map(|name| path_of(prefix, name));
-    let paths: Vec<PathBuf> = paths.collect::<Result<_>>()?;
-    let folders: BTreeSet<&Path> = paths.iter().flat_map(|path| path.ancestors().skip(1)).collect();
-    let mut files = BTreeSet::new();
-    for (name, path) in names.iter().zip(&paths) {
+/// Where each of the objects goes below the folder, in their order, if it can go there beside the
+/// others.
+fn paths(prefix: &str, names: &[&str]) -> Vec<Result<PathBuf>> {
+    let paths: Vec<Result<PathBuf>> = names.iter().map(|name| path_of(prefix, name)).collect();
+    let known = paths.iter().flatten();
+    let folders = known.flat_map(|path| path.ancestors().skip(1).map(Path::to_path_buf));
+    let (folders, mut files): (BTreeSet<PathBuf>, _) = (folders.collect(), BTreeSet::new());
+    let beside = |(name, path): (&&str, Result<PathBuf>)| {
+        let path = path?;
         let (shown, path_shown) = (quoted(name), path.display());
-        let fault = match (folders.contains(path.as_path()), files.insert(path)) {
-            (true, _) => {
-                format!("{shown} would be a file where others need a folder '{path_shown}'")
-            }
-            (_, false) => format!("{shown} and another would both be '{path_shown}'"),
-            _ => continue,
+        let fault = if folders.contains(&path) {
+            format!("{shown} would be a file where others need a folder '{path_shown}'")
+        } else if !files.insert(path.clone()) {
+            format!("{shown} and another would both be '{path_shown}'")
+        } else {
+            return Ok(path);
         };
-        return Err(bad_input(format!("nothing was written: {fault}: {BY_ITSELF}")));
-    }
-    Ok(paths)
+        Err(bad_input(format!("{fault}: {BY_ITSELF}")))
+    };
+    names.iter().zip(paths).map(beside).collect()
 }
 
 /// What follows the prefix is the path; the object that the prefix names has its last part.
@@ -216,10 +225,7 @@ fn path_of(prefix: &str, name: &str) -> Result<PathBuf> {
     if is_plain && parts == rest.split('/').count() {
         return Ok(path);
     }
-    Err(bad_input(format!(
-        "nothing was written: {} would not be a file in the folder: {BY_ITSELF}",
-        quoted(name)
-    )))
+    Err(bad_input(format!("{} would not be a file in the folder: {BY_ITSELF}", quoted(name))))
 }
 
 #[cfg(test)]
@@ -263,8 +269,12 @@ mod tests {
     }
 
     #[test]
-    fn what_would_be_a_file_and_a_folder_is_refused() {
-        let refused = |prefix, names: &[&str]| paths(prefix, names).is_err();
+    fn what_would_be_a_file_and_a_folder_is_refused_and_nothing_else() {
+        let refused = |prefix, names: &[&str]| {
+            let faults = paths(prefix, names).into_iter().filter(Result::is_err).count();
+            assert!(faults <= 1, "{faults} of {names:?}");
+            faults == 1
+        };
         assert!(!refused("a", &["a", "a/b", "a/c/d", "a/c/e", "a/cc"]));
         assert!(refused("a", &["a/b", "a/b/c"]));
         assert!(refused("a", &["a/b", "a/b-c", "a/b/c/d"]), "others sort between them");

@@ -1,7 +1,6 @@
 //! `suture metadata rebuild`: the map of what is stored, from what the agents hold.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -30,7 +29,7 @@ use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 
 use crate::cmd::coordinator::{CHANGES_MAX, load};
-use crate::daemon::{self, Stop};
+use crate::daemon::{self, ConfigArgs, Stop};
 use crate::log;
 use crate::outcome::Outcome;
 use crate::output::{Format, counted, print_json};
@@ -47,10 +46,8 @@ const REASONS: usize = 3;
 
 #[derive(clap::Args)]
 pub struct RebuildArgs {
-    /// The coordinator's configuration: where agents join, and its data_dir [default: every key at
-    /// its default]
-    #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
+    #[command(flatten)]
+    config: ConfigArgs,
     /// Go on once so many agents have listed what they hold
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     agents: Option<u64>,
@@ -101,10 +98,8 @@ struct Recovered {
 /// Bad input for a configuration that cannot be used; a failure when a coordinator runs, no agent
 /// comes, or the metadata cannot be written. What was there stays as it was.
 pub fn run(args: &RebuildArgs) -> Result<Outcome> {
-    let config = match &args.config {
-        Some(path) => CoordinatorConfig::read(path)?,
-        None => CoordinatorConfig::default(),
-    };
+    let config = daemon::coordinator_config(&args.config)?;
+    daemon::check_owner(&config.data_dir)?;
     // What a coordinator would warn of is as expected here.
     log::begin("error");
     daemon::raise_descriptor_limit()?;
