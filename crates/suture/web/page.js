@@ -100,7 +100,7 @@ function showRisk(status) {
   list.replaceChildren();
   const grade = (number, bad) => (number === 0 ? 'good' : bad);
   tile(list, 'cannot be read', status.unreadable_stripes, grade(status.unreadable_stripes, 'bad'));
-  const none = status.at_risk[0] || 0;
+  const none = Math.max(0, (status.at_risk[0] || 0) - status.beyond_stripes);
   tile(list, 'no chunk to spare', none, grade(none, 'bad'));
   status.at_risk.slice(1, 5).forEach((stripes, index) => {
     if (stripes > 0) tile(list, `${count(index + 1, 'chunk')} to spare`, stripes, 'care');
@@ -122,6 +122,9 @@ function showProgress(status) {
   }
   if (status.leaving_chunks > 0) {
     words += ` ${count(status.leaving_chunks, 'chunk')} (${size(status.leaving_bytes)}) to move.`;
+  }
+  if (status.rebalancing_chunks > 0) {
+    words += ` ${count(status.rebalancing_chunks, 'chunk')} on the way to emptier nodes.`;
   }
   if (status.running.length > 0 && status.planned_repairs > 0) {
     words += ` The last plan, of ${count(status.planned_repairs, 'repair')}, needs`
@@ -251,6 +254,7 @@ function showLinks(status) {
 
 function healthOf(node) {
   const words = [node.health];
+  if (node.cut_off) words.push('out of reach of others');
   if (node.disk !== 'good') words.push(`disk ${node.disk}`);
   if (node.intent === 'draining') {
     const all = Math.max(node.chunks_before, node.chunks);
@@ -278,6 +282,44 @@ function showCommands(cell, node) {
     button.setAttribute('aria-label', `${capital(command)} ${node.name}`);
     button.addEventListener('click', () => askNode(command, node.name));
   });
+}
+
+function showScrub(status) {
+  const { running, stripes_done: done, stripes, next_seconds: next, found_copies: found,
+    inconsistent } = status.scrub;
+  const words = [];
+  if (running) words.push(`Scrub: ${done} of ${count(stripes, 'stripe')} done.`);
+  else if (next !== null) words.push(`The next scrub begins in ${time(next)}.`);
+  if (found > 0) words.push(`${count(found, 'bad copy', 'bad copies')} found.`);
+  if (inconsistent.length > 0) {
+    words.push(`The chunks of ${count(inconsistent.length, 'stripe')} do not fit each other.`);
+  }
+  write(byId('scrub'), words.join(' '));
+}
+
+function showRacks(status) {
+  const racks = new Map();
+  status.nodes.filter((node) => node.rack).forEach((node) => {
+    const rack = racks.get(node.rack) || { up: 0, nodes: 0, used: 0, free: 0 };
+    rack.up += node.health === 'up' ? 1 : 0;
+    rack.nodes += 1;
+    rack.used += node.used_bytes;
+    rack.free += node.free_bytes;
+    racks.set(node.rack, rack);
+  });
+  const names = [...racks.keys()].sort(byNumber.compare);
+  const make = (row, name) => {
+    text(row, 'th', name).scope = 'row';
+    for (let cell = 0; cell < 3; cell += 1) row.insertCell();
+  };
+  const update = (row, name) => {
+    const rack = racks.get(name);
+    write(row.cells[1], `${rack.up} of ${rack.nodes}`);
+    row.cells[1].className = rack.up === rack.nodes ? 'good' : 'bad';
+    write(row.cells[2], size(rack.used));
+    write(row.cells[3], size(rack.free));
+  };
+  showKeyed('racks', names, (name) => name, make, update);
 }
 
 function showNodes(status) {
@@ -334,7 +376,8 @@ function showPast(status) {
 
 function show(status) {
   last = status;
-  const grades = { healthy: 'good', unreadable: 'bad', unrepairable: 'bad' };
+  const grades = { healthy: 'good', unreadable: 'bad', unrepairable: 'bad', unwritable: 'bad',
+    foreign: 'bad', inconsistent: 'bad' };
   const state = byId('state');
   const isSaid = status.paused && status.state !== 'paused';
   write(state, isSaid ? `${status.state}, repairs are paused` : status.state);
@@ -351,7 +394,9 @@ function show(status) {
   showRunning(status);
   showBlocked(status);
   showLinks(status);
+  showScrub(status);
   showNodes(status);
+  showRacks(status);
   showPast(status);
   write(byId('about'),
     `cluster ${status.cluster}, epoch ${status.epoch}, up for ${time(status.uptime_seconds)}`);
