@@ -397,7 +397,7 @@ fn a_disk_that_became_read_only_is_read_and_given_nothing() {
     let mut probe = Command::new("unshare");
     probe.args(["-rm", "true"]);
     if !probe.status().is_ok_and(|status| status.success()) {
-        eprintln!("SKIPPED: needs mount namespaces (unshare -rm)");
+        let _ = writeln!(std::io::stderr(), "SKIPPED: needs mount namespaces (unshare -rm)");
         return;
     }
     command.args([env!("CARGO_BIN_EXE_suture"), "agent", "--config"]).arg(cluster.path("n0.toml"));

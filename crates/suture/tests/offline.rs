@@ -7,6 +7,7 @@ mod common;
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::Write;
 use std::os::unix::fs::{FileExt, PermissionsExt};
 
 use common::{Encoded, noise, run, run_in};
@@ -462,7 +463,10 @@ fn decode_writes_no_output_over_its_input() {
 #[test]
 fn a_directory_that_cannot_be_written_keeps_its_files() {
     if rustix::process::geteuid().is_root() {
-        eprintln!("SKIPPED: root may write everywhere; run the tests as another user for this one");
+        let _ = writeln!(
+            std::io::stderr(),
+            "SKIPPED: root may write everywhere; run the tests as another user for this one"
+        );
         return;
     }
     let encoded = Encoded::new("rs(6,3)", 4096, &noise(9000));

@@ -5,7 +5,7 @@
 mod daemons;
 
 use std::fs;
-use std::io::Read;
+use std::io::{Read, Write};
 use std::os::unix::fs::{FileTypeExt, symlink};
 use std::os::unix::net::UnixListener;
 use std::path::Path;
@@ -153,7 +153,7 @@ fn where_files_need_a_name_signals_remove_it_and_the_next_process_what_a_crash_l
     let mut probe = Command::new("unshare");
     probe.args(["-rm", "sh", "-c", "mount -t tmpfs none /proc"]);
     if !probe.status().is_ok_and(|status| status.success()) {
-        eprintln!("SKIPPED: needs mount namespaces (unshare -rm)");
+        let _ = writeln!(std::io::stderr(), "SKIPPED: needs mount namespaces (unshare -rm)");
         return;
     }
     let entries = || fs::read_dir(&folder).unwrap().count();

@@ -2,6 +2,7 @@
 //! that would install it, and tried. What cannot be tried here is skipped, loudly.
 
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -12,7 +13,7 @@ fn workspace() -> PathBuf {
 fn is_here(tool: &str) -> bool {
     let found = Command::new(tool).arg("--version").output().is_ok();
     if !found {
-        eprintln!("SKIPPED: {tool} is not here");
+        let _ = writeln!(std::io::stderr(), "SKIPPED: {tool} is not here");
     }
     found
 }

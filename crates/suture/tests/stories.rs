@@ -2,6 +2,7 @@
 //!
 //! Place: around the whole life of a repair, with real processes and what goes wrong around them.
 
+use std::io::Write;
 use std::path::Path;
 use std::process::Command;
 
@@ -13,5 +14,8 @@ fn every_story_goes_well() {
     let told = told.expect("bash is there");
     let said = String::from_utf8_lossy(&told.stdout);
     assert!(told.status.success(), "{said}{}", String::from_utf8_lossy(&told.stderr));
-    said.lines().filter(|line| line.contains("SKIPPED")).for_each(|line| eprintln!("{line}"));
+    for line in said.lines().filter(|line| line.contains("SKIPPED")) {
+        // Past what keeps the output of tests that pass.
+        let _ = writeln!(std::io::stderr(), "{line}");
+    }
 }

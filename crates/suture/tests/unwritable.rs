@@ -4,6 +4,7 @@
 mod daemons;
 
 use std::fs;
+use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -68,7 +69,7 @@ fn start_on_small_disk(folder: &Path) -> Option<(Process, String)> {
 fn a_full_disk_is_said_at_once_and_ends_when_there_is_room() {
     let folder = tempfile::tempdir().unwrap();
     let Some((coordinator, address)) = start_on_small_disk(folder.path()) else {
-        eprintln!("SKIPPED: needs mount namespaces (unshare -rm)");
+        let _ = writeln!(std::io::stderr(), "SKIPPED: needs mount namespaces (unshare -rm)");
         return;
     };
     let agents = (0..4).map(|i| start_agent(folder.path(), &address, i, "")).collect();
