@@ -33,11 +33,13 @@ pub enum Format {
 /// # Errors
 /// When the report cannot be JSON.
 pub fn print_json(report: &impl serde::Serialize) -> anyhow::Result<()> {
-    let mut report = serde_json::to_value(report)?;
-    if let Some(fields) = report.as_object_mut() {
-        fields.entry("format").or_insert_with(|| JSON_FORMAT.into());
-    }
-    let text = serde_json::to_string_pretty(&report)?;
+    let fields = serde_json::to_value(report)?;
+    let has_format = fields.as_object().is_none_or(|fields| fields.contains_key("format"));
+    let text = if has_format {
+        serde_json::to_string_pretty(report)?
+    } else {
+        serde_json::to_string_pretty(&WithFormat { report, format: JSON_FORMAT })?
+    };
     begin_json();
     print(&text);
     Ok(())
@@ -46,6 +48,14 @@ pub fn print_json(report: &impl serde::Serialize) -> anyhow::Result<()> {
 /// What `format` says in every JSON object that has no format of its own: another number once
 /// something is left out or means something else, and not for what is only added.
 const JSON_FORMAT: &str = "suture-1";
+
+/// A report that has no format of its own; its fields stand in their order.
+#[derive(serde::Serialize)]
+struct WithFormat<'a, T: serde::Serialize> {
+    #[serde(flatten)]
+    report: &'a T,
+    format: &'static str,
+}
 
 /// Whether the one JSON object of the command is printed, or begun.
 static HAS_JSON: AtomicBool = AtomicBool::new(false);

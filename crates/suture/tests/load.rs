@@ -64,7 +64,7 @@ fn what_a_store_cannot_do_shows_in_latencies_and_errors() {
 #[test]
 fn an_interrupted_load_prints_what_there_is() {
     let cluster = Cluster::of(4);
-    let child = suture()
+    let mut child = suture()
         .arg("load")
         .args(CODE)
         .args(["--rate", "300", "--duration", "60s", "--warm-up", "100ms", "--format", "json"])
@@ -74,6 +74,7 @@ fn an_interrupted_load_prints_what_there_is() {
         .spawn()
         .unwrap();
     while objects(&cluster) < 20 {
+        assert!(child.try_wait().unwrap().is_none(), "it has ended by itself");
         sleep(Duration::from_millis(100));
     }
     sleep(Duration::from_secs(2));

@@ -30,7 +30,7 @@ pub const COMMAND_LINES: &[Row] = &[
         2,
     ),
     (
-        "printf 'insecure = true\nlisten = \"0.0.0.0:7401\"\nmetrics = \"127.0.0.1:7401\"' > any.toml && suture config check agent --config any.toml",
+        "printf 'insecure = true\nlisten = \"0.0.0.0:7401\"\nadvertise = \"127.0.0.1:7401\"\nmetrics = \"127.0.0.1:7401\"' > any.toml && suture config check agent --config any.toml",
         "metrics and listen are both port 7401",
         2,
     ),

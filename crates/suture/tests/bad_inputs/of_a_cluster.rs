@@ -4,7 +4,7 @@ use crate::rows::{Row, SILENT};
 
 /// With three agents, whose objects are of rs(2,1).
 pub const OF_A_CLUSTER: &[Row] = &[
-    ("suture put f --code 'rs(10,4)'", "rs(10,4) needs 14 nodes, 3 are up", 1),
+    ("suture put f --code 'rs(10,4)'", "rs(10,4) needs 14 nodes, 3 of 3 are up and take chunks", 1),
     (
         "suture put f $CODE --name '../../etc/passwd' && mkdir -p d && suture get '../../etc/passwd' -o d && cmp d/passwd f",
         SILENT,
