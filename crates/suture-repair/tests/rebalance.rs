@@ -7,7 +7,7 @@ use story::{Story, sent, stripe};
 use suture_repair::coordinator::Config;
 use suture_repair::event::{Command, Input, Liveness};
 use suture_repair::id::NodeId;
-use suture_repair::message::{Failure, FromAgent, Heartbeat, Task, ToAgent};
+use suture_repair::message::{DiskState, Failure, FromAgent, Heartbeat, Task, ToAgent};
 use suture_repair::random::Random;
 use suture_repair::stripe::Stripe;
 use suture_repair::time::Span;
@@ -37,6 +37,34 @@ fn settle(story: &mut Story, seconds: u64, nodes: u32) -> Vec<Task> {
             story.accept(commit);
         }
         moved.extend(tasks);
+    }
+    moved
+}
+
+/// A second passes in which each of the nodes says that it has space for so many chunks more.
+fn beat_with(story: &mut Story, space: &[(u64, DiskState)]) {
+    for _ in 0..2 {
+        story.now = story.now + Span::from_millis(500);
+        for (node, &(chunks, disk)) in space.iter().enumerate() {
+            let free_bytes = chunks * stripe(0, [0, 1, 2, 3]).chunk_bytes;
+            let beat = Heartbeat { incarnation: 1, free_bytes, disk, ..Heartbeat::default() };
+            story.hear(node as u32, FromAgent::Heartbeat(beat));
+        }
+        story.give(Input::Tick);
+    }
+}
+
+/// Likewise, on disks that work, and everything that is dispatched succeeds.
+fn settle_with(story: &mut Story, space: impl Fn(&Story) -> Vec<u64>, seconds: u64) -> Vec<Task> {
+    let mut moved = Vec::new();
+    for _ in 0..seconds {
+        let space: Vec<_> = space(story).into_iter().map(|c| (c, DiskState::Good)).collect();
+        beat_with(story, &space);
+        for task in story.dispatched() {
+            let commit = story.store(&task);
+            story.accept(commit);
+            moved.push(task);
+        }
     }
     moved
 }
@@ -173,14 +201,18 @@ fn a_rack_gets_no_more_of_a_stripe_than_may_be_lost() {
 #[test]
 fn a_move_that_fails_is_no_trouble_of_its_stripe() {
     let mut story = story(5, stripes_on(4, 40));
+    let mut failed = 0;
     for _ in 0..20 {
         story.wait(2, 0..5);
-        for task in story.dispatched() {
+        let tasks = story.dispatched();
+        failed += tasks.len();
+        for task in tasks {
             let why = Failure::Stalled;
             story.hear(4, FromAgent::Failed { repair: task.repair, why });
         }
         assert!(story.core.status().blocked.is_empty());
     }
+    assert!((4..=8).contains(&failed), "{failed} in the ten seconds after the wait");
     assert_eq!(counts(&story, 5)[4], 0);
     assert!(!settle(&mut story, 60, 5).is_empty());
 }
@@ -209,22 +241,24 @@ fn racks_that_are_too_few_for_the_rule_get_no_more_than_they_had() {
 
 #[test]
 fn what_cannot_move_is_not_tried_all_the_time() {
-    // A chunk of every stripe is on each node of rack a already, one of which is as good as empty.
-    let stripes = (0..40).map(|id| stripe(id, [0, 1, 2, 3]));
-    let mut story = story(4, stripes);
-    let chunk_bytes = stripe(0, [0, 1, 2, 3]).chunk_bytes;
-    for _ in 0..90 {
-        story.now = story.now + Span::from_secs(1);
-        for node in 0..4 {
-            let free_bytes = chunk_bytes * if node == 3 { 1000 } else { 10 };
-            let beat = Heartbeat { incarnation: 1, free_bytes, ..Heartbeat::default() };
-            story.hear(node, FromAgent::Heartbeat(beat));
-        }
-        story.give(Input::Tick);
+    // Every node has a chunk of every stripe, and one of them much space.
+    let mut story = story(4, (0..40).map(|id| stripe(id, [0, 1, 2, 3])));
+    let mut is_wanting = Vec::new();
+    for _ in 0..95 {
+        beat_with(&mut story, &[10, 10, 10, 1000].map(|chunks| (chunks, DiskState::Good)));
         assert!(story.dispatched().is_empty());
+        is_wanting.push(story.core.status().rebalance.bytes_left > 0);
     }
-    let status = story.core.status().rebalance;
-    assert_eq!((status.chunks, status.bytes_left), (0, 0));
+    assert_eq!(is_wanting.iter().filter(|wanting| **wanting).count(), 0, "it rests at once");
+    // More stripes than are looked at in a second take a few.
+    let mut story = self::story(4, (0..3000).map(|id| stripe(id, [0, 1, 2, 3])));
+    let mut is_wanting = Vec::new();
+    for _ in 0..95 {
+        beat_with(&mut story, &[10, 10, 10, 50_000].map(|chunks| (chunks, DiskState::Good)));
+        is_wanting.push(story.core.status().rebalance.bytes_left > 0);
+    }
+    let wanting = is_wanting.iter().filter(|wanting| **wanting).count();
+    assert!((2..=8).contains(&wanting), "{wanting} s of 95");
 }
 
 #[test]
@@ -232,37 +266,91 @@ fn small_nodes_come_to_rest() {
     let mut random = Random::new(7);
     for round in 0..60 {
         // Six nodes, each with space for 24 chunks, of which some hold few.
-        let holders = 4 + random.index(3) as u64;
+        let holders = 4 + random.index(3) as u32;
         let stripes = (0..8 + random.index(4) as u64).map(|id| {
-            let mut nodes: Vec<u32> = (0..holders as u32).collect();
+            let mut nodes: Vec<u32> = (0..holders).collect();
             random.shuffle(&mut nodes);
             stripe(id, [nodes[0], nodes[1], nodes[2], nodes[3]])
         });
         let stripes: Vec<Stripe> = stripes.collect();
-        let chunk_bytes = stripes[0].chunk_bytes;
         let mut story = story(6, stripes);
-        let mut moved = 0;
-        let mut at_last = 0;
-        for second in 0..400 {
-            story.now = story.now + Span::from_secs(1);
-            for node in 0..6 {
-                let held = story.core.stripes().count_on(NodeId(node)) as u64;
-                let free_bytes = (24 - held) * chunk_bytes;
-                let beat = Heartbeat { incarnation: 1, free_bytes, ..Heartbeat::default() };
-                story.hear(node, FromAgent::Heartbeat(beat));
-            }
-            story.give(Input::Tick);
-            for task in story.dispatched() {
-                (moved, at_last) = (moved + 1, second);
-                let commit = story.store(&task);
-                story.accept(commit);
-            }
-        }
-        assert!(
-            moved <= 24 && at_last < 300,
-            "round {round}: {moved} moves, one after {at_last} s"
-        );
+        let space = |story: &Story| counts(story, 6).iter().map(|held| 24 - *held as u64).collect();
+        let moved = settle_with(&mut story, space, 300).len();
+        assert!(moved <= 24, "round {round}: {moved} moves");
+        assert!(settle_with(&mut story, space, 100).is_empty(), "round {round} goes on");
     }
+}
+
+#[test]
+fn chunks_leave_the_fullest_node_first_and_none_more_than_it_has_to_spare() {
+    let mut story = story(5, (0..40).map(|id| stripe(id, [0, 1, 2, 3])));
+    let space = |story: &Story| {
+        let held = counts(story, 5);
+        let most = [55, 55, 40, 55, 195];
+        most.iter().zip(held).map(|(most, held)| most - held as u64).collect()
+    };
+    let moved = settle_with(&mut story, space, 33);
+    let from = |task: &Task| task.stripe.chunks[task.plan.lost[0].0 as usize].node;
+    assert!(moved.len() >= 8, "{} moves", moved.len());
+    assert!(moved[..8].iter().all(|task| from(task) == Some(NodeId(2))), "{moved:?}");
+    settle_with(&mut story, space, 60);
+    // It has a chunk of every stripe by then.
+    let counts = counts(&story, 5);
+    assert_eq!(counts[4], 40, "{counts:?}");
+    assert!(counts[2] < 26 && [0, 1, 3].iter().all(|node| counts[*node] > 30), "{counts:?}");
+}
+
+#[test]
+fn a_rack_that_is_full_of_a_stripe_gets_no_more_of_it_where_others_have_little_space() {
+    // Node 5, with much space, is in the rack of chunks 0 and 1, and 4, with little, in one of its
+    // own.
+    let mut story = story(6, (0..40).map(|id| stripe(id, [0, 1, 2, 3])));
+    for (node, rack) in [(0, "a"), (1, "a"), (2, "b"), (3, "b"), (4, "c"), (5, "a")] {
+        story.move_to(node, rack);
+    }
+    let space = |story: &Story| {
+        let held = counts(story, 6);
+        let most = [400, 400, 40, 40, 12, 400];
+        most.iter().zip(held).map(|(most, held)| most - held as u64).collect()
+    };
+    settle_with(&mut story, space, 120);
+    for known in story.core.stripes().iter() {
+        let in_a = [0, 1, 5].into_iter().filter(|node| known.chunk_on(NodeId(*node)).is_some());
+        assert_eq!(in_a.count(), 2, "{known:?}");
+    }
+    assert!(counts(&story, 6)[4] > 0);
+}
+
+#[test]
+fn a_disk_that_does_not_work_as_it_should_is_given_nothing() {
+    for disk in [DiskState::Failing, DiskState::ReadOnly, DiskState::Good] {
+        let mut story = story(5, stripes_on(4, 40));
+        let mut moved = 0;
+        for _ in 0..60 {
+            let good = DiskState::Good;
+            beat_with(&mut story, &[(40, good), (40, good), (40, good), (40, good), (80, disk)]);
+            moved += story.dispatched().len();
+        }
+        assert_eq!(moved > 0, disk == DiskState::Good, "{disk}: {moved} moves");
+    }
+}
+
+#[test]
+fn a_coordinator_that_slept_waits_as_after_a_start() {
+    let mut story = story(8, stripes_on(6, 60));
+    story.wait(20, 0..8);
+    story.now = story.now + Span::from_secs(600);
+    assert!(settle(&mut story, 29, 8).is_empty());
+    assert!(!settle(&mut story, 5, 8).is_empty());
+}
+
+#[test]
+fn what_is_wanted_otherwise_of_a_node_ends_all_moves() {
+    let mut story = story(8, stripes_on(6, 60));
+    story.wait(32, 0..8);
+    assert_eq!(story.dispatched().len(), 8);
+    story.give(Input::Operator(Command::DrainNode(NodeId(0))));
+    assert_eq!(story.core.status().rebalance.chunks, 0);
 }
 
 #[test]
