@@ -227,9 +227,7 @@ impl Learnt {
             oldest.map(|peer| self.samples.remove(&peer));
         }
     }
-}
 
-impl Learnt {
     /// Drops what is older than a doubt, once there is enough that is newer, or nothing older.
     fn settle_doubt(&mut self) {
         let Some(before) = self.doubted else { return };

@@ -263,7 +263,7 @@ fn what_cannot_move_is_not_tried_all_the_time() {
 
 #[test]
 fn small_nodes_come_to_rest() {
-    let mut random = Random::new(7);
+    let (mut random, mut all_moved) = (Random::new(7), 0);
     for round in 0..60 {
         // Six nodes, each with space for 24 chunks, of which some hold few.
         let holders = 4 + random.index(3) as u32;
@@ -276,9 +276,11 @@ fn small_nodes_come_to_rest() {
         let mut story = story(6, stripes);
         let space = |story: &Story| counts(story, 6).iter().map(|held| 24 - *held as u64).collect();
         let moved = settle_with(&mut story, space, 300).len();
+        all_moved += moved;
         assert!(moved <= 24, "round {round}: {moved} moves");
         assert!(settle_with(&mut story, space, 100).is_empty(), "round {round} goes on");
     }
+    assert!(all_moved > 60, "{all_moved} moves in all");
 }
 
 #[test]

@@ -347,7 +347,7 @@ async fn check_nodes(service: &ControlService, code: Code) -> Result<(), Status>
     let counts = service.coordinator.query(move |driver| {
         let core = driver.core();
         let known = core.cluster().ids().filter(|node| !removed.contains(node)).count();
-        (core.status().nodes.iter().filter(|node| node.serves()).count(), known)
+        (core.node_statuses().iter().filter(|node| node.serves()).count(), known)
     });
     let (up, known) = counts.await.unwrap_or_default();
     let (needed, least) = (code.chunk_count(), code.durable_chunks_min());

@@ -41,8 +41,8 @@ impl ClockWatch {
             if by > SAME_TIME {
                 let by = format_seconds(by.as_secs_f64());
                 let why = format!(
-                    "the clock of the coordinator's machine went {direction} by {by}, as when it was set or the \
-                     machine slept: dates, windows and certificates go by it"
+                    "the clock of the coordinator's machine went {direction} by {by}, as when it \
+                     was set or the machine slept: dates, windows and certificates go by it"
                 );
                 self.jumped = Some((at, why));
             }
@@ -56,8 +56,8 @@ impl ClockWatch {
     pub fn warning(&self, at: Instant) -> Option<String> {
         if self.is_before_1970 {
             return Some(
-                "the clock of the coordinator's machine is before 1970: set it; what is stored until then is \
-                 dated 1970"
+                "the clock of the coordinator's machine is before 1970: set it; what is stored \
+                 until then is dated 1970"
                     .into(),
             );
         }
