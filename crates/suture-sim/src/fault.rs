@@ -41,6 +41,10 @@ pub enum Kind {
     CoordinatorRestart,
     /// The coordinator takes in nothing for a while.
     CoordinatorSleep,
+    /// The clock of a machine leaps.
+    ClockLeap,
+    /// The clock of the day is set, forward or back.
+    ClockSet,
     /// A bit of a chunk changes at rest.
     CorruptChunk,
     /// The end of a chunk is lost.
@@ -99,7 +103,7 @@ pub enum Kind {
 
 impl Kind {
     /// All kinds, in the order of the table that people read.
-    pub const ALL: [Kind; 42] = [
+    pub const ALL: [Kind; 44] = [
         Kind::Drop,
         Kind::Duplicate,
         Kind::Reorder,
@@ -115,6 +119,8 @@ impl Kind {
         Kind::CoordinatorCrash,
         Kind::CoordinatorRestart,
         Kind::CoordinatorSleep,
+        Kind::ClockLeap,
+        Kind::ClockSet,
         Kind::CorruptChunk,
         Kind::TornChunk,
         Kind::ReplacedChunk,
@@ -163,6 +169,8 @@ impl fmt::Display for Kind {
             Kind::CoordinatorCrash => "coordinator crashed",
             Kind::CoordinatorRestart => "coordinator restarted",
             Kind::CoordinatorSleep => "coordinator slept",
+            Kind::ClockLeap => "clock leapt",
+            Kind::ClockSet => "clock of the day set",
             Kind::CorruptChunk => "chunk corrupted",
             Kind::TornChunk => "chunk torn",
             Kind::ReplacedChunk => "chunk replaced",
@@ -265,6 +273,15 @@ pub enum Fault {
     CoordinatorCrash(Span),
     /// The coordinator takes in nothing for the span; what is said to it waits.
     CoordinatorSleep(Span),
+    /// The clock of the coordinator, or of an agent, is ahead by the span from now on.
+    ClockLeap(Span),
+    /// The clock of the day is set.
+    ClockSet {
+        /// What it is changed by.
+        by: Span,
+        /// Whether it is set back.
+        back: bool,
+    },
     /// Two parties cannot hear each other for the span.
     Partition(Span),
     /// No other agent can reach a node for the span, and the coordinator can.
@@ -337,6 +354,20 @@ pub fn sleeps(random: &mut Random, until: Span) -> Vec<(Time, Fault)> {
     let count = if random.per_mille(250) { random.between(1, 3) } else { 0 };
     let span = |random: &mut Random| Span::from_millis(random.between(1600, 4000));
     let one = |_| (Time { ns: random.below(until.ns) }, Fault::CoordinatorSleep(span(random)));
+    (0..count).map(one).collect()
+}
+
+/// How often clocks leap and are set in one seed: in most never. They leap by more than every timer
+/// by which a node is taken for dead.
+pub fn clocks(random: &mut Random, until: Span) -> Vec<(Time, Fault)> {
+    let count = if random.per_mille(250) { random.between(1, 4) } else { 0 };
+    let one = |_| {
+        let at = Time { ns: random.below(until.ns) };
+        let by = Span::from_millis(random.between(1600, 4000));
+        let leaps = random.per_mille(600);
+        let set = Fault::ClockSet { by, back: random.per_mille(500) };
+        (at, if leaps { Fault::ClockLeap(by) } else { set })
+    };
     (0..count).map(one).collect()
 }
 

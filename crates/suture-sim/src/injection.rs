@@ -5,6 +5,7 @@
 //! the seed allows losses beyond repair; so whatever the checkers find missing in the end was
 //! lost by Suture and not by us.
 
+mod clocks;
 mod disks;
 mod impostor;
 mod intent;
@@ -109,6 +110,8 @@ impl World {
                 }
             }
             Fault::CoordinatorSleep(span) => self.put_to_sleep(span),
+            Fault::ClockLeap(span) => self.leap(span),
+            Fault::ClockSet { by, back } => self.set_day(by, back),
             Fault::Partition(span) => self.partition(span),
             Fault::CutOff(span) => self.cut_off(span),
             Fault::SessionBreak => self.break_session(),

@@ -106,6 +106,7 @@ impl Trial {
             faults.extend(fault::bad_memory(&mut Random::new(seed ^ 0xbadbadd), SAFETY));
         }
         faults.extend(fault::sleeps(&mut Random::new(seed ^ 0x0051_eeb5), SAFETY));
+        faults.extend(fault::clocks(&mut Random::new(seed ^ 0x0c_10c5), SAFETY));
         faults.extend(fault::scrubs(&mut Random::new(seed ^ 0x05c2_ab00), SAFETY));
         faults.extend(fault::unreadable_disks(&mut Random::new(seed ^ 0xe10), SAFETY));
         faults.extend(fault::failing_disks(&mut Random::new(seed ^ 0xd15c_e110), SAFETY));
@@ -412,6 +413,10 @@ impl Textual for Fault {
             Fault::Gone => line.word("agent-gone"),
             Fault::CoordinatorCrash(span) => line.word("coordinator-crashes").field("for", span),
             Fault::CoordinatorSleep(span) => line.word("coordinator-sleeps").field("for", span),
+            Fault::ClockLeap(span) => line.word("clock-leaps").field("by", span),
+            Fault::ClockSet { by, back } => {
+                line.word("clock-set").field("by", by).flag("back", *back)
+            }
             Fault::Partition(span) => line.word("partition").field("for", span),
             Fault::CutOff(span) => line.word("node-cut-off").field("for", span),
             Fault::SessionBreak => line.word("session-breaks"),
@@ -448,6 +453,8 @@ impl Textual for Fault {
             "agent-gone" => Fault::Gone,
             "coordinator-crashes" => Fault::CoordinatorCrash(line.field("for")?),
             "coordinator-sleeps" => Fault::CoordinatorSleep(line.field("for")?),
+            "clock-leaps" => Fault::ClockLeap(line.field("by")?),
+            "clock-set" => Fault::ClockSet { by: line.field("by")?, back: line.take("back") },
             "partition" => Fault::Partition(line.field("for")?),
             "node-cut-off" => Fault::CutOff(line.field("for")?),
             "session-breaks" => Fault::SessionBreak,

@@ -109,7 +109,8 @@ pub enum Violation {
         /// The copy that no stripe needs.
         copy: ChunkCopy,
     },
-    /// A node was taken for dead while its word waited to be heard.
+    /// A node was taken for dead by a time in which nobody could be heard: its word waited, or the
+    /// coordinator's clock leapt.
     Unheard(NodeId),
     /// The coordinator takes stripes for others' that its own metadata gave out.
     Protected(StripeId),
@@ -195,7 +196,7 @@ impl fmt::Display for Violation {
             }
             Violation::Orphan { node, copy } => write!(f, "{node} still holds {copy}"),
             Violation::Unheard(node) => {
-                write!(f, "{node} was taken for dead while its word waited to be heard")
+                write!(f, "{node} was taken for dead by a time in which nobody could be heard")
             }
             Violation::Protected(below) => {
                 write!(f, "stripes below {below} were taken for others', and are not")

@@ -40,7 +40,7 @@ use crate::party::Party;
 use crate::rack::Racks;
 use crate::record::Records;
 use crate::violation::Violation;
-pub(crate) use recovery::ClusterBackup;
+pub(crate) use recovery::{ClusterBackup, Pause};
 pub use recovery::{Impostor, Recovery};
 use sleep::Asleep;
 
@@ -192,10 +192,17 @@ pub(crate) struct Host {
     pub(crate) hangs_until: Option<Time>,
     /// Slices in memory: by id and the child they came from (`None`: read here).
     pub(crate) buffers: BTreeMap<(SliceId, Option<NodeId>), Vec<u8>>,
+    /// By how much its clock is ahead of the simulated time.
+    ahead: Span,
     armed: Option<Time>,
 }
 
 impl Host {
+    /// Its clock is ahead by as much more.
+    pub(crate) fn leap(&mut self, span: Span) {
+        (self.ahead.ns, self.armed) = (self.ahead.ns + span.ns, None);
+    }
+
     /// Writes to the spool of a slice's lane.
     pub(crate) fn spool(
         &mut self,
@@ -260,7 +267,7 @@ pub struct World {
     /// Repairs that take the place of others just now.
     pub(crate) replacing: BTreeSet<RepairId>,
     /// Nodes that the operator lets be silent, and until when.
-    pub(crate) resting: BTreeMap<NodeId, Time>,
+    pub(crate) resting: BTreeMap<NodeId, Pause>,
     /// How many coordinators have been started.
     pub(crate) starts: u32,
     /// The first of them that asks the metadata of now: what others have asked was lost with
@@ -273,7 +280,8 @@ pub struct World {
     pub(crate) racks: Racks,
     /// What the operator lets repair take, as the coordinator has heard it.
     pub(crate) throttle: ThrottleConfig,
-    /// When the last pass over all stripes began, and where it has come if it has not ended.
+    /// When the last pass over all stripes began, by the clock of the day, and where it has come if
+    /// it has not ended.
     pub(crate) pass: (Option<Time>, Option<StripeId>),
     /// What passes found that no repair can mend.
     pub(crate) inconsistent: BTreeSet<StripeId>,
@@ -284,6 +292,10 @@ pub struct World {
     pub(crate) mutant: Option<Mutant>,
     dispatched: BTreeSet<StripeId>,
     last_store: u64,
+    /// By how much the coordinator's clock is ahead of the simulated time.
+    pub(crate) ahead: Span,
+    /// By how much the clock of the day is.
+    pub(crate) day: Span,
     armed: Option<Time>,
     heap: BinaryHeap<Reverse<Timed>>,
     sequence: u64,
@@ -298,6 +310,9 @@ pub(crate) const REBALANCE_AFTER: Span = Span::from_millis(500);
 /// A pass every now and then, and so slow that some take longer.
 pub(crate) const SCRUB_PERIOD: Span = Span::from_millis(1500);
 pub(crate) const SCRUB_RATE: u64 = 400_000;
+
+/// The clock of the day at the start: it can be set back.
+const FIRST_DAY: Span = Span::from_secs(1_000_000);
 
 /// Timers short enough that a run of seconds sees all of them fire.
 pub(crate) const TIMERS: Timers = Timers {
@@ -332,6 +347,7 @@ impl World {
             followed: 0,
             disk_of_node: None,
             buffers: BTreeMap::new(),
+            ahead: Span::ZERO,
             armed: None,
         };
         let mut world = World {
@@ -360,6 +376,8 @@ impl World {
             backup: None,
             set_aside: None,
             last_store: 0,
+            ahead: Span::ZERO,
+            day: FIRST_DAY,
             racks: Racks::new(options.seed, options.nodes, options.racks),
             throttle: ThrottleConfig::default(),
             pass: (None, None),

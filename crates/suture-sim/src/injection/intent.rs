@@ -10,7 +10,7 @@ use suture_repair::time::Span;
 
 use super::Recovery;
 use crate::fault::Kind;
-use crate::world::{Event, World};
+use crate::world::{Event, Pause, World};
 
 impl World {
     /// Whether the coordinator hears at once what is said to it.
@@ -41,7 +41,7 @@ impl World {
         }
         self.coverage.count(Kind::Rest);
         self.draining.remove(&node);
-        self.resting.insert(node, self.now + span);
+        self.resting.insert(node, Pause { until: self.now + span, day: self.today() + span });
         self.coordinator_input(Input::Operator(Command::PauseNode { node, span }));
         if self.random.per_mille(800) && self.host(node).agent.is_some() {
             let stopped = Span { ns: self.random.between(span.ns / 4, span.ns * 3 / 2) };

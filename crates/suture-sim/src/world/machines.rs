@@ -15,16 +15,22 @@ use suture_repair::message::{DiskState, LinkReport, Moved, ToAgent};
 #[cfg(feature = "mutants")]
 use suture_repair::mutant::Mutant;
 use suture_repair::planner::Abilities;
+use suture_repair::random::Random;
 use suture_repair::stripe::StripeMap;
 use suture_repair::throttle::ThrottleConfig;
 use suture_repair::time::{Span, Time};
 use suture_repair::transcript;
 
 use super::{
-    Event, IN_FLIGHT_MAX, Question, REBALANCE_AFTER, SCRUB_PERIOD, SCRUB_RATE, TIMERS, World,
+    Event, IN_FLIGHT_MAX, Pause, Question, REBALANCE_AFTER, SCRUB_PERIOD, SCRUB_RATE, TIMERS, World,
 };
 use crate::fault::{Kind, NetworkFaults};
 use crate::party::Party;
+
+/// Where a clock begins: anywhere, since nobody can know another one's.
+fn clock_of(start: u64) -> Span {
+    Span { ns: Random::new(start).below(1_000_000_000_000) }
+}
 
 impl World {
     /// From now on everyone makes this mistake.
@@ -59,6 +65,7 @@ impl World {
             records.start(Party::Agent(node), transcript::agent::header(&config));
         }
         let host = &mut self.hosts[node.index()];
+        host.ahead = clock_of(incarnation);
         host.incarnation = incarnation;
         host.agent = Some(Agent::new(config));
         host.crash();
@@ -127,6 +134,8 @@ impl World {
             self.back_up();
         }
         self.starts += 1;
+        self.ahead = clock_of(self.options.seed ^ u64::from(self.starts));
+        let now = self.clock();
         let config = coordinator::Config {
             epoch: self.metadata.begin_epoch(self.starts.into()),
             timers: TIMERS,
@@ -135,7 +144,7 @@ impl World {
             paused: self.paused,
             failed: self.declared.iter().copied().collect(),
             draining: self.draining.iter().copied().collect(),
-            resting: self.rests().collect(),
+            resting: self.rests(),
             claims: self.options.claims,
             liveness: self.options.liveness,
             deletes: true,
@@ -147,13 +156,13 @@ impl World {
         let cluster = self.racks.cluster(self.hosts.len());
         let stripes = StripeMap::new(self.metadata.stripes.values().cloned());
         if let Some(records) = &mut self.records {
-            let header = transcript::coordinator::header(self.now, &config, &cluster, &stripes);
+            let header = transcript::coordinator::header(now, &config, &cluster, &stripes);
             records.start(Party::Coordinator, header);
         }
         // A put that was under way dies with its coordinator.
         self.writing.clear();
         self.throttle = ThrottleConfig::default();
-        self.coordinator = Some(Coordinator::new(self.now, config, cluster, stripes));
+        self.coordinator = Some(Coordinator::new(now, config, cluster, stripes));
         self.make_mistakes();
         self.armed = None;
         self.announce_reserved();
@@ -176,9 +185,15 @@ impl World {
     }
 
     /// Nodes that may be silent, and for how much longer.
-    fn rests(&self) -> impl Iterator<Item = (NodeId, Span)> {
-        let rests = self.resting.iter().map(|(node, until)| (*node, until.since(self.now)));
-        rests.filter(|(_, left)| *left > Span::ZERO)
+    fn rests(&mut self) -> Vec<(NodeId, Span)> {
+        let (now, today) = (self.now, self.today());
+        let left = |(node, pause): (&NodeId, &mut Pause)| {
+            let left = pause.day.since(today);
+            pause.until = now + left;
+            (*node, left)
+        };
+        let rests = self.resting.iter_mut().map(left);
+        rests.filter(|(_, left)| *left > Span::ZERO).collect()
     }
 
     /// What a coordinator goes on with that begins now.
@@ -188,7 +203,7 @@ impl World {
         ScrubConfig {
             period: is_on.then_some(SCRUB_PERIOD),
             rate: Some(SCRUB_RATE),
-            begun_before: begun.map(|begun| self.now.since(begun)),
+            begun_before: begun.and_then(|begun| self.age(begun)),
             next,
         }
     }
@@ -208,13 +223,34 @@ impl World {
         self.coordinator_input(event::Input::StripesReserved { below, writing });
     }
 
-    /// The time that state machines are told.
+    /// The time that the coordinator is told.
     pub(crate) fn clock(&self) -> Time {
+        self.ahead_by(self.ahead)
+    }
+
+    /// The time by a clock that is ahead.
+    fn ahead_by(&self, ahead: Span) -> Time {
         #[cfg(feature = "mutants")]
         if self.mutant == Some(Mutant::TimeBack) && self.sequence.is_multiple_of(100) {
-            return Time { ns: self.now.ns.saturating_sub(1_000_000) };
+            return Time { ns: (self.now + ahead).ns.saturating_sub(1_000_000) };
         }
-        self.now
+        self.now + ahead
+    }
+
+    /// The time by the clock of the day.
+    pub(crate) fn today(&self) -> Time {
+        self.now + self.day
+    }
+
+    /// How long ago that was by the clock of the day; `None` for what is yet to come.
+    fn age(&self, day: Time) -> Option<Span> {
+        let today = self.today();
+        (day <= today).then(|| today.since(day))
+    }
+
+    /// An alarm that was set by another clock is not waited for.
+    pub(crate) fn forget_alarm(&mut self) {
+        self.armed = None;
     }
 
     pub(crate) fn coordinator_input(&mut self, input: event::Input) {
@@ -288,7 +324,7 @@ impl World {
                 self.transmit(|| Event::Ask { start, question: Question::Release(repair) });
             }
             event::Output::Scrub(step) => match step {
-                ScrubStep::Begun => self.pass = (Some(self.now), Some(StripeId(0))),
+                ScrubStep::Begun => self.pass = (Some(self.today()), Some(StripeId(0))),
                 ScrubStep::Reached(below) => self.pass.1 = Some(below),
                 ScrubStep::Ended => self.pass.1 = None,
                 ScrubStep::Inconsistent(id) => drop(self.inconsistent.insert(id)),
@@ -348,7 +384,7 @@ impl World {
     /// The agent measures its links. What it finds is another thing at each beat, and always the
     /// same in the same trial.
     pub(crate) fn measure(&mut self, node: NodeId) {
-        let beat = self.clock().ns / 1_000_000;
+        let beat = self.now.ns / 1_000_000;
         let moved = |repair, others| Moved { repair, others };
         let report = LinkReport {
             span: Span::from_millis(100),
@@ -362,7 +398,7 @@ impl World {
     }
 
     pub(crate) fn agent_input(&mut self, node: NodeId, input: agent::AgentInput) {
-        let now = self.clock();
+        let now = self.ahead_by(self.host(node).ahead);
         let host = &mut self.hosts[node.index()];
         let Some(agent) = &mut host.agent else { return };
         if let Some(records) = &mut self.records {

@@ -61,8 +61,18 @@ pub(crate) struct ClusterBackup {
     pub paused: bool,
     pub declared: BTreeSet<NodeId>,
     pub draining: BTreeSet<NodeId>,
-    pub resting: BTreeMap<NodeId, Time>,
+    pub resting: BTreeMap<NodeId, Pause>,
+    /// By the clock of the day.
     pub pass: (Option<Time>, Option<StripeId>),
+}
+
+/// Until when a node may be silent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Pause {
+    /// By the coordinator that runs.
+    pub until: Time,
+    /// By the clock of the day: what the metadata keep for the next coordinator.
+    pub day: Time,
 }
 
 /// An agent under another one's name.

@@ -63,7 +63,7 @@ impl World {
         self.asleep = None;
     }
 
-    fn failed_nodes(&self) -> Vec<NodeId> {
+    pub(crate) fn failed_nodes(&self) -> Vec<NodeId> {
         let is_failed =
             |coordinator: &Coordinator, node: &NodeId| coordinator.health(*node) == Health::Failed;
         let nodes = 0..self.hosts.len() as u32;
