@@ -368,3 +368,124 @@ fn moves_that_run_end_when_repairs_are_paused_and_no_other_begins() {
     assert!(settle(&mut story, 60, 8).is_empty());
     assert_eq!(counts(&story, 8)[6..].iter().sum::<usize>(), 8);
 }
+
+/// Stripes on the nodes 0 to 3, of which so many have their last chunk on node 4, and nodes with
+/// space for so many chunks in all. Chunks are chosen for some seconds before any may move. Gives
+/// which nodes they leave, and how many bytes are left to move then.
+fn chosen(on_last: u64, most: [u64; 5]) -> (Vec<NodeId>, u64) {
+    let last = |id: u64| if id < on_last { 4 } else { 3 };
+    let mut story = story(5, (0..13).map(|id| stripe(id, [0, 1, 2, last(id)])));
+    story.give(Input::WindowClosed(Some(story.now + Span::from_secs(36))));
+    let space = |story: &Story| {
+        let held = counts(story, 5);
+        most.iter().zip(held).map(|(most, held)| most - held as u64).collect()
+    };
+    assert!(settle_with(&mut story, space, 35).is_empty(), "the window is closed");
+    let status = story.core.status().rebalance;
+    let beats: Vec<_> = space(&story).into_iter().map(|c| (c, DiskState::Good)).collect();
+    beat_with(&mut story, &beats);
+    let tasks = story.dispatched();
+    assert_eq!(tasks.len() as u64, status.chunks, "what was chosen begins");
+    let from = |task: &Task| task.stripe.chunks[task.plan.lost[0].0 as usize].node;
+    (tasks.iter().filter_map(from).collect(), status.bytes_left)
+}
+
+/// The cluster is a quarter full, so a share is a quarter of what a node could hold.
+#[test]
+fn a_node_is_given_what_it_lacks_of_its_share_and_no_more() {
+    // Node 4 has some chunks and could hold others; node 0 has 8 to spare, and no other any.
+    let cases = [
+        (1, [20, 60, 60, 60, 8], 0, "it has just half of its share"),
+        (1, [20, 60, 60, 59, 9], 1, "2.25 are its share"),
+        (1, [20, 59, 59, 58, 12], 2, "just two"),
+        (1, [20, 58, 58, 58, 14], 2, "it lacks two and a half"),
+        (0, [20, 62, 61, 61, 4], 1, "just one"),
+        (0, [20, 62, 62, 61, 3], 0, "less than one"),
+    ];
+    for (on_last, most, count, why) in cases {
+        let (from, _) = chosen(on_last, most);
+        assert_eq!(from, vec![NodeId(0); count], "{most:?}: {why}");
+    }
+    // 3.5 are its share, and nine tenths of it less the one that it has are left.
+    let (_, left) = chosen(1, [20, 58, 58, 58, 14]);
+    assert_eq!(left, (2.15 * 4096.0) as u64);
+}
+
+#[test]
+fn a_node_keeps_its_share_without_what_is_to_leave_it() {
+    // Each of the others has 13 chunks, and a share of more than 12, but node 0 at first.
+    let cases = [(48, 50, 1, "13 less one is its share"), (49, 49, 0, "it is not")];
+    for (first, second, count, why) in cases {
+        let (from, _) = chosen(0, [first, second, 50, 50, 208 - 100 - first - second]);
+        assert_eq!(from, vec![NodeId(0); count], "{first}: {why}");
+    }
+}
+
+#[test]
+fn what_moves_and_waits_for_the_metadata_is_not_moved_again() {
+    let mut story = story(5, stripes_on(4, 4));
+    let space = [4, 4, 4, 4, 100].map(|chunks| (chunks, DiskState::Good));
+    (0..32).for_each(|_| beat_with(&mut story, &space));
+    let tasks = story.dispatched();
+    assert_eq!(tasks.len(), 4);
+    let commits: Vec<_> = tasks.iter().map(|task| story.store(task)).collect();
+    // A node goes and comes, which ends the other moves; the answers take long.
+    story.give(Input::AgentLost(NodeId(3)));
+    (0..35).for_each(|_| beat_with(&mut story, &space));
+    assert!(story.dispatched().is_empty());
+    assert_eq!(story.core.status().rebalance.chunks, 0);
+    commits.into_iter().for_each(|commit| story.accept(commit));
+    assert_eq!(counts(&story, 5)[4], 4);
+}
+
+#[test]
+fn nothing_is_due_while_nothing_may_move() {
+    let due = |paused| {
+        let rebalances = |config| Config { rebalance_after: Some(AFTER), paused, ..config };
+        let stripes = [stripe(0, [0, 1, 2, 3])];
+        let mut story = Story::configured(rebalances, ("suture", Liveness::Keeper), 5, stripes);
+        // All are silent, and their keeper has not given them up.
+        story.wait(2, []);
+        story.core.next_deadline()
+    };
+    assert_eq!((due(true), due(false).is_some()), (None, true));
+}
+
+/// Chunks are on the first four of five nodes in these racks, which have space for so many in all;
+/// beside them are others without space. Gives how many each has after a minute.
+fn moved_in(racks: [&str; 5], code: &str, others: &[&str], most: [u64; 5]) -> Vec<usize> {
+    let nodes = 5 + others.len() as u32;
+    let stripes =
+        (0..40).map(|id| Stripe { code: code.parse().unwrap(), ..stripe(id, [0, 1, 2, 3]) });
+    let mut story = story(nodes, stripes);
+    let named = (0..).zip(racks.iter().chain(others)).filter(|(_, rack)| !rack.is_empty());
+    named.for_each(|(node, rack)| story.move_to(node, rack));
+    let space = |story: &Story| {
+        let free = most.iter().zip(counts(story, 5)).map(|(most, held)| most - held as u64);
+        free.chain(others.iter().map(|_| 0)).collect()
+    };
+    settle_with(&mut story, space, 60);
+    counts(&story, nodes)
+}
+
+#[test]
+fn a_rack_may_have_as_many_chunks_of_a_stripe_as_may_be_lost() {
+    // Node 4 is in the rack of chunk 3, and only node 0 has any to spare.
+    let most = [40, 120, 120, 120, 120];
+    let counts = moved_in(["a", "b", "c", "d", "d"], "rs(2,2)", &["e"], most);
+    assert!(counts[0] < 30 && counts[4] > 10, "{counts:?}");
+}
+
+#[test]
+fn a_rack_that_has_too_many_chunks_of_a_stripe_may_keep_as_many() {
+    // The other rack could have one more of each stripe, and has no node without one.
+    let most = [60, 60, 60, 60, 120];
+    let counts = moved_in(["a", "a", "a", "b", "a"], "rs(2,2)", &[], most);
+    assert!(counts[4] > 10 && counts[3] == 40, "{counts:?}");
+}
+
+#[test]
+fn a_single_rack_is_none_where_other_nodes_are_in_no_rack() {
+    let counts = moved_in(["a"; 5], "rs(2,2)", &[""], [60, 60, 60, 60, 120]);
+    assert!(counts[4] > 10, "{counts:?}");
+}
