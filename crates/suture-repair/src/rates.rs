@@ -384,6 +384,28 @@ mod tests {
     }
 
     #[test]
+    fn a_receiver_that_became_slow_is_known_for_that_after_a_few_results() {
+        // Half of what both should carry is no reason to doubt any.
+        for (rate, is_believed) in [(500, false), (499, true)] {
+            let mut rates = rates(12);
+            (0..12).for_each(|i| drop(rates.report(N(i), &probed(&[]))));
+            // All carry 1000, as the one after them has seen.
+            (1..12).for_each(|i| drop(rates.report(N(i), &probed(&[(i - 1, 1000)]))));
+            // The last of these is just before the doubt.
+            (2..10).for_each(|peer| drop(rates.report(N(0), &probed(&[(peer, 1000)]))));
+            let mut downlink = |peer: u32| {
+                rates.report(N(0), &probed(&[(peer, rate)]));
+                rates.node(N(0)).downlink.0
+            };
+            for peer in [2, 3, 4, 5] {
+                assert_eq!(downlink(peer), 1000.0, "so far others may be slow");
+            }
+            let believed = if is_believed { 499.0 } else { 1000.0 };
+            assert_eq!(downlink(6), believed, "after five results of {rate}");
+        }
+    }
+
+    #[test]
     fn a_result_about_a_stranger_about_the_node_itself_or_of_nothing_is_none() {
         let mut rates = rates(3);
         (0..3).for_each(|i| drop(rates.report(N(i), &probed(&[]))));

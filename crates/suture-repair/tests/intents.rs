@@ -266,6 +266,7 @@ fn it_is_known_before_what_could_not_be_read_or_moved() {
     assert_eq!(failed.core.unreadable_without(&nodes(&[0]), false), []);
     assert_eq!(failed.core.unreadable_without(&nodes(&[0]), true), []);
     assert_eq!(failed.core.unreadable_without(&nodes(&[0, 1]), false), []);
+    assert_eq!(failed.core.unreadable_without(&nodes(&[0, 1]), true), [], "2 and 3 suffice");
     assert_eq!(failed.core.unreadable_without(&nodes(&[0, 1, 2]), true), [StripeId(0)]);
     (1..4).for_each(|node| silent.give(Input::AgentLost(NodeId(node))));
     assert_eq!(silent.core.unreadable_without(&nodes(&[1, 2]), false), []);

@@ -62,7 +62,9 @@ fn a_stripe_beyond_repair_is_shown_with_the_chunks_that_are_left_silent_ones_too
     story.give(Input::AgentLost(NodeId(3)));
     story.give(Input::Operator(Command::Resume));
     let left = PlanError::NotEnoughChunks { needed: 2, available: 1 };
-    assert_eq!(story.core.status().blocked, [(StripeId(0), Blocked::Plan(left))]);
+    let status = story.core.status();
+    assert_eq!(status.blocked, [(StripeId(0), Blocked::Plan(left))]);
+    assert_eq!((status.beyond, status.lost_chunks, status.stuck_chunks), (1, 0, 0));
 }
 
 #[test]

@@ -4,10 +4,11 @@
 mod story;
 
 use story::{Story, stripe};
+use suture_repair::cluster::{Node, Rate};
 use suture_repair::event::{Command, Input, Output};
 use suture_repair::id::NodeId;
 use suture_repair::message::{
-    FromAgent, Heartbeat, Hello, LinkReport, Moved, RepairLimit, ToAgent,
+    FromAgent, Heartbeat, Hello, LinkReport, Moved, RepairLimit, Task, ToAgent,
 };
 use suture_repair::planner::Abilities;
 use suture_repair::throttle::{Limited, Reason, ThrottleConfig};
@@ -201,4 +202,28 @@ fn what_probes_show_of_links_reaches_planners_though_nothing_is_throttled() {
     }
     let known = story.core.cluster().node(NodeId(1));
     assert_eq!((known.uplink.0, known.downlink.0), (500_000.0, 500_000.0));
+}
+
+#[test]
+fn a_link_that_is_known_for_slow_is_spared_at_once_though_others_are_averaged() {
+    let mut story = Story::new(NODES, (0..12).map(|id| stripe(id, [0, 1, 2, 3])));
+    let node = Node { uplink: Rate(9e5), ..Node::new("n5", Rate(1e6)) };
+    story.give(Input::NodeAdded { id: NodeId(5), node, rack: None });
+    story.wait(10, 0..NODES);
+    // Node 1 declares no uplink, and node 2 finds that it has little.
+    for (node, has_uplink, probed) in [(1, false, vec![]), (2, true, vec![(NodeId(1), 50_000)])] {
+        let span = Span::from_secs(1);
+        let has_downlink = true;
+        let report = LinkReport { span, probed, has_uplink, has_downlink, ..LinkReport::default() };
+        let links = Some(Box::new(report));
+        let beat = Heartbeat { incarnation: 1, free_bytes: 1 << 30, links, ..Heartbeat::default() };
+        story.hear(node, FromAgent::Heartbeat(beat));
+    }
+    let known = story.core.cluster().node(NodeId(1));
+    assert_eq!((known.uplink, known.downlink), (Rate(5e4), Rate(1e6)));
+    story.give(Input::Operator(Command::FailNode(NodeId(0))));
+    let tasks = story.dispatched();
+    assert_eq!(tasks.len(), 12);
+    let sends = |task: &Task| task.plan.lanes[0].edges.iter().any(|edge| edge.child == NodeId(1));
+    assert!(!tasks.iter().any(sends), "nodes 2 and 3 suffice");
 }

@@ -4,6 +4,7 @@
 mod story;
 
 use story::{Story, bad, copy, sent, stripe};
+use suture_repair::cluster::{Node, Rate};
 use suture_repair::event::{Blocked, Command, Health, Input, Liveness, NodeState, Output};
 use suture_repair::id::{ChunkIndex, NodeId, StripeId};
 use suture_repair::message::{
@@ -285,6 +286,7 @@ fn a_stripe_that_fails_again_and_again_is_shown_and_tried_ever_more_rarely() {
         let blocked = story.core.status().blocked;
         let is_shown = blocked.iter().any(|(_, why)| matches!(why, Blocked::Failing { .. }));
         assert_eq!(is_shown, attempt >= 5, "{attempt}: {blocked:?}");
+        assert_eq!(story.core.status().stuck_chunks, 0, "it is tried again by itself");
         let failed_at = story.now;
         let next = loop {
             story.now = story.now + Span::from_millis(100);
@@ -384,4 +386,34 @@ fn what_was_released_and_has_not_arrived_is_released_again() {
     story.hear(parent.0, FromAgent::Heartbeat(beat));
     let next = released(&story.take());
     assert!(!next.is_empty() && !next.contains(&(parent, child)), "another chunk: {next:?}");
+}
+
+#[test]
+fn what_is_on_its_way_to_a_node_is_counted_when_another_one_is_added() {
+    let mut story = Story::new(5, [stripe(0, [0, 1, 2, 3]), stripe(1, [0, 1, 2, 3])]);
+    let wait = |story: &mut Story, seconds: u64| {
+        for _ in 0..seconds * 2 {
+            story.now = story.now + Span::from_millis(500);
+            // Node 4 has space for one chunk, and the others have a chunk of each stripe.
+            for node in 1..5 {
+                let beat = Heartbeat { incarnation: 1, free_bytes: 6000, ..Heartbeat::default() };
+                story.hear(node, FromAgent::Heartbeat(beat));
+            }
+        }
+    };
+    wait(&mut story, 1);
+    story.give(Input::Operator(Command::FailNode(NodeId(0))));
+    let tasks = story.dispatched();
+    assert_eq!(tasks.len(), 1);
+    let status = story.core.status();
+    let is_of_plan = |(_, why): &(StripeId, Blocked)| matches!(why, Blocked::Plan(_));
+    assert!(status.blocked.len() == 1 && status.blocked.iter().all(is_of_plan), "{status:?}");
+    assert_eq!((status.lost_chunks, status.stuck_chunks, status.stuck_bytes), (2, 1, 4096));
+    let node = Node::new("n5", Rate(1e6));
+    story.give(Input::NodeAdded { id: NodeId(5), node, rack: None });
+    wait(&mut story, 15);
+    assert!(story.dispatched().is_empty(), "the space is taken");
+    let commit = story.store(&tasks[0]);
+    story.accept(commit);
+    assert_eq!(story.core.status().lost_chunks, 1);
 }
