@@ -22,7 +22,7 @@ use suture_code::ChunkIndex;
 use suture_edge::error::bad_input;
 
 use super::manifest::{MANIFEST_BYTES_MAX, MANIFEST_NAME, Manifest};
-use super::output::NewFile;
+use super::output::{NewFile, file_place, folder_of};
 
 /// What temporaries ended in that older builds left behind.
 pub const TEMPORARY_SUFFIX: &str = ".tmp";
@@ -184,6 +184,18 @@ pub fn publish_bytes(target: &Path, content: &[u8]) -> Result<()> {
     temporary.publish()
 }
 
+/// Writes an output that is a file, whole or not at all. A link to a file is followed; what is no
+/// regular file is refused.
+///
+/// # Errors
+/// Bad input for a name that no file can have; a failure when the file cannot be written, made
+/// durable or put in place.
+pub fn write_output(output: &Path, content: &[u8]) -> Result<()> {
+    let target = file_place(output)?;
+    publish_bytes(&target, content)?;
+    sync_directory(folder_of(&target))
+}
+
 /// Makes the names in a directory durable.
 ///
 /// # Errors
@@ -219,5 +231,40 @@ fn reserve(file: &File, bytes: u64) -> io::Result<()> {
         // Not every file system can reserve; then a full disk is found while writing.
         Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => file.set_len(bytes),
         result => Ok(result?),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{FileTypeExt, symlink};
+    use std::os::unix::net::UnixListener;
+
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+
+    use super::*;
+
+    #[test]
+    fn an_output_follows_links_and_takes_the_place_of_nothing_but_a_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        fs::write(at("file"), "old").unwrap();
+        symlink("file", at("link")).unwrap();
+        symlink("nowhere", at("dangling")).unwrap();
+        symlink("fifo", at("to-fifo")).unwrap();
+        mknodat(CWD, at("fifo").as_path(), FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
+        let _socket = UnixListener::bind(at("socket")).unwrap();
+        for written in ["link", "file", "new"] {
+            write_output(&at(written), written.as_bytes()).unwrap();
+        }
+        assert!(at("link").symlink_metadata().unwrap().is_symlink());
+        assert_eq!(fs::read(at("file")).unwrap(), b"file");
+        assert_eq!(fs::read(at("new")).unwrap(), b"new");
+        for refused in ["fifo", "to-fifo", "socket", "dangling", "nowhere/file"] {
+            assert!(write_output(&at(refused), b"").is_err(), "{refused}");
+        }
+        assert!(fs::metadata(at("to-fifo")).unwrap().file_type().is_fifo());
+        assert!(fs::metadata(at("socket")).unwrap().file_type().is_socket());
+        assert!(at("dangling").symlink_metadata().unwrap().is_symlink());
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 7, "nothing else is left");
     }
 }

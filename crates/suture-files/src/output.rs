@@ -71,6 +71,21 @@ pub fn place(output: &Path) -> Result<Place> {
     }
 }
 
+/// The file that an output's name stands for, where only a file will do, as for what appears whole
+/// or not at all.
+///
+/// # Errors
+/// Bad input as by [`place`], and for a device, FIFO or socket.
+pub fn file_place(output: &Path) -> Result<PathBuf> {
+    match place(output)? {
+        Place::File(path) => Ok(path),
+        Place::Stream(path) => {
+            let shown = path.display();
+            Err(bad_input(format!("{shown} is not a regular file; name a file to write")))
+        }
+    }
+}
+
 /// A link to nothing is no output.
 pub(super) fn dangling(output: &Path) -> anyhow::Error {
     let shown = output.display();

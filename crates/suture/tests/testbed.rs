@@ -4,6 +4,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::OnceLock;
@@ -158,6 +159,26 @@ fn a_scenario_is_measured_verified_and_leaves_nothing_behind() {
     let again = bench.run(SMALL).output().unwrap();
     assert_eq!(again.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&again.stderr).contains("--force"));
+}
+
+#[test]
+fn a_page_of_results_goes_where_a_link_leads() {
+    if !can_make_networks() {
+        return;
+    }
+    let bench = Bench::new();
+    fs::write(bench.path("page.md"), "old").unwrap();
+    symlink("page.md", bench.path("link.md")).unwrap();
+    let scenario = bench.scenario(&SMALL.replace(", \"cr\"", ""));
+    let mut results = suture();
+    results.args(["testbed", "results"]).arg(scenario).arg("-o").arg(bench.path("link.md"));
+    let output = results.output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}");
+    assert!(fs::symlink_metadata(bench.path("link.md")).unwrap().is_symlink());
+    let page = fs::read_to_string(bench.path("page.md")).unwrap();
+    assert!(page.contains("## small"), "{page}");
+    assert_nothing_is_left(&run_id(&errors));
 }
 
 #[test]

@@ -13,7 +13,7 @@ use suture_drivers::metadata::backup::{Contents, Restored, restore};
 use suture_edge::error::bad_input;
 use suture_edge::units::format_size;
 use suture_files::directory::sync_directory;
-use suture_files::output::{NewFile, Place, folder_of, place};
+use suture_files::output::{NewFile, file_place, folder_of};
 
 use crate::address::CoordinatorAddress;
 use crate::daemon::{self, ConfigArgs};
@@ -90,12 +90,7 @@ pub fn run(args: Args) -> Result<Outcome> {
 
 async fn copied(args: BackupArgs) -> Result<Outcome> {
     let shown = args.output.display().to_string();
-    let path = match place(&args.output)? {
-        Place::File(path) => path,
-        Place::Stream(_) => {
-            return Err(bad_input(format!("{shown} is not a regular file; name a file")));
-        }
-    };
+    let path = file_place(&args.output)?;
     let mut client = args.coordinator.connect().await?;
     let new = new_file(&path)?;
     let replies = client.backup_metadata(proto::BackupRequest {}).await.map_err(refusal)?;

@@ -10,6 +10,7 @@ use anyhow::{Context, Result};
 use clap::ValueEnum;
 use serde::Serialize;
 use suture_edge::error::bad_input;
+use suture_files::directory::write_output;
 use suture_sim::disk::Safeguards;
 use suture_sim::fault::{Coverage, Kind};
 use suture_sim::party::Party;
@@ -277,13 +278,13 @@ fn write_shrunk(args: &Args, seed: u64) -> Result<Written> {
         format!("Made smaller in {runs} runs: from {} to {}.", inside(&before), inside(&trial)),
     ];
     let path = file("");
-    write(&path, &trial.text(Some(&broken), &story))?;
+    write_output(&path, trial.text(Some(&broken), &story).as_bytes())?;
     let machine = again.concerned().map(|(party, text)| {
         let path = match party {
             Party::Coordinator => file("-coordinator"),
             Party::Agent(node) => file(&format!("-n{}", node.0)),
         };
-        write(&path, text).map(|()| path)
+        write_output(&path, text.as_bytes()).map(|()| path)
     });
     let (machine, violation) = (machine.transpose()?, one_line(&broken));
     Ok(Written { trial: path, machine, size_before, size, runs, violation })
@@ -303,10 +304,6 @@ fn free_stem(folder: &Path, seed: u64) -> String {
 fn inside(trial: &Trial) -> String {
     let (nodes, stripes) = (trial.options.nodes, trial.stripes);
     format!("{nodes} nodes, {stripes} stripes and {} faults", trial.faults.len())
-}
-
-fn write(path: &Path, text: &str) -> Result<()> {
-    fs::write(path, text).with_context(|| format!("cannot write '{}'", path.display()))
 }
 
 fn print_shrunk(shrunk: &Written) {

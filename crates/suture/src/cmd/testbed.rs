@@ -2,15 +2,14 @@
 //! there.
 
 use std::fs;
-use std::io::Write as _;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use serde_json::json;
 use suture_edge::error::{bad_input, quoted};
 use suture_edge::units::format_link_rate;
-use tempfile::NamedTempFile;
+use suture_files::directory::write_output;
+use suture_files::output::{NewFile, file_place};
 
 use crate::outcome::Outcome;
 use crate::output::{Format, counted, print_json, print_table, table};
@@ -222,6 +221,8 @@ fn perform(campaign: &mut Campaign) -> Result<()> {
 }
 
 fn measure_all(args: &ResultsArgs) -> Result<Outcome> {
+    // What cannot be written is said before hours of measuring.
+    check_page(&args.output)?;
     let mut planned = Vec::new();
     for path in scenarios(&args.scenarios)? {
         let mut experiment = Experiment::read(&path)?;
@@ -236,8 +237,6 @@ fn measure_all(args: &ResultsArgs) -> Result<Outcome> {
         campaign::check(&experiment).with_context(|| name.clone())?;
         planned.push((name, experiment));
     }
-    // What cannot be written is said before hours of measuring.
-    page_in_making(&args.output)?;
     let count = planned.len();
     let mut all: Vec<PageSection> = Vec::new();
     for (name, experiment) in planned {
@@ -249,7 +248,8 @@ fn measure_all(args: &ResultsArgs) -> Result<Outcome> {
             }
             let document = report::document(&campaign);
             all.push(PageSection { name, campaign, document });
-            write_page(&args.output, &report::markdown::page(&all, count))?;
+            let page = report::markdown::page(&all, count);
+            write_output(&args.output, page.as_bytes())?;
         }
         performed.with_context(|| format!("{} of {count} scenarios are measured", all.len()))?;
     }
@@ -261,21 +261,11 @@ fn measure_all(args: &ResultsArgs) -> Result<Outcome> {
     Ok(if all.iter().all(is_well) { Outcome::Done } else { Outcome::Missed })
 }
 
-/// A file beside the page, which takes its place once it is written.
-fn page_in_making(page: &Path) -> Result<NamedTempFile> {
-    let folder = page.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let folder = folder.unwrap_or(Path::new("."));
-    tempfile::Builder::new()
-        .permissions(fs::Permissions::from_mode(0o644))
-        .tempfile_in(folder)
-        .map_err(|why| bad_input(format!("cannot write '{}': {why}", page.display())))
-}
-
-fn write_page(page: &Path, text: &str) -> Result<()> {
-    let mut file = page_in_making(page)?;
-    let written = file.write_all(text.as_bytes());
-    let kept = written.and_then(|()| file.persist(page).map_err(|why| why.error));
-    kept.map(drop).with_context(|| format!("cannot write '{}'", page.display()))
+/// Whether the page can be written, by what is there and by a file in its folder.
+fn check_page(page: &Path) -> Result<()> {
+    let cannot =
+        |why: std::io::Error| bad_input(format!("cannot write '{}': {why}", page.display()));
+    NewFile::beside(&file_place(page)?).map(drop).map_err(cannot)
 }
 
 /// The scenarios that are named, and those of folders in the order of their names.

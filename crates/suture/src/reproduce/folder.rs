@@ -10,6 +10,7 @@ use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use suture_edge::error::bad_input;
+use suture_files::directory::write_output;
 
 use super::experiment::PaperExperiment;
 use super::table::{Table, shown};
@@ -179,13 +180,10 @@ impl Folder {
     /// When it cannot be written.
     pub fn write(&self, name: &str, content: &str) -> Result<()> {
         let path = self.path.join(name);
-        let part = path.with_extension("part");
-        let write = || {
-            path.parent().map_or(Ok(()), fs::create_dir_all)?;
-            fs::write(&part, content)?;
-            fs::rename(&part, &path)
-        };
-        write().with_context(|| format!("cannot write '{}'", path.display()))
+        let above = path.parent().unwrap_or(&self.path);
+        fs::create_dir_all(above)
+            .with_context(|| format!("cannot make the folder '{}'", above.display()))?;
+        write_output(&path, content.as_bytes())
     }
 
     fn check_empty(&self, force: bool) -> Result<()> {

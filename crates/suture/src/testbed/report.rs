@@ -15,6 +15,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use serde::Serialize;
 use suture_edge::error::bad_input;
+use suture_files::directory::write_output;
 
 use super::campaign::{Campaign, RunRecord};
 use super::expect::Expected;
@@ -146,10 +147,8 @@ pub fn write(campaign: &Campaign, folder: &Path) -> Result<()> {
         ("downlinks.csv", csv(&traces.downlinks)),
     ];
     for (name, content) in files {
-        let path = folder.join(name);
         if let Some(content) = content {
-            fs::write(&path, content)
-                .with_context(|| format!("cannot write '{}'", path.display()))?;
+            write_output(&folder.join(name), content.as_bytes())?;
         }
     }
     Ok(())

@@ -54,6 +54,11 @@ pub const COMMAND_LINES: &[Row] = &[
     ("suture reproduce ''", "there is no paper ''", 2),
     ("suture reproduce car/fig8 -o many", "'many' holds something already", 2),
     ("suture reproduce car/fig8 -o f", "cannot read the folder 'f'", 2),
+    (
+        "mkdir piped-report && mkfifo piped-report/configuration.json; suture reproduce car/fig8 --force -o piped-report; r=$?; test -p piped-report/configuration.json && exit $r",
+        "piped-report/configuration.json is not a regular file",
+        2,
+    ),
     ("suture reproduce car/fig8 --traces many", "cannot read 'many/tpcds_upload.csv'", 2),
     ("suture reproduce car/fig8 --on moon", "[possible values: testbed]", 2),
     ("suture reproduce car/fig8 --force --resume", "cannot be used with", 2),
@@ -142,6 +147,23 @@ pub const COMMAND_LINES: &[Row] = &[
         2,
     ),
     ("suture testbed run scenario.toml -o many", "'many' holds something already", 2),
+    (
+        "suture testbed results scenario.toml -o fifo; r=$?; test -p fifo && exit $r",
+        "fifo is not a regular file; name a file to write",
+        2,
+    ),
+    (
+        "suture testbed results scenario.toml -o /dev/null; r=$?; test -c /dev/null && exit $r",
+        "/dev/null is not a regular file; name a file to write",
+        2,
+    ),
+    (
+        "suture testbed results scenario.toml -o dangling; r=$?; test -L dangling && exit $r",
+        "a link to a file that is not there",
+        2,
+    ),
+    ("suture testbed results scenario.toml -o emptydir", "is a directory; name a file in it", 2),
+    ("suture testbed results scenario.toml -o no/page", "there is no directory no", 2),
     ("suture testbed down nope", "there is no testbed 'nope'", 2),
     ("suture load --workload ycsb-z", "did you mean 'ycsb-", 2),
     ("suture load --workload switching", "is for suture simulate alone", 2),
@@ -228,6 +250,16 @@ pub const COMMAND_LINES: &[Row] = &[
     ("suture $SIM --straggler n1:0", "the repair stands still", 2),
     ("suture $SIM --straggler n1:1e-300", "takes more than 30 days", 2),
     ("suture $SIM --straggler n1:0:0..5", SILENT, 0),
+    (
+        "mkdir lines && ln -s ../linked lines/timeline.csv && touch linked && mkfifo lines/timeline.svg; suture $SIM --timeline lines; r=$?; test -L lines/timeline.csv && test -p lines/timeline.svg && grep -q ^seconds linked && exit $r",
+        "lines/timeline.svg is not a regular file",
+        2,
+    ),
+    (
+        "suture codes search 'rs(2,1)' --seconds 0.1 -o fifo; r=$?; test -p fifo && exit $r",
+        "fifo is not a regular file",
+        2,
+    ),
     ("suture $SIM --bandwidth 1bit", "takes more than 30 days", 2),
     (
         "suture $SIM $(printf -- '--straggler n%d:0 ' {1..7}) --compare",

@@ -11,8 +11,8 @@ use anyhow::{Context, Result};
 use serde::{Serialize, Serializer};
 use suture_code::{ChunkIndex, Code, Scheme};
 use suture_edge::error::bad_input;
-use suture_files::directory::{publish_bytes, sync_directory};
-use suture_files::output::{Place, folder_of, place};
+use suture_files::directory::write_output;
+use suture_files::output::file_place;
 use suture_files::{pool, scheme};
 
 use crate::outcome::Outcome;
@@ -75,10 +75,10 @@ fn as_text<S: Serializer>(scheme: &Scheme, serializer: S) -> Result<S::Ok, S::Er
 pub(super) fn run(args: &Args) -> Result<Outcome> {
     let started = Instant::now();
     let code = args.code;
-    // Refuses codes without traces before any time is spent.
+    // Refuses codes without traces, and what cannot be written, before any time is spent.
     code.scheme_search(ChunkIndex(0), &[], args.seed).map_err(bad_input)?;
     if let Some(output) = &args.output {
-        target(output)?;
+        file_place(output)?;
     }
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let chunks = code.chunk_count();
@@ -120,22 +120,9 @@ fn search(code: &Code, lost: ChunkIndex, seed: u64, share: Duration) -> Result<F
     })
 }
 
-/// Where the result goes; found out before the search whether it can be kept.
-fn target(output: &Path) -> Result<PathBuf> {
-    match place(output)? {
-        Place::File(path) => Ok(path),
-        Place::Stream(path) => {
-            let shown = path.display();
-            Err(bad_input(format!("{shown} is not a regular file; name a file to write")))
-        }
-    }
-}
-
 fn write(code: &Code, schemes: &[Found], output: &Path) -> Result<()> {
-    let target = target(output)?;
     let text = schemes.iter().map(|found| scheme::line_of(code, &found.scheme));
-    publish_bytes(&target, text.collect::<String>().as_bytes())?;
-    sync_directory(folder_of(&target))
+    write_output(output, text.collect::<String>().as_bytes())
 }
 
 impl SearchReport {

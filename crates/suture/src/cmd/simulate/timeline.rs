@@ -8,8 +8,9 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use suture_edge::units::format_seconds;
+use suture_files::directory::write_output;
 use suture_repair::plan::load::Port;
 use suture_sim::scenario::Scenario;
 use suture_sim::simulate::timeline_links;
@@ -43,8 +44,7 @@ pub fn write(folder: &Path, name: &str, scenario: &Scenario, evaluation: &Run) -
         (format!("{name}.svg"), picture(timeline, &links, evaluation).svg()),
     ];
     for (file, text) in files {
-        let path = folder.join(file);
-        std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
+        write_output(&folder.join(file), text.as_bytes())?;
     }
     Ok(())
 }
