@@ -508,9 +508,13 @@ pub fn identity(dir: &Path) -> Result<Option<Identity>, OpenError> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(io(error)),
     };
+    let unreadable = || {
+        let what = if text.is_empty() { "it is empty" } else { "it is not readable" };
+        io(io::Error::new(io::ErrorKind::InvalidData, what))
+    };
     let mut lines = text.lines();
     let mut field = |key: &str| lines.next().and_then(|line| line.strip_prefix(key));
-    let version = field("suture-store ").unwrap_or("that is not readable");
+    let version = field("suture-store ").ok_or_else(unreadable)?;
     if version != DIRECTORY_VERSION.to_string() {
         return Err(OpenError::Version { dir: dir.to_path_buf(), found: version.to_owned() });
     }
@@ -519,7 +523,7 @@ pub fn identity(dir: &Path) -> Result<Option<Identity>, OpenError> {
         (Some(cluster), Some(node)) => {
             Ok(Some(Identity { cluster: ClusterId(cluster), node: node.to_owned() }))
         }
-        _ => Err(io(io::Error::new(io::ErrorKind::InvalidData, "not readable"))),
+        _ => Err(unreadable()),
     }
 }
 

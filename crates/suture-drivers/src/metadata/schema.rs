@@ -350,9 +350,10 @@ pub(super) fn lock(dir: &Path) -> Result<File> {
 pub(super) fn identify(connection: &Connection, path: &Path) -> Result<u32> {
     let dir = path.parent().unwrap_or(path);
     let path = path.display();
+    let unreadable = || format!("'{path}' is not a database that can be read");
     let pragma = |connection: &Connection, name| {
         let value = connection.pragma_query_value(None, name, |row| row.get::<_, u32>(0));
-        value.with_context(|| format!("'{path}' is not a database that can be read"))
+        value.with_context(unreadable)
     };
     let (application, version) =
         (pragma(connection, "application_id")?, pragma(connection, "user_version")?);
@@ -373,7 +374,8 @@ pub(super) fn identify(connection: &Connection, path: &Path) -> Result<u32> {
         )));
     }
     let first_table = "SELECT name FROM sqlite_schema LIMIT 1";
-    let table = connection.query_row(first_table, [], |row| row.get::<_, String>(0)).optional()?;
+    let table = connection.query_row(first_table, [], |row| row.get::<_, String>(0)).optional();
+    let table = table.with_context(unreadable)?;
     if table.is_some() || application != 0 || version != 0 {
         return Err(bad_input(format!(
             "'{path}' is a database of another program; give another data_dir"

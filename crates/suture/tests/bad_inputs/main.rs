@@ -54,7 +54,7 @@ fn prepare(folder: &Path) {
     for name in ["emptydir", "many/sub", "mixed", "newline", "latin", "part", "garbage", "hollow"] {
         fs::create_dir_all(folder.join(name)).unwrap();
     }
-    for name in ["identified", "version9"] {
+    for name in ["identified", "version9", "unsaid"] {
         fs::create_dir_all(folder.join(name)).unwrap();
     }
     write("f", b"hello");
@@ -74,6 +74,7 @@ fn prepare(folder: &Path) {
     write("garbage/metadata.db", &noise(9000));
     write("hollow/metadata.db", b"");
     write("identified/identity", b"nonsense\n");
+    write("unsaid/identity", b"");
     write("version9/identity", b"suture-store 9\n");
     write("target", b"old");
     for (name, bytes) in [("big", 2 << 30), ("huge", 4 << 40)] {
@@ -149,6 +150,46 @@ fn what_a_file_may_have_in_it_is_taken() {
         assert!(line.starts_with("listening on "), "{:?}: {line}", &text[..20]);
         coordinator.stop();
     }
+}
+
+#[test]
+fn metadata_that_are_cut_or_of_another_program_are_refused_by_the_name_of_their_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut coordinator, _) = daemons::start_coordinator(folder.path(), "127.0.0.1:0");
+    coordinator.stop();
+    let path = folder.path().join("coordinator/metadata.db");
+    let whole = fs::read(&path).unwrap();
+    let cut = |bytes: usize| whole[..bytes].to_vec();
+    // Where SQLite has the version of the schema, and whose it is.
+    let with = |at: usize, number: u32| {
+        let mut bytes = whole.clone();
+        bytes[at..at + 4].copy_from_slice(&number.to_be_bytes());
+        bytes
+    };
+    let unreadable = "coordinator/metadata.db' is not a database that can be read";
+    let config = folder.path().join("coordinator.toml");
+    for (bytes, expected, status) in [
+        (cut(10), unreadable, 1),
+        (cut(50), unreadable, 1),
+        (cut(100), unreadable, 1),
+        (cut(4096), unreadable, 1),
+        (cut(whole.len() / 2), unreadable, 1),
+        (cut(whole.len() - 4096), unreadable, 1),
+        (with(60, 99), "coordinator/metadata.db' has schema version 99, this build reads", 2),
+        (with(60, 0), "coordinator/metadata.db' has schema version 0, this build reads", 2),
+        (with(68, 7), "coordinator/metadata.db' is a database of another program", 2),
+    ] {
+        fs::write(&path, &bytes).unwrap();
+        for name in ["metadata.db-wal", "metadata.db-shm"] {
+            let _ = fs::remove_file(path.with_file_name(name));
+        }
+        let refused = finish(suture().args(["coordinator", "--config"]).arg(&config));
+        assert_eq!(fault(&refused, &("coordinator", expected, status)), None, "{}", bytes.len());
+        assert!(fs::read(&path).unwrap() == bytes, "it is left as it is");
+    }
+    fs::write(&path, &whole).unwrap();
+    let (mut coordinator, _) = daemons::start_coordinator(folder.path(), "127.0.0.1:0");
+    coordinator.stop();
 }
 
 /// Configurations of agents and coordinators that collide with those of the cluster.
