@@ -384,6 +384,19 @@ impl Reloads {
     }
 }
 
+/// Writes down where a data_dir is that does not begin at the root: that depends on where the
+/// daemon is started, and from another folder it would begin with nothing.
+pub fn log_whole_path(data_dir: &Path) {
+    if data_dir.is_absolute() {
+        return;
+    }
+    // Where there is no such folder any more, opening it fails as well.
+    if let Ok(whole) = std::path::absolute(data_dir) {
+        let (data_dir, whole) = (data_dir.display(), whole.display());
+        info!("data_dir '{data_dir}' is '{whole}', seen from where this was started");
+    }
+}
+
 /// Says what a configuration that was read anew changes.
 pub fn log_changed(ChangedKeys { live, restart }: &ChangedKeys) {
     if live.is_empty() {

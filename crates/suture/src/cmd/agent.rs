@@ -65,6 +65,7 @@ pub fn run(args: Args) -> Result<Outcome> {
     let path = path.as_deref();
     let config = path.map(AgentConfig::read).transpose()?.unwrap_or_default();
     log::begin_of_daemon();
+    daemon::log_whole_path(&config.data_dir);
     daemon::raise_descriptor_limit()?;
     daemon::block_on_runtime(agent::runtime(config.threads()), serve(config, path, args))
 }

@@ -84,6 +84,7 @@ pub fn run(args: Args) -> Result<Outcome> {
         return Err(bad_input("this machine's clock is before 1970: set it"));
     }
     log::begin_of_daemon();
+    daemon::log_whole_path(&config.data_dir);
     daemon::raise_descriptor_limit()?;
     daemon::block_on(serve(config, path, args))
 }

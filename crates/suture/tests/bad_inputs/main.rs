@@ -153,6 +153,28 @@ fn what_a_file_may_have_in_it_is_taken() {
 }
 
 #[test]
+fn a_path_that_is_not_whole_begins_where_the_daemon_was_started_and_the_log_has_all_of_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let started_in = folder.path().join("here");
+    fs::create_dir(&started_in).unwrap();
+    let text = "listen = '127.0.0.1:0'\ndata_dir = 'kept/data'\n";
+    fs::write(folder.path().join("c.toml"), text).unwrap();
+    let log = fs::File::create(folder.path().join("log")).unwrap();
+    let (mut coordinator, _) = daemons::Process::start_by(
+        suture()
+            .args(["coordinator", "--config", "../c.toml"])
+            .current_dir(&started_in)
+            .stdin(Stdio::null())
+            .stderr(log),
+    );
+    coordinator.stop();
+    let whole = fs::canonicalize(started_in.join("kept/data")).unwrap();
+    assert!(whole.join("metadata.db").exists());
+    let log = fs::read_to_string(folder.path().join("log")).unwrap();
+    assert!(log.contains(&format!("data_dir 'kept/data' is '{}'", whole.display())), "{log}");
+}
+
+#[test]
 fn metadata_that_are_cut_or_of_another_program_are_refused_by_the_name_of_their_file() {
     let folder = tempfile::tempdir().unwrap();
     let (mut coordinator, _) = daemons::start_coordinator(folder.path(), "127.0.0.1:0");

@@ -26,7 +26,7 @@ Every key of both daemons. A configuration is TOML; an unknown key and a value t
 | rate | per second: `"200Mbit"` in bits, `"25MB"` in bytes |
 | duration | `"500ms"`, `"30s"`, `"10min"`, `"2h"`, `"7d"`, `"4w"` |
 | address | IP address and port: `"10.0.0.1:7400"` |
-| path | as it stands: no shell replaces `~` or `$NAME` |
+| path | as it stands: no shell replaces `~` or `$NAME`; one that does not begin with `/` is looked for from the folder in which the daemon was started, and the log says where its `data_dir` is then |
 
 A daemon reads its configuration when it starts, and again on SIGHUP (`systemctl reload`): what the last column names holds then, and the log says which other keys changed and take a restart. A configuration that cannot be used changes nothing. A coordinator that is restarted loses nothing, and repairs that run begin anew; agents keep their chunks and join again.
 "#;
