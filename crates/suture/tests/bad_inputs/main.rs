@@ -89,6 +89,7 @@ fn prepare(folder: &Path) {
         for d in broken cut scribbled; do cp -r enc $d; done
         cp -r enc escape; sed -i '1s/{/{\"\\\\u001b[2J\": 1,/' escape/manifest.json
         cp -r enc stray; touch stray/$'\\e[2J'
+        mkdir -m 500 locked
         mkdir piped && mkfifo piped/manifest.json
         rm broken/chunk.0[01] && truncate -s 40 cut/manifest.json && cp noise scribbled/manifest.json
         for c in secret part/a part/b-secret part/c; do cp f $c; done
@@ -111,7 +112,12 @@ fn a_configuration_that_cannot_be_right_is_refused_at_the_start() {
     let folder = tempfile::tempdir().unwrap();
     prepare(folder.path());
     let mut wrong = Vec::new();
-    for &(role, text, expected, status) in CONFIGURATIONS {
+    let long = ["name", "rack"].map(|key| format!("{key} = '{}'", "n".repeat(300)));
+    let long = [
+        ("agent", &*long[0], "n...' (300 bytes) is not a name for a node: 1 to 128 bytes", 2),
+        ("agent", &*long[1], "n...' (300 bytes) is not a name for a rack: 1 to 128 bytes", 2),
+    ];
+    for &(role, text, expected, status) in CONFIGURATIONS.iter().chain(&long) {
         let mut lines = String::new();
         for (key, value) in
             [("listen", "127.0.0.1:0"), ("data_dir", "data"), ("coordinator", "127.0.0.1:1")]
@@ -123,7 +129,7 @@ fn a_configuration_that_cannot_be_right_is_refused_at_the_start() {
         }
         fs::write(folder.path().join("c.toml"), lines + text + "\n").unwrap();
         let command = ["suture", role, "--config c.toml"].join(" ");
-        let row = (text, expected, status);
+        let row = (role, expected, status);
         if let Some(fault) =
             fault(&run(&format!("exec timeout 10 {command}"), folder.path(), &[]), &row)
         {
