@@ -27,7 +27,7 @@ use configurations::CONFIGURATIONS;
 use daemons::{Cluster, count, finish, noise, suture};
 use of_a_cluster::OF_A_CLUSTER;
 use rows::{Row, check, fault, run};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, setrlimit};
 
 /// Scenarios of a testbed: one that can be run, and others that differ from it in one thing.
 fn write_scenarios(folder: &Path) {
@@ -274,6 +274,38 @@ fn a_cluster_answers_what_cannot_be_done() {
 }
 
 #[test]
+fn of_two_puts_of_one_name_at_once_one_is_stored_and_the_other_is_refused() {
+    let cluster = Cluster::of(3);
+    let sources = [3_000_000, 2_000_000].map(noise);
+    let paths = ["first", "second"].map(|name| cluster.path(name));
+    for (path, source) in paths.iter().zip(&sources) {
+        fs::write(path, source).unwrap();
+    }
+    for round in 0..5 {
+        let name = format!("it-{round}");
+        let puts = paths.each_ref().map(|path| {
+            let mut put = suture();
+            put.args(["put", "--code", "rs(2,1)", "--name", &name]).arg(path);
+            put.env("SUTURE_COORDINATOR", &cluster.address);
+            put.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+        });
+        let ended = puts.map(|put| put.wait_with_output().unwrap());
+        let statuses = ended.each_ref().map(|put| put.status.code());
+        let stored: usize = match statuses {
+            [Some(0), Some(2)] => 0,
+            [Some(2), Some(0)] => 1,
+            _ => panic!("{ended:?}"),
+        };
+        let told = String::from_utf8_lossy(&ended[1 - stored].stderr);
+        let is_told = told.contains(&format!("another put is writing '{name}' right now"))
+            || told.contains(&format!("there is an object '{name}' already"));
+        assert!(is_told, "{told}");
+        cluster.assert_reads(&name, &sources[stored]);
+    }
+    assert_eq!(cluster.json(&["ls"])["objects"].as_array().unwrap().len(), 5);
+}
+
+#[test]
 fn an_object_whose_nodes_are_gone_says_so_once() {
     let mut cluster = Cluster::of(3);
     cluster.put("it", 100_000, &["--code", "rs(2,1)"]);
@@ -284,6 +316,15 @@ fn an_object_whose_nodes_are_gone_says_so_once() {
     let row = ("get", "cannot be read now", 3);
     assert_eq!(fault(&failed, &row), None);
     assert!(!output.exists());
+}
+
+/// Lets this process have as many files open as the system ever lets it; gives how many that are.
+fn raise_descriptor_limit() -> u64 {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: limit.maximum, ..limit };
+    let is_raised = setrlimit(Resource::Nofile, raised).is_ok();
+    let limit = if is_raised { raised.current } else { limit.current };
+    limit.unwrap_or(u64::MAX)
 }
 
 #[test]
@@ -297,9 +338,11 @@ fn signals_and_strangers_end_no_daemon() {
     }
     let nodes = cluster.json(&["node", "list"]);
     let agent = nodes["nodes"][0]["address"].as_str().unwrap().to_string();
+    // To both together 3000, where this process may have so many: some ten seconds.
+    let each = (raise_descriptor_limit().saturating_sub(200) / 2).min(1500) as usize;
     let mut idle = Vec::new();
     for address in [&cluster.address, &agent] {
-        for round in 0..300 {
+        for round in 0..each {
             let mut stream = TcpStream::connect(address).unwrap();
             if round % 3 == 0 {
                 // It may be hung up on before all of it was sent.
