@@ -48,8 +48,7 @@ impl World {
             (Some(_), None) => true,
             (Some(_), Some(location)) => location == (node, copy),
         };
-        let version = self.metadata.version_put(copy);
-        let version = version.or_else(|| self.published.get(&(node, copy)).copied());
+        let version = self.version_written(node, copy);
         let is_forgotten = version.is_some_and(|v| self.metadata.is_forgotten(copy.stripe, v));
         if (is_last || is_forgotten) && self.host(node).disk.holds(copy) {
             self.fail(Violation::LastCopyDeleted { node, copy });
@@ -63,8 +62,7 @@ impl World {
         }
         let stale = stripe.generation != commit.generation;
         let generation = stripe.generation.0;
-        let version = self.metadata.version_put(commit.copy);
-        let version = version.or_else(|| self.published.get(&(commit.node, commit.copy)).copied());
+        let version = self.version_written(commit.node, commit.copy);
         let is_written = version.is_some_and(|v| self.metadata.is_of_version(commit.copy, v));
         if stale {
             if !self.options.safeguards.compare_and_set {
@@ -73,6 +71,14 @@ impl World {
         } else if !is_written {
             self.fail(Violation::PhantomCommit(*commit));
         }
+    }
+
+    /// The version of its stripe that the copy is of, if it was properly written there: by a put,
+    /// by a repair, or by one that nobody saw.
+    fn version_written(&self, node: NodeId, copy: ChunkCopy) -> Option<u64> {
+        let of_put = self.metadata.version_put(copy);
+        let version = of_put.or_else(|| self.published.get(&(node, copy)).copied());
+        version.or_else(|| self.left_over.get(&(node, copy)).copied())
     }
 
     pub(crate) fn check_agent(&mut self, node: NodeId) {

@@ -31,6 +31,8 @@ pub enum Kind {
     AgentRestart,
     /// It comes back after its chunks were declared lost.
     NodeReturn,
+    /// It comes back with hundreds of copies that nobody needs.
+    Burst,
     /// It comes back with an empty disk.
     DiskWipe,
     /// It never comes back.
@@ -103,7 +105,7 @@ pub enum Kind {
 
 impl Kind {
     /// All kinds, in the order of the table that people read.
-    pub const ALL: [Kind; 44] = [
+    pub const ALL: [Kind; 45] = [
         Kind::Drop,
         Kind::Duplicate,
         Kind::Reorder,
@@ -114,6 +116,7 @@ impl Kind {
         Kind::AgentCrash,
         Kind::AgentRestart,
         Kind::NodeReturn,
+        Kind::Burst,
         Kind::DiskWipe,
         Kind::AgentGone,
         Kind::CoordinatorCrash,
@@ -164,6 +167,7 @@ impl fmt::Display for Kind {
             Kind::AgentCrash => "agent crashed",
             Kind::AgentRestart => "agent restarted",
             Kind::NodeReturn => "failed node returned",
+            Kind::Burst => "copies left over",
             Kind::DiskWipe => "disk wiped",
             Kind::AgentGone => "agent gone for good",
             Kind::CoordinatorCrash => "coordinator crashed",
@@ -267,6 +271,8 @@ pub enum Fault {
         /// Whether its disk is empty then.
         wipe: bool,
     },
+    /// An agent crashes and comes back after the span, with hundreds of copies that nobody needs.
+    Burst(Span),
     /// An agent is gone for good.
     Gone,
     /// The coordinator crashes and is replaced after the span.
@@ -368,6 +374,15 @@ pub fn clocks(random: &mut Random, until: Span) -> Vec<(Time, Fault)> {
         let set = Fault::ClockSet { by, back: random.per_mille(500) };
         (at, if leaps { Fault::ClockLeap(by) } else { set })
     };
+    (0..count).map(one).collect()
+}
+
+/// The node of one seed that comes back with copies that nobody needs: in most none, since each of
+/// them takes messages.
+pub fn bursts(random: &mut Random, until: Span) -> Vec<(Time, Fault)> {
+    let count = u64::from(random.per_mille(125));
+    let span = |random: &mut Random| Span::from_millis(random.between(20, 2000));
+    let one = |_| (Time { ns: random.below(until.ns) }, Fault::Burst(span(random)));
     (0..count).map(one).collect()
 }
 

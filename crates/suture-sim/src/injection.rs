@@ -5,6 +5,7 @@
 //! the seed allows losses beyond repair; so whatever the checkers find missing in the end was
 //! lost by Suture and not by us.
 
+mod burst;
 mod clocks;
 mod disks;
 mod impostor;
@@ -101,6 +102,7 @@ impl World {
         self.note(|| format!("fault {fault:?}"));
         match fault {
             Fault::Crash { back_after, wipe } => self.crash(back_after, wipe),
+            Fault::Burst(span) => self.burst(span),
             Fault::Gone => self.lose_node(),
             Fault::CoordinatorCrash(span) => {
                 if self.coordinator.take().is_some() {

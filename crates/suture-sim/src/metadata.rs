@@ -136,6 +136,14 @@ impl Metadata {
         self.originals.get(&(id, ChunkIndex(0))).map_or(0, Vec::len) as u64
     }
 
+    /// Ids that were given out and stand for no stripe: of puts that were given up, and of stripes
+    /// that were removed.
+    pub fn gone(&self) -> Vec<StripeId> {
+        let stripes = self.originals.keys().filter(|(_, chunk)| chunk.0 == 0).map(|(id, _)| *id);
+        let is_ours = |id: &StripeId| id.0 < self.next_stripe && !self.is_unknown(*id);
+        stripes.filter(|id| is_ours(id) && !self.stripes.contains_key(id)).collect()
+    }
+
     /// What the chunk must contain.
     pub fn original(&self, stripe: StripeId, chunk: ChunkIndex) -> &[u8] {
         &self.originals[&(stripe, chunk)][self.version(stripe) as usize]

@@ -107,6 +107,7 @@ impl Trial {
         }
         faults.extend(fault::sleeps(&mut Random::new(seed ^ 0x0051_eeb5), SAFETY));
         faults.extend(fault::clocks(&mut Random::new(seed ^ 0x0c_10c5), SAFETY));
+        faults.extend(fault::bursts(&mut Random::new(seed ^ 0x00b0_4575), SAFETY));
         faults.extend(fault::scrubs(&mut Random::new(seed ^ 0x05c2_ab00), SAFETY));
         faults.extend(fault::unreadable_disks(&mut Random::new(seed ^ 0xe10), SAFETY));
         faults.extend(fault::failing_disks(&mut Random::new(seed ^ 0xd15c_e110), SAFETY));
@@ -410,6 +411,7 @@ impl Textual for Fault {
             Fault::Crash { back_after, wipe } => {
                 line.word("agent-crashes").field("for", back_after).flag("wiped", *wipe)
             }
+            Fault::Burst(span) => line.word("copies-left-over").field("for", span),
             Fault::Gone => line.word("agent-gone"),
             Fault::CoordinatorCrash(span) => line.word("coordinator-crashes").field("for", span),
             Fault::CoordinatorSleep(span) => line.word("coordinator-sleeps").field("for", span),
@@ -450,6 +452,7 @@ impl Textual for Fault {
             "agent-crashes" => {
                 Fault::Crash { back_after: line.field("for")?, wipe: line.take("wiped") }
             }
+            "copies-left-over" => Fault::Burst(line.field("for")?),
             "agent-gone" => Fault::Gone,
             "coordinator-crashes" => Fault::CoordinatorCrash(line.field("for")?),
             "coordinator-sleeps" => Fault::CoordinatorSleep(line.field("for")?),

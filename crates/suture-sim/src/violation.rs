@@ -109,6 +109,15 @@ pub enum Violation {
         /// The copy that no stripe needs.
         copy: ChunkCopy,
     },
+    /// More is to be checked, or deleted, at a node than may be under way there.
+    AskedTooMuch {
+        /// The node that is asked.
+        node: NodeId,
+        /// Checks that it has not answered.
+        checks: usize,
+        /// Deletes that it has not answered.
+        deletes: usize,
+    },
     /// A node was taken for dead by a time in which nobody could be heard: its word waited, or the
     /// coordinator's clock leapt.
     Unheard(NodeId),
@@ -155,12 +164,8 @@ impl fmt::Display for Violation {
                 "{} of {} was applied at generation {generation}, it was meant for {}",
                 commit.repair, commit.copy, commit.generation.0
             ),
-            Violation::PhantomCommit(commit) => {
-                write!(
-                    f,
-                    "{} was committed to {}, which never published it",
-                    commit.copy, commit.node
-                )
+            Violation::PhantomCommit(Commit { copy, node, .. }) => {
+                write!(f, "{copy} was committed to {node}, which never published it")
             }
             Violation::Memory { node, held, reserved, pool } => {
                 write!(f, "{node} holds {held} bytes of slices, reserved {reserved}, pool {pool}")
@@ -195,6 +200,9 @@ impl fmt::Display for Violation {
                 write!(f, "{node} is emptied and keeps a chunk of {stripe}: {status}")
             }
             Violation::Orphan { node, copy } => write!(f, "{node} still holds {copy}"),
+            Violation::AskedTooMuch { node, checks, deletes } => {
+                write!(f, "{node} is to do {checks} checks and {deletes} deletes at a time")
+            }
             Violation::Unheard(node) => {
                 write!(f, "{node} was taken for dead by a time in which nobody could be heard")
             }

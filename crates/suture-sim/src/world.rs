@@ -9,6 +9,7 @@
 //! its name has begun. Everything else may be lost, doubled, late or out of order, words of former
 //! sessions of the same two processes among them, which the real transport never brings.
 
+mod asked;
 mod machines;
 mod recovery;
 mod sleep;
@@ -40,6 +41,7 @@ use crate::party::Party;
 use crate::rack::Racks;
 use crate::record::Records;
 use crate::violation::Violation;
+use asked::Asked;
 pub(crate) use recovery::{ClusterBackup, Pause};
 pub use recovery::{Impostor, Recovery};
 use sleep::Asleep;
@@ -260,6 +262,10 @@ pub struct World {
     pub(crate) unfinished: BTreeMap<StripeId, Stripe>,
     /// Chunks that were rebuilt, by where, and the version of the stripe that they are of.
     pub(crate) published: BTreeMap<(NodeId, ChunkCopy), u64>,
+    /// Likewise, copies that a burst has left over.
+    pub(crate) left_over: BTreeMap<(NodeId, ChunkCopy), u64>,
+    /// What nodes are to check and delete.
+    pub(crate) asked: Asked,
     pub(crate) paused: bool,
     pub(crate) declared: BTreeSet<NodeId>,
     /// Nodes that the operator empties.
@@ -366,6 +372,8 @@ impl World {
             writing: BTreeSet::new(),
             unfinished: BTreeMap::new(),
             published: BTreeMap::new(),
+            left_over: BTreeMap::new(),
+            asked: Asked::default(),
             paused: false,
             declared: BTreeSet::new(),
             draining: BTreeSet::new(),

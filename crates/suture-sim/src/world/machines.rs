@@ -22,7 +22,8 @@ use suture_repair::time::{Span, Time};
 use suture_repair::transcript;
 
 use super::{
-    Event, IN_FLIGHT_MAX, Pause, Question, REBALANCE_AFTER, SCRUB_PERIOD, SCRUB_RATE, TIMERS, World,
+    Asked, Event, IN_FLIGHT_MAX, Pause, Question, REBALANCE_AFTER, SCRUB_PERIOD, SCRUB_RATE,
+    TIMERS, World,
 };
 use crate::fault::{Kind, NetworkFaults};
 use crate::party::Party;
@@ -161,6 +162,7 @@ impl World {
         }
         // A put that was under way dies with its coordinator.
         self.writing.clear();
+        self.asked = Asked::default();
         self.throttle = ThrottleConfig::default();
         self.coordinator = Some(Coordinator::new(now, config, cluster, stripes));
         self.make_mistakes();
@@ -268,6 +270,7 @@ impl World {
         let now = self.clock();
         let Some(coordinator) = &mut self.coordinator else { return };
         self.racks.told(&input);
+        self.asked.received(&input);
         if let event::Input::Throttle(config) = &input {
             self.throttle = (**config).clone();
         }
@@ -300,6 +303,7 @@ impl World {
         self.check_begun(&output);
         self.check_limit(&output);
         self.check_intents(&output);
+        self.check_asked(&output);
         match output {
             event::Output::Send { to, message } => {
                 if let ToAgent::Dispatch(task) = &message

@@ -1,0 +1,95 @@
+//! What nodes are to check and delete, as an onlooker counts it.
+//!
+//! Place: [failure noticed -> stripes affected] -> queue -> ... -> stripe healthy, and old copies
+//! deleted. However much a listing names, few checks and few deletes are under way at a node. The
+//! coordinator asserts that of its own lists; here what it says is held against what it heard. What
+//! may have ended without a word is not counted, so that there are never fewer than are counted.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use suture_repair::event::{Input, Output, Report};
+use suture_repair::id::{ChunkCopy, NodeId};
+use suture_repair::message::{Check, FromAgent, ToAgent};
+use suture_repair::time::Time;
+
+use super::{IN_FLIGHT_MAX, TIMERS, World};
+use crate::violation::Violation;
+
+/// Of all nodes, since the coordinator began.
+#[derive(Debug, Default)]
+pub(crate) struct Asked(BTreeMap<NodeId, Orders>);
+
+/// What a node was asked and has not answered.
+#[derive(Debug, Default)]
+struct Orders {
+    checks: BTreeSet<CopyRead>,
+    deletes: BTreeSet<ChunkCopy>,
+    /// When the last of it was sent.
+    sent_at: Time,
+}
+
+/// A copy that is read, and the one that is in excess if it is good.
+type CopyRead = (ChunkCopy, Option<(NodeId, ChunkCopy)>);
+
+fn copy_read(check: &Check) -> CopyRead {
+    (check.copy, check.excess)
+}
+
+impl Asked {
+    /// The coordinator is about to take in a word: what it answers is under way no more.
+    pub(crate) fn received(&mut self, input: &Input) {
+        let Input::Agent { node, message } = input else { return };
+        let Some(orders) = self.0.get_mut(node) else { return };
+        match message {
+            // What is still wanted is sent again in a new session.
+            FromAgent::Hello(_) => *orders = Orders::default(),
+            FromAgent::Verified(check) => drop(orders.checks.remove(&copy_read(check))),
+            FromAgent::Bad { copy, .. } => orders.checks.retain(|(read, _)| read != copy),
+            FromAgent::Deleted(copy) => drop(orders.deletes.remove(copy)),
+            FromAgent::Inventory(listed) => {
+                let is_there = |copy: &ChunkCopy| listed.iter().any(|held| held.copy == *copy);
+                orders.deletes.retain(is_there);
+            }
+            _ => {}
+        }
+    }
+
+    /// The coordinator says something. Gives the rule that it breaks by that.
+    fn sent(&mut self, now: Time, output: &Output) -> Option<Violation> {
+        let (node, message) = match output {
+            Output::Send { to, message } => (*to, message),
+            // What a failed node was asked is forgotten.
+            Output::Report(Report::Node { node, .. }) => {
+                self.0.remove(node);
+                return None;
+            }
+            _ => return None,
+        };
+        if !matches!(message, ToAgent::Check(_) | ToAgent::Delete { .. }) {
+            return None;
+        }
+        let orders = self.0.entry(node).or_default();
+        if orders.sent_at + TIMERS.stall_after <= now {
+            // It was sent again, but for what was not wanted any more.
+            *orders = Orders::default();
+        }
+        orders.sent_at = now;
+        match message {
+            ToAgent::Check(check) => drop(orders.checks.insert(copy_read(check))),
+            ToAgent::Delete { copy, .. } => drop(orders.deletes.insert(*copy)),
+            _ => {}
+        }
+        let (checks, deletes) = (orders.checks.len(), orders.deletes.len());
+        let is_too_much = checks > IN_FLIGHT_MAX || deletes > IN_FLIGHT_MAX;
+        is_too_much.then_some(Violation::AskedTooMuch { node, checks, deletes })
+    }
+}
+
+impl World {
+    /// Few checks and few deletes are under way at a node.
+    pub(crate) fn check_asked(&mut self, output: &Output) {
+        let now = self.clock();
+        let broken = self.asked.sent(now, output);
+        broken.into_iter().for_each(|broken| self.fail(broken));
+    }
+}
