@@ -10,9 +10,11 @@ pub mod chunk_file;
 pub mod client;
 pub mod cluster_file;
 pub mod code_name;
+pub mod commands;
 pub mod config;
 pub mod control;
 pub mod coordinator;
+pub mod credentials;
 pub mod cursor;
 pub mod data_dir;
 pub mod directory;
@@ -43,9 +45,11 @@ pub const TARGETS: &[Target] = &[
     ("client", client::valid, client::check),
     ("cluster_file", cluster_file::valid, cluster_file::check),
     ("code_name", code_name::valid, code_name::check),
+    ("commands", commands::valid, commands::check),
     ("config", config::valid, config::check),
     ("control", control::valid, control::check),
     ("coordinator", coordinator::valid, coordinator::check),
+    ("credentials", credentials::valid, credentials::check),
     ("data_dir", data_dir::valid, data_dir::check),
     ("directory", directory::valid, directory::check),
     ("frame", frame::valid, frame::check),

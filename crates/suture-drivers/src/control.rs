@@ -19,7 +19,7 @@ pub mod access;
 pub mod audit;
 pub mod backup;
 pub mod client;
-mod command;
+pub mod command;
 pub mod convert;
 pub mod join;
 pub mod listing;
@@ -35,7 +35,7 @@ pub mod served;
 pub mod service;
 pub mod session;
 mod status;
-mod throttle;
+pub mod throttle;
 pub mod trust;
 
 /// Messages and services, generated from `proto/suture.proto`.

@@ -7,12 +7,16 @@
 mod chunk_file;
 #[path = "../../../fuzz/src/client.rs"]
 mod client;
+#[path = "../../../fuzz/src/commands.rs"]
+mod commands;
 #[path = "../../../fuzz/src/config.rs"]
 mod config;
 #[path = "../../../fuzz/src/control.rs"]
 mod control;
 #[path = "../../../fuzz/src/coordinator.rs"]
 mod coordinator;
+#[path = "../../../fuzz/src/credentials.rs"]
+mod credentials;
 #[path = "../../../fuzz/src/cursor.rs"]
 mod cursor;
 #[path = "../../../fuzz/src/data_dir.rs"]
@@ -51,6 +55,11 @@ fn whatever_clients_say_is_written_and_read_back() {
 }
 
 #[test]
+fn whatever_operators_command_keeps_its_bounds() {
+    ordinary::run("commands", &commands::valid(), commands::check, (10_000, 500));
+}
+
+#[test]
 fn whatever_configuration_is_accepted_keeps_its_bounds() {
     ordinary::run("config", &config::valid(), config::check, (2000, 100));
 }
@@ -63,6 +72,11 @@ fn whatever_sessions_say_is_written_and_read_back() {
 #[test]
 fn whatever_agents_say_the_coordinator_survives() {
     ordinary::run("coordinator", &coordinator::valid(), coordinator::check, (200, 50));
+}
+
+#[test]
+fn whoever_credentials_name_can_be_or_they_are_refused() {
+    ordinary::run("credentials", &credentials::valid(), credentials::check, (300, 20));
 }
 
 #[test]

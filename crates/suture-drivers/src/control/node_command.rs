@@ -207,10 +207,13 @@ fn check_known(intent: &Intent, action: NodeAction, named: &Named) -> Result<(),
 }
 
 /// What is commanded of each node.
-type CommandOf = Box<dyn Fn(NodeId) -> Command + Send + Sync>;
+pub type CommandOf = Box<dyn Fn(NodeId) -> Command + Send + Sync>;
 
 /// What a command has the metadata keep, and the core do.
-fn intended(command: &proto::NodeCommand) -> Result<(KeptIntent, CommandOf), Status> {
+///
+/// # Errors
+/// When a pause lasts for no time, or for too long.
+pub fn intended(command: &proto::NodeCommand) -> Result<(KeptIntent, CommandOf), Status> {
     Ok(match command.action() {
         NodeAction::Fail => (KeptIntent::Failed, Box::new(Command::FailNode)),
         NodeAction::Drain => (KeptIntent::Draining, Box::new(Command::DrainNode)),

@@ -16,6 +16,8 @@ use tokio::sync::{Mutex, mpsc};
 use tonic::Status;
 
 use super::audit::Audit;
+use super::command::intended_repairs;
+use super::proto::RepairAction;
 use super::put_budget::PutBudget;
 use super::put_renewal::PutCallers;
 use super::status::{
@@ -327,18 +329,14 @@ impl ControlService {
     }
 
     pub(super) async fn command_repair(&self, command: proto::RepairCommand) -> Result<(), Status> {
-        use proto::RepairAction::{Cancel, Pause, Resume, Start, Unspecified};
         let action = command.action();
-        let (paused, apply) = match action {
-            Start if !command.object.is_empty() => return self.start_object(command.object).await,
-            Start | Resume => (false, Command::Resume),
-            Pause => (true, Command::Pause),
-            Cancel => (true, Command::Cancel),
-            Unspecified => return Err(Status::invalid_argument("unknown command for repairs")),
-        };
+        if action == RepairAction::Start && !command.object.is_empty() {
+            return self.start_object(command.object).await;
+        }
+        let (paused, apply) = intended_repairs(action)?;
         self.metadata.ask(move |store| store.set_paused(paused)).await?;
         self.coordinator.apply(apply).await;
-        if action == Start {
+        if action == RepairAction::Start {
             self.coordinator.apply(Command::FailSilent).await;
         }
         Ok(())
