@@ -367,6 +367,7 @@ impl Coordinator {
             Some(known) if *known == node => return,
             Some(known) if known.rack != node.rack => {
                 // Plans were made for other racks, and what was blocked for want of them may go.
+                self.throttle.racks_changed();
                 self.unplan_all();
                 self.queue.wake_all();
             }

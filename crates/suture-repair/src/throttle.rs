@@ -221,6 +221,11 @@ impl Throttle {
         (self.next_at, self.is_decided) = (Time::ZERO, false);
     }
 
+    /// A node is in another rack, whose cap holds for it at once.
+    pub fn racks_changed(&mut self) {
+        (self.next_at, self.is_decided) = (Time::ZERO, false);
+    }
+
     /// Whether only what is urgent may be repaired.
     pub fn is_closed(&self, now: Time) -> bool {
         self.closed_until.is_some_and(|until| now < until)

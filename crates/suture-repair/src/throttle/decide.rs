@@ -372,6 +372,19 @@ mod tests {
     }
 
     #[test]
+    fn a_node_that_is_in_another_rack_has_its_part_of_that_cap_at_once() {
+        let mut bench = Bench::new("racks [\"r0\" 300000]");
+        bench.decide();
+        assert_eq!(bench.up(2), None);
+        bench.cluster.nodes[2].rack = bench.cluster.nodes[0].rack;
+        bench.throttle.racks_changed();
+        bench.throttle.assert_invariants(&bench.cluster);
+        assert!(bench.throttle.is_due(bench.now));
+        bench.decide();
+        assert_eq!(bench.up(2).map(|limited| limited.reason), Some(Reason::Rack(RackId(0))));
+    }
+
+    #[test]
     fn a_limit_that_would_be_nearly_the_same_stays_but_a_new_cap_holds_at_once() {
         let mut bench = Bench::new("keep 30%");
         bench.decide();
