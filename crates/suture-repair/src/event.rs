@@ -438,6 +438,8 @@ pub enum Blocked {
     Failing {
         /// How many attempts failed in a row.
         attempts: u32,
+        /// Who said that the last one failed; `None` where nobody did.
+        node: Option<NodeId>,
         /// Why the last one failed.
         why: Failure,
     },
@@ -512,7 +514,10 @@ impl fmt::Display for Blocked {
                 write!(f, "{node} has {pool} bytes of slice memory, one repair needs {needed}")
             }
             Blocked::Claimed => write!(f, "somebody else is repairing it"),
-            Blocked::Failing { attempts, why } => {
+            Blocked::Failing { attempts, node: Some(node), why } => {
+                write!(f, "{attempts} attempts failed; last at {node}: {why}")
+            }
+            Blocked::Failing { attempts, node: None, why } => {
                 write!(f, "{attempts} attempts failed; last: {why}")
             }
         }

@@ -281,10 +281,12 @@ fn a_stripe_that_fails_again_and_again_is_shown_and_tried_ever_more_rarely() {
     let (mut story, mut task) = one_repair();
     let mut waits = Vec::new();
     for attempt in 1..=8 {
-        let (repair, why) = (task.repair, Failure::Stalled);
-        story.hear(helper(&task).0, FromAgent::Failed { repair, why });
+        let (repair, why, by) = (task.repair, Failure::Stalled, helper(&task));
+        story.hear(by.0, FromAgent::Failed { repair, why });
         let blocked = story.core.status().blocked;
-        let is_shown = blocked.iter().any(|(_, why)| matches!(why, Blocked::Failing { .. }));
+        let expected =
+            Blocked::Failing { attempts: attempt, node: Some(by), why: Failure::Stalled };
+        let is_shown = blocked == [(StripeId(0), expected)];
         assert_eq!(is_shown, attempt >= 5, "{attempt}: {blocked:?}");
         assert_eq!(story.core.status().stuck_chunks, 0, "it is tried again by itself");
         let failed_at = story.now;

@@ -209,16 +209,80 @@ fn intent_word(intent: NodeIntent) -> &'static str {
 }
 
 fn blocked_stripe(core: &Core, stripe: StripeId, why: &Blocked) -> proto::BlockedStripe {
+    // The core knows nodes by number only.
+    let name = |node: &NodeId| core.cluster().node(*node).name.clone();
+    let mut failed = String::new();
     let text = match why {
-        // The core knows nodes by number only.
         Blocked::Pool { node, needed, pool } => format!(
             "{} has {pool} bytes of slice memory, one repair needs {needed}: raise its memory",
-            core.cluster().node(*node).name
+            name(node)
         ),
+        Blocked::Failing { attempts, node: Some(node), why } => {
+            failed = name(node);
+            format!("{attempts} attempts failed; last at {failed}: {why}")
+        }
         why => why.to_string(),
     };
     let mut nodes = core.stripes().get(stripe).into_iter().flat_map(Stripe::nodes);
     let away = nodes.any(|node| core.health(node) != Health::Up);
     let unrepairable = why.is_unrepairable();
-    proto::BlockedStripe { stripe: stripe.0, why: text, unrepairable, away, ..Default::default() }
+    proto::BlockedStripe {
+        stripe: stripe.0,
+        object: String::new(),
+        why: text,
+        unrepairable,
+        away,
+        node: failed,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use suture_repair::cluster::{Cluster, Rate};
+    use suture_repair::coordinator::{Config, IN_FLIGHT_MAX, ScrubConfig};
+    use suture_repair::event::Liveness;
+    use suture_repair::message::Failure;
+    use suture_repair::stripe::StripeMap;
+
+    use super::*;
+    use crate::config::CoordinatorConfig;
+
+    /// A coordinator of nodes `n0` to `n3` and of no stripes.
+    fn coordinator() -> Core {
+        let settings = CoordinatorConfig::default();
+        let config = Config {
+            epoch: 1,
+            timers: settings.timers(),
+            policy: settings.repair.policy,
+            seed: 1,
+            paused: false,
+            failed: Vec::new(),
+            draining: Vec::new(),
+            resting: Vec::new(),
+            claims: false,
+            liveness: Liveness::Own,
+            deletes: true,
+            in_flight_max: IN_FLIGHT_MAX,
+            scrub: ScrubConfig::OFF,
+            rebalance_after: None,
+        };
+        Core::new(Time::ZERO, config, Cluster::uniform(4, Rate(1e9)), StripeMap::default())
+    }
+
+    #[test]
+    fn the_node_of_the_last_failure_is_called_by_its_name() {
+        let core = coordinator();
+        for (node, name, text) in [
+            (Some(NodeId(3)), "n3", "3 attempts failed; last at n3: the disk is full"),
+            (None, "", "3 attempts failed; last: the disk is full"),
+        ] {
+            let why = Blocked::Failing { attempts: 3, node, why: Failure::NoSpace };
+            let told = blocked_stripe(&core, StripeId(7), &why);
+            assert_eq!((told.stripe, &*told.node, &*told.why), (7, name, text));
+            assert!(!told.unrepairable && !told.away);
+        }
+        let pool = Blocked::Pool { node: NodeId(2), needed: 9, pool: 5 };
+        let told = blocked_stripe(&core, StripeId(7), &pool);
+        assert!(told.why.starts_with("n2 has 5 bytes") && told.node.is_empty(), "{}", told.why);
+    }
 }

@@ -44,7 +44,8 @@ impl Trouble {
             _ => self.avoid.extend(node),
         }
         if self.attempts >= ATTEMPTS_SHOWN {
-            self.blocked = Some(Blocked::Failing { attempts: self.attempts, why: why.clone() });
+            let (attempts, why) = (self.attempts, why.clone());
+            self.blocked = Some(Blocked::Failing { attempts, node, why });
         }
     }
 
@@ -78,6 +79,22 @@ mod tests {
             trouble.failed(Some(NodeId(1)), why, &[NodeId(1), NodeId(2)]);
         }
         trouble.avoid.iter().map(|node| node.0).collect()
+    }
+
+    #[test]
+    fn what_is_shown_names_whose_failure_was_the_last() {
+        for (node, text) in [
+            (Some(NodeId(3)), "5 attempts failed; last at node 3: the disk is full"),
+            (None, "5 attempts failed; last: the disk is full"),
+        ] {
+            let mut trouble = Trouble::default();
+            for _ in 1..ATTEMPTS_SHOWN {
+                trouble.failed(Some(NodeId(1)), &Failure::Stalled, &[]);
+            }
+            assert_eq!(trouble.blocked, None);
+            trouble.failed(node, &Failure::NoSpace, &[]);
+            assert_eq!(trouble.blocked.expect("it is shown").to_string(), text);
+        }
     }
 
     fn source(fault: CopyFault) -> Failure {

@@ -480,8 +480,9 @@ fn blocked(line: &mut LineWriter, why: &Blocked) {
             line.field("pool of", node).field("needed", needed).field("pool", pool)
         }
         Blocked::Claimed => line.word("claimed by others"),
-        Blocked::Failing { attempts, why } => {
-            line.field("failing attempts", attempts).word("last").value(why)
+        Blocked::Failing { attempts, node, why } => {
+            let line = line.field("failing attempts", attempts).word("last");
+            line.option("by", node.as_ref()).value(why)
         }
     };
 }

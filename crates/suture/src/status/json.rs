@@ -202,6 +202,7 @@ pub fn describe_blocked(blocked: &[proto::BlockedStripe]) -> Vec<Value> {
             "why": entry.why,
             "unrepairable": entry.unrepairable,
             "away": entry.away,
+            "node": Some(&entry.node).filter(|node| !node.is_empty()),
         })
     };
     blocked.iter().map(entry).collect()
