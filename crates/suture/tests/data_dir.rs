@@ -384,8 +384,22 @@ fn a_node_that_holds_nothing_can_be_removed_and_is_one_again_when_it_joins() {
     cluster.wait_healthy();
 }
 
+/// Whether a test can mount what only its own processes see; says so where it cannot.
+fn can_mount() -> bool {
+    let mut probe = Command::new("unshare");
+    probe.args(["-rm", "true"]);
+    let can = probe.status().is_ok_and(|status| status.success());
+    if !can {
+        let _ = writeln!(std::io::stderr(), "SKIPPED: needs mount namespaces (unshare -rm)");
+    }
+    can
+}
+
 #[test]
 fn a_disk_that_became_read_only_is_read_and_given_nothing() {
+    if !can_mount() {
+        return;
+    }
     let mut cluster = Cluster::of(4);
     let content = cluster.put("it", 100_000, &["--code", "rs(2,1)", "--chunk-size", "4KiB"]);
     cluster.agents[0].stop();
@@ -394,12 +408,6 @@ fn a_disk_that_became_read_only_is_read_and_given_nothing() {
     let script =
         "mount --bind \"$1\" \"$1\" && mount -o remount,bind,ro \"$1\" && shift && exec \"$@\"";
     command.args(["-rm", "sh", "-c", script, "sh"]).arg(cluster.path("n0"));
-    let mut probe = Command::new("unshare");
-    probe.args(["-rm", "true"]);
-    if !probe.status().is_ok_and(|status| status.success()) {
-        let _ = writeln!(std::io::stderr(), "SKIPPED: needs mount namespaces (unshare -rm)");
-        return;
-    }
     command.args([env!("CARGO_BIN_EXE_suture"), "agent", "--config"]).arg(cluster.path("n0.toml"));
     let log = fs::File::create(cluster.path("n0.log")).unwrap();
     cluster.agents[0] = Process::start_by(command.stderr(log)).0;
@@ -416,6 +424,90 @@ fn a_disk_that_became_read_only_is_read_and_given_nothing() {
     cluster.agents[1].kill();
     cluster.assert_reads("it", &content);
     cluster.assert_reads("more", &put);
+}
+
+/// An agent `n3` whose `data_dir` is a file system of its own, which only it sees.
+fn start_on_tmpfs(cluster: &Cluster) -> Process {
+    let (config, data_dir) = (cluster.path("n3.toml"), cluster.path("n3"));
+    fs::create_dir(&data_dir).unwrap();
+    let text = format!(
+        "name = 'n3'\ncoordinator = '{}'\nlisten = '127.0.0.1:0'\ndata_dir = '{}'\n[timers]\nheartbeat = '200ms'\n",
+        cluster.address,
+        data_dir.display()
+    );
+    fs::write(&config, text).unwrap();
+    let mut command = Command::new("unshare");
+    let script = "mount -t tmpfs -o size=64m tmpfs \"$1\" && shift && exec \"$@\"";
+    command.args(["-rm", "sh", "-c", script, "sh"]).arg(data_dir);
+    command.args([env!("CARGO_BIN_EXE_suture"), "agent", "--config"]).arg(config);
+    let log = fs::File::create(cluster.path("n3.log")).unwrap();
+    Process::start_by(command.stderr(log)).0
+}
+
+/// Mounts its `data_dir` anew, while it runs there: `how` is `ro` or `rw`.
+fn remount(cluster: &Cluster, agent: &Process, how: &str) {
+    let (since, id, options) =
+        (Instant::now(), agent.0.id().to_string(), format!("remount,bind,{how}"));
+    loop {
+        let mut command = Command::new("nsenter");
+        command.args(["--user", "--mount", "--preserve-credentials", "--target"]);
+        command.args([&*id, "mount", "-o", &*options]);
+        let done = finish(command.arg(cluster.path("n3")));
+        if done.status == 0 {
+            return;
+        }
+        // It is busy as long as a file is being written.
+        assert!(since.elapsed() < daemons::TIMEOUT, "{}", done.stderr);
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Waits until `node list` has that word for the disk of `n3`; gives what else it says of it.
+fn wait_for_disk(cluster: &Cluster, word: &str) -> serde_json::Value {
+    let since = Instant::now();
+    loop {
+        let list = cluster.json(&["node", "list"]);
+        let nodes = list["nodes"].as_array().unwrap();
+        let node = nodes.iter().find(|node| node["name"] == "n3").expect("it has joined");
+        if node["disk"] == word {
+            return node.clone();
+        }
+        assert!(since.elapsed() < Duration::from_secs(20), "not '{word}': {node}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+#[test]
+fn a_disk_that_becomes_read_only_under_its_agent_is_called_so_until_it_is_not() {
+    if !can_mount() {
+        return;
+    }
+    let mut cluster = Cluster::of(3);
+    let agent = start_on_tmpfs(&cluster);
+    cluster.agents.push(agent);
+    cluster.wait("all agents are up", |status| count(status, "up") == 4);
+    let content = cluster.put("it", 100_000, &["--code", "rs(2,2)", "--chunk-size", "4KiB"]);
+    assert_ne!(wait_for_disk(&cluster, "good")["free_bytes"], 0);
+    assert_eq!(cluster.chunks(3), Vec::<PathBuf>::new(), "it has a file system of its own");
+
+    remount(&cluster, &cluster.agents[3], "ro");
+    let node = wait_for_disk(&cluster, "read-only");
+    assert_eq!((&node["health"], &node["free_bytes"]), (&"up".into(), &0.into()), "{node}");
+    let told = cluster.ok(&["node", "list"]);
+    assert!(told.contains("disk read-only"), "{told}");
+    assert!(log_of(&cluster, "n3").contains("the disk is read-only"));
+    // It is read from, and given nothing.
+    cluster.assert_reads("it", &content);
+    let refused = cluster.path("source").display().to_string();
+    let how = ["--name", "more", "--code", "rs(2,2)", "--chunk-size", "4KiB"];
+    cluster.ok(&[&["put", &*refused], &how[..]].concat());
+    let stat = cluster.json(&["stat", "more"]);
+    assert_eq!(stat["missing_chunks"], stat["stripes"], "one of each stripe has no place");
+
+    remount(&cluster, &cluster.agents[3], "rw");
+    assert_ne!(wait_for_disk(&cluster, "good")["free_bytes"], 0);
+    cluster.wait_healthy();
+    assert_eq!(cluster.json(&["stat", "more"])["missing_chunks"], 0);
 }
 
 /// Writes another version into the footer of a chunk file, as the build of that version would.
