@@ -9,7 +9,7 @@ use std::sync::Arc;
 use suture_drivers::agent::spool::Spool;
 use suture_drivers::store::chunk::Damage;
 use suture_drivers::store::layout::FOOTER_BYTES;
-use suture_drivers::store::{DataDir, Identity, OpenError, Store};
+use suture_drivers::store::{DataDir, Identity, KEEP_FREE_MAX, OpenError, Store};
 use suture_edge::checksum::BLOCK_BYTES;
 use suture_repair::chunk_store::conformance::{self, Medium};
 use suture_repair::chunk_store::{ChunkStore, Published};
@@ -518,6 +518,40 @@ fn a_full_disk_is_named_before_and_while_writing() {
     assert_eq!(fits, Ok(Published::Named));
     assert_eq!(late, Err(Failure::NoSpace));
     assert_eq!((listed, left), (vec![copy(1)], 0));
+}
+
+#[test]
+fn what_is_kept_free_for_others_is_not_counted_and_not_given_to_chunks() {
+    let dir = tempfile::tempdir().unwrap();
+    let stat = || rustix::fs::statvfs(dir.path()).unwrap();
+    let available = || stat().f_bavail * stat().f_frsize;
+    let mut store = Store::open(dir.path(), &identity()).unwrap();
+    // Much less than there is, and more than others take or leave meanwhile.
+    let left = (available() / 4).min(1 << 30);
+    let is_about = |bytes: u64, expected: u64| bytes.abs_diff(expected) < left / 2;
+    store.keep_free(Some(0));
+    let free = store.free_bytes().unwrap();
+    assert!(is_about(free, available()), "{free}, not {}", available());
+
+    let kept = available() - left;
+    store.keep_free(Some(kept));
+    let free = store.free_bytes().unwrap();
+    assert!(is_about(free, left), "{free} beside {kept} that are kept, not {left}");
+    assert_eq!(store.begin(2 * left).map(drop), Err(Failure::NoSpace));
+    assert_eq!(store.begin_arriving(2 * left).map(drop), Err(Failure::NoSpace));
+    assert_eq!(put(&store, copy(1), &data(10_000, 1)), Ok(Published::Named));
+
+    store.keep_free(Some(u64::MAX));
+    assert_eq!(store.free_bytes(), Ok(0));
+    assert_eq!(store.begin(1).map(drop), Err(Failure::NoSpace));
+    assert_eq!((listed(&store), leftovers(dir.path())), (vec![copy(1)], 0));
+
+    // Where nobody says it, a hundredth is kept.
+    store.keep_free(None);
+    let (free, all) = (store.free_bytes().unwrap(), stat().f_blocks * stat().f_frsize);
+    let by_default = (all / 100).min(KEEP_FREE_MAX);
+    let expected = available().saturating_sub(by_default);
+    assert!(free.abs_diff(expected) < by_default / 2, "{free}, not {expected}");
 }
 
 /// The store's directory, which outlives the store.
