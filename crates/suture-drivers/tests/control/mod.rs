@@ -1,4 +1,5 @@
 //! A coordinator in this process, without a listener.
+#![allow(dead_code, reason = "each test takes what it needs")]
 
 use suture_drivers::config::CoordinatorConfig;
 use suture_drivers::control::service::ControlService;
@@ -14,15 +15,23 @@ use suture_repair::time::Time;
 use tokio::sync::mpsc;
 
 /// Runs a coordinator on the metadata; gives what answers calls.
-#[allow(dead_code, reason = "each test takes what it needs")]
 pub fn coordinator(store: MetadataStore) -> ControlService {
     coordinator_of(store).0
 }
 
 /// The same, with its metadata and the driver.
 pub fn coordinator_of(store: MetadataStore) -> (ControlService, Metadata, Handle) {
+    let nodes = store.nodes().unwrap();
+    let mut known = Cluster::default();
+    known.nodes.extend(nodes.iter().map(|record| record.node.as_planned()));
+    let core = Coordinator::new(Time::ZERO, config(&store), known, StripeMap::default());
+    run(store, core)
+}
+
+/// How a coordinator of the metadata begins.
+pub fn config(store: &MetadataStore) -> Config {
     let settings = CoordinatorConfig::default();
-    let config = Config {
+    Config {
         epoch: store.epoch(),
         timers: settings.timers(),
         policy: settings.repair.policy,
@@ -37,12 +46,12 @@ pub fn coordinator_of(store: MetadataStore) -> (ControlService, Metadata, Handle
         in_flight_max: IN_FLIGHT_MAX,
         scrub: ScrubConfig::OFF,
         rebalance_after: None,
-    };
-    let nodes = store.nodes().unwrap();
-    let mut known = Cluster::default();
-    known.nodes.extend(nodes.iter().map(|record| record.node.as_planned()));
-    let core = Coordinator::new(Time::ZERO, config, known, StripeMap::default());
-    let cluster = store.cluster();
+    }
+}
+
+/// Runs a coordinator that knows something already, of the nodes in the metadata.
+pub fn run(store: MetadataStore, core: Coordinator) -> (ControlService, Metadata, Handle) {
+    let (nodes, cluster) = (store.nodes().unwrap(), store.cluster());
     let (changes, received) = mpsc::channel(16);
     let metadata = Metadata::start(store, changes);
     let (coordinator, inbox) = inbox(received);
