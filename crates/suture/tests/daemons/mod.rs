@@ -221,8 +221,9 @@ pub fn start_coordinator(folder: &Path, listen: &str) -> (Process, String) {
 pub fn start_agent(folder: &Path, coordinator: &str, index: usize, keys: &str) -> Process {
     let config = folder.join(format!("n{index}.toml"));
     let data = folder.join(format!("n{index}"));
+    let memory = if keys.contains("memory =") { "" } else { "memory = '32MiB'" };
     let text = format!(
-        "name = 'n{index}'\ncoordinator = '{coordinator}'\nlisten = '127.0.0.1:0'\ndata_dir = '{}'\nmemory = '32MiB'\n{keys}\n[timers]\nheartbeat = '200ms'\n",
+        "name = 'n{index}'\ncoordinator = '{coordinator}'\nlisten = '127.0.0.1:0'\ndata_dir = '{}'\n{memory}\n{keys}\n[timers]\nheartbeat = '200ms'\n",
         data.display()
     );
     fs::write(&config, text).unwrap();
