@@ -200,7 +200,78 @@ async fn a_put_of_impossible_sizes_is_refused() {
         let mut replies = client.put(steps).await.unwrap().into_inner();
         let error = timeout(TIMEOUT, replies.message()).await.unwrap().unwrap_err();
         assert_eq!(error.code(), Code::InvalidArgument, "{chunk_bytes}: {error}");
+        assert!(error.message().starts_with("PutBegin.chunk_bytes: "), "{error}");
     }
+}
+
+/// Both ends of an agent's session.
+type Session =
+    (tokio::sync::mpsc::Sender<proto::AgentMessage>, tonic::Streaming<proto::CoordinatorMessage>);
+
+/// An agent that says who it is and nothing else, for as long as its session lives.
+async fn join(client: &mut Client, name: &str) -> Session {
+    use proto::agent_message::Message;
+
+    let hello = proto::Hello { free_bytes: 1 << 40, pool_bytes: 1 << 20, ..Default::default() };
+    let words = [Message::Hello(hello), Message::Inventory(proto::Inventory::default())];
+    let words = words.map(|word| proto::AgentMessage { message: Some(word) });
+    let (say, said) = tokio::sync::mpsc::channel(4);
+    for word in std::iter::once(words::join(name)).chain(words) {
+        say.send(word).await.unwrap();
+    }
+    let said = tokio_stream::wrappers::ReceiverStream::new(said);
+    let mut session = client.session(said).await.unwrap().into_inner();
+    timeout(TIMEOUT, session.message()).await.unwrap().unwrap().expect("a welcome");
+    (say, session)
+}
+
+#[tokio::test]
+async fn a_stripe_of_impossible_sizes_is_refused_by_the_name_of_its_field() {
+    use proto::put_request::Step;
+
+    let (_dir, address) = start(ControlLimits::default()).await;
+    let mut client = client(address).await;
+    let mut agents = Vec::new();
+    for name in ["n0", "n1", "n2"] {
+        agents.push(join(&mut client, name).await);
+    }
+    let all_are_up = async {
+        loop {
+            let status = client.status(proto::StatusRequest {}).await.unwrap().into_inner();
+            if status.nodes.iter().filter(|node| node.health == "up").count() == agents.len() {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    timeout(TIMEOUT, all_are_up).await.expect("the agents are up");
+    let is_too_long = "chunks have at most 1099511627776 bytes";
+    let is_uneven = "chunks of rs(2,1) are multiples of 64 bytes";
+    for (chunk_bytes, why) in [
+        (0, is_uneven),
+        (63, is_uneven),
+        (96, is_uneven),
+        (CHUNK_BYTES_MAX + 64, is_too_long),
+        (1 << 63, is_too_long),
+        // A word on a stripe that nobody placed, but of a size that there is.
+        (64, "stripe 7 was not given to this put"),
+    ] {
+        let begin = proto::PutBegin { name: "it".into(), code: "rs(2,1)".into(), chunk_bytes: 64 };
+        let chunks = vec![proto::Chunk { node: Some(0), ..Default::default() }; 3];
+        let (stripe, data_bytes, checksum) = (7, 1, 0);
+        let stripe = proto::PutStripe { stripe, data_bytes, chunk_bytes, chunks, checksum };
+        let steps = [Step::Begin(begin), Step::Stripe(stripe)];
+        let steps = steps.map(|step| proto::PutRequest { step: Some(step) });
+        let mut replies = client.put(tokio_stream::iter(steps)).await.unwrap().into_inner();
+        let begun = timeout(TIMEOUT, replies.message()).await.unwrap().unwrap().unwrap();
+        assert!(matches!(begun.step, Some(proto::put_reply::Step::Begun(_))), "{begun:?}");
+        let error = timeout(TIMEOUT, replies.message()).await.unwrap().unwrap_err();
+        assert_eq!(error.code(), Code::InvalidArgument, "{chunk_bytes}: {error}");
+        let field = if chunk_bytes == 64 { "" } else { "PutStripe.chunk_bytes: " };
+        let expected = format!("{field}{why}");
+        assert!(error.message().starts_with(&expected), "{chunk_bytes}: {error}");
+    }
+    drop(agents);
 }
 
 #[tokio::test]

@@ -125,6 +125,9 @@ impl Stripe {
         if found != expected {
             return Err(StripeFault::ChunkCount { found, expected });
         }
+        if self.chunk_bytes == 0 {
+            return Err(StripeFault::Empty);
+        }
         if self.chunk_bytes > CHUNK_BYTES_MAX {
             return Err(StripeFault::TooLarge { bytes: self.chunk_bytes });
         }
@@ -286,6 +289,8 @@ pub enum StripeFault {
         /// What its code has.
         expected: usize,
     },
+    /// Not even its longest chunk has a byte.
+    Empty,
     /// No chunk is as long as its longest.
     TooLarge {
         /// What is said of the longest.
@@ -329,6 +334,7 @@ impl fmt::Display for StripeFault {
             StripeFault::ChunkCount { found, expected } => {
                 write!(f, "it has {found} chunks, its code has {expected}")
             }
+            StripeFault::Empty => write!(f, "none of its chunks has any bytes"),
             StripeFault::TooLarge { bytes } => {
                 write!(f, "chunks have at most {CHUNK_BYTES_MAX} bytes, not {bytes}")
             }

@@ -33,7 +33,6 @@ fn short_block_groups_of_others_are_stripes() {
     assert_eq!(group.copy(ChunkIndex(3)), None);
     let tiny = stripe("rs(6,3)", mib, &[700_000, 0, 0, 0, 0, 0, 700_000, 700_000, 700_000]);
     assert_eq!(tiny.check(), Ok(()));
-    assert_eq!(stripe("rs(2,1)", 0, &[0, 0, 0]).check(), Ok(()));
     let units = stripe("butterfly(2)", 128, &[512, 256, 512, 512]);
     assert_eq!((units.check(), units.layout().unit_bytes()), (Ok(()), 128));
     assert_eq!(stripe("butterfly(2)", 384, &[512, 384, 512, 512]).check(), Ok(()));
@@ -52,6 +51,7 @@ fn stripes_that_cannot_be_are_refused_with_the_reason() {
     };
     let count = StripeFault::ChunkCount { found: 2, expected: 3 };
     assert_eq!(refused("rs(2,1)", 64, &[64, 64]), count);
+    assert_eq!(refused("rs(2,1)", 0, &[0, 0, 0]), StripeFault::Empty);
     let too_long = StripeFault::TooLong { chunk: ChunkIndex(2), bytes: 65, chunk_bytes: 64 };
     assert_eq!(refused("rs(2,1)", 64, &[64, 64, 65]), too_long);
     let bytes = (1 << 40) + 64;

@@ -157,7 +157,7 @@ async fn begin_put(
     caller: RenewablePut,
 ) -> Result<PutSession, Status> {
     let code = convert::decode_code("PutBegin.code", &begin.code)?;
-    check_chunk_bytes(&code, begin.chunk_bytes)?;
+    check_chunk_bytes("PutBegin.chunk_bytes", &code, begin.chunk_bytes)?;
     check_nodes(service, code).await?;
     let name = begin.name.clone();
     let id = service.metadata.ask(move |store| store.begin_put(&name)).await?;
@@ -280,7 +280,7 @@ impl PutSession {
     fn add(&mut self, stripe: proto::PutStripe) -> Result<StoredChunks, Status> {
         let (code, id) = (self.object.code, StripeId(stripe.stripe));
         let chunk_bytes = stripe.chunk_bytes;
-        check_chunk_bytes(&code, chunk_bytes)?;
+        check_chunk_bytes("PutStripe.chunk_bytes", &code, chunk_bytes)?;
         if stripe.data_bytes == 0 {
             return Err(Status::invalid_argument(format!("{id} holds no data")));
         }
@@ -328,14 +328,16 @@ impl PutSession {
     }
 }
 
-fn check_chunk_bytes(code: &Code, chunk_bytes: u64) -> Result<(), Status> {
+/// Refuses what no chunk can have; `field` said it.
+fn check_chunk_bytes(field: &str, code: &Code, chunk_bytes: u64) -> Result<(), Status> {
     if chunk_bytes > CHUNK_BYTES_MAX {
-        let what = format!("chunks have at most {CHUNK_BYTES_MAX} bytes, not {chunk_bytes}");
+        let what =
+            format!("{field}: chunks have at most {CHUNK_BYTES_MAX} bytes, not {chunk_bytes}");
         return Err(Status::invalid_argument(what));
     }
     layout::check_unit(code, chunk_bytes).map_err(|SizeError { bytes, step }| {
         Status::invalid_argument(format!(
-            "chunks of {code} are multiples of {step} bytes, {bytes} is not"
+            "{field}: chunks of {code} are multiples of {step} bytes, {bytes} is not"
         ))
     })
 }
