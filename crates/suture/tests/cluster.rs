@@ -494,6 +494,58 @@ fn without_a_coordinator_a_command_says_what_to_do() {
     assert!(status.stderr.contains("127.0.0.1:1") && status.stderr.contains("suture coordinator"));
 }
 
+/// Starts the coordinator, which has stopped, so patient that nobody is given up who is silent.
+fn start_patient(cluster: &mut Cluster) {
+    let config = cluster.path("coordinator.toml");
+    let text = fs::read_to_string(&config).unwrap();
+    let text = text.replace("127.0.0.1:0", &cluster.address);
+    let patient = text.replace("dead = '2s'", "dead = '1h'");
+    let patient = patient.replace("start_grace = '5s'", "start_grace = '1h'");
+    assert_eq!(patient.matches("'1h'").count(), 2, "{text}");
+    fs::write(&config, patient).unwrap();
+    (cluster.coordinator, _) = Process::start("coordinator", &config);
+}
+
+#[test]
+fn a_node_that_is_silent_is_named_at_once_and_long_before_it_is_given_up() {
+    let mut cluster = Cluster::of(6);
+    let content = cluster.put("x", 600_000, &["--code", "rs(4,2)", "--chunk-size", "64KiB"]);
+    let stripes = cluster.json(&["stat", "x"])["stripes"].as_u64().unwrap();
+    cluster.coordinator.stop();
+    start_patient(&mut cluster);
+    cluster.wait("all agents are back", |status| count(status, "up") == 6);
+    cluster.wait_healthy();
+    let signal = |cluster: &Cluster, agents: std::ops::Range<usize>, signal| {
+        for agent in &cluster.agents[agents] {
+            let id = rustix::process::Pid::from_child(&agent.0);
+            rustix::process::kill_process(id, signal).unwrap();
+        }
+    };
+    // Each stripe has a chunk on each node. What is stopped hangs up on nobody.
+    for (stopped, silent, said, exit) in [
+        (0..1, "n0", "all can be read", 0),
+        (1..3, "n0, n1, n2", "cannot be read at the moment", 3),
+    ] {
+        let (since, all) = (Instant::now(), stopped.end);
+        signal(&cluster, stopped, rustix::process::Signal::STOP);
+        let status = cluster.wait("they are silent", |status| count(status, "suspect") == all);
+        assert!(since.elapsed() < Duration::from_secs(10), "after {:?}", since.elapsed());
+        let state = if exit == 0 { "degraded" } else { "unreadable" };
+        assert_eq!((&status["state"], &status["lost_chunks"]), (&state.into(), &0.into()));
+        assert_eq!(status["degraded_stripes"], stripes);
+        let told = cluster.run(&["status"]);
+        assert_eq!(told.status, exit, "{}", told.stdout);
+        let silent = format!("{said}; silent: {silent}\n");
+        assert!(told.stdout.contains(&silent), "{}", told.stdout);
+        let stat = cluster.run(&["stat", "x"]);
+        assert_eq!(stat.status, exit, "{}", stat.stdout);
+    }
+    signal(&cluster, 0..3, rustix::process::Signal::CONT);
+    cluster.wait_healthy();
+    assert_eq!(cluster.run(&["status"]).status, 0);
+    cluster.assert_reads("x", &content);
+}
+
 #[test]
 fn status_and_stat_say_at_once_what_can_be_read() {
     let mut cluster = Cluster::of(7);
@@ -507,21 +559,19 @@ fn status_and_stat_say_at_once_what_can_be_read() {
     cluster.coordinator.stop();
     let gone = cluster.chunks(0).len() as u64;
     cluster.agents[0].kill();
-    (cluster.coordinator, _) = daemons::start_coordinator(cluster.folder.path(), &cluster.address);
+    start_patient(&mut cluster);
     let status = cluster.wait("the others are back", |status| count(status, "up") == 6);
     assert!(gone > 0 && gone < chunks);
-    if count(&status, "unknown") == 1 {
-        assert_eq!(
-            (&status["state"], &status["degraded_stripes"]),
-            (&"degraded".into(), &gone.into())
-        );
-        let Finished { status, stdout, .. } = cluster.run(&["status"]);
-        assert_eq!(status, 0, "all can be read: {stdout}");
-        assert!(stdout.contains("all can be read; silent: n0"), "{stdout}");
-        let Finished { status, stdout, .. } = cluster.run(&["stat", "x"]);
-        assert!(status == 0 && stdout.contains("the data can"), "{stdout}");
-    }
+    assert_eq!(count(&status, "unknown"), 1);
+    assert_eq!((&status["state"], &status["degraded_stripes"]), (&"degraded".into(), &gone.into()));
+    let Finished { status, stdout, .. } = cluster.run(&["status"]);
+    assert_eq!(status, 0, "all can be read: {stdout}");
+    assert!(stdout.contains("all can be read; silent: n0"), "{stdout}");
+    let Finished { status, stdout, .. } = cluster.run(&["stat", "x"]);
+    assert!(status == 0 && stdout.contains("the data can"), "{stdout}");
     cluster.assert_reads("x", &content);
+    cluster.coordinator.stop();
+    (cluster.coordinator, _) = daemons::start_coordinator(cluster.folder.path(), &cluster.address);
     cluster.wait_healthy();
 
     // Copies that are gone are not there, whatever node they are recorded on.
