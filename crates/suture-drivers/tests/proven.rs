@@ -9,6 +9,11 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use agents::{CLUSTER, Cluster, chain, client, client_as, name, stripe, task};
+use rustls::RootCertStore;
+use rustls::client::WebPkiServerVerifier;
+use rustls::client::danger::ServerCertVerifier;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use signed::{DAY, Signed, open};
 use suture_drivers::chunk_client::ChunkConnection;
 use suture_drivers::identity::authority::Authority;
@@ -396,4 +401,40 @@ fn credentials_that_cannot_be_used_are_refused_with_the_file() {
     fs::remove_file(folder.join("tls.key")).unwrap();
     let error = refused(&folder, now);
     assert!(error.contains("cannot read") && error.contains("tls.key"), "{error}");
+}
+
+/// What a browser that trusts the authority says of a certificate at a host.
+fn at_host(folder: &Path, host: &str) -> Result<(), String> {
+    let pem = |name| CertificateDer::from_pem_file(folder.join(name)).unwrap();
+    let mut roots = RootCertStore::empty();
+    roots.add(pem("ca.crt")).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider);
+    let (host, now) = (ServerName::try_from(host.to_string()).unwrap(), UnixTime::now());
+    let verified =
+        verifier.build().unwrap().verify_server_cert(&pem("tls.crt"), &[], &host, &[], now);
+    verified.map(drop).map_err(|error| error.to_string())
+}
+
+#[test]
+fn browsers_know_a_coordinator_by_the_hosts_that_were_said() {
+    let signed = Signed::new();
+    let (who, now) = (Principal::new(AccessRole::Coordinator, "c0").unwrap(), SystemTime::now());
+    let hosts = ["suture.example.org", "*.lab.example.org", "192.0.2.7", "2001:db8::7"];
+    let folder = signed.dir.path().join("c0");
+    let issue = |hosts: &[&str]| {
+        let hosts: Vec<String> = hosts.iter().map(|host| host.to_string()).collect();
+        signed.authority.issue_at(&hosts, &who, DAY, &folder, now)
+    };
+    issue(&hosts).unwrap();
+    for host in ["suture.example.org", "a.lab.example.org", "192.0.2.7", "2001:db8::7"] {
+        assert_eq!(at_host(&folder, host), Ok(()), "{host}");
+    }
+    let other = at_host(&folder, "other.example.org").unwrap_err();
+    assert!(other.contains("not valid for name"), "{other}");
+    assert_eq!(Credentials::read(&folder, now).unwrap().own.principal, who);
+    for host in ["suture.example.org:7480", "https://suture", "a b", "", "*"] {
+        let refused = issue(&[host]).unwrap_err().to_string();
+        assert!(refused.contains("is neither a host name nor an address"), "{host}: {refused}");
+    }
 }

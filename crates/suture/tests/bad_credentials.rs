@@ -59,6 +59,8 @@ const CERT: &[Row] = &[
     ("suture cert revoke n1", "say a role and a name, such as 'agent n1'", 2),
     ("suture cert rotate --finish", "no change of the authority is going on", 2),
     ("suture cert rotate --force", "--finish", 2),
+    ("suture cert node n9 --host n9:80", "'n9:80' is neither a host name nor an address", 2),
+    ("test -e n9", SILENT, 1),
     ("suture cert rotate && suture cert rotate", "end it with 'suture cert rotate --finish'", 2),
     ("suture cert rotate --finish", "certificates are of the former authority alone", 2),
     ("suture cert rotate --finish --force", SILENT, 0),

@@ -11,6 +11,7 @@
 
 use std::fs::{self, File, Permissions};
 use std::io::Write;
+use std::net::IpAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -24,8 +25,8 @@ use rcgen::{
 };
 use rustix::fs::{FlockOperation, flock};
 use rustix::rand::GetRandomFlags;
-use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, DnsName};
 use serde::{Deserialize, Serialize};
 use suture_edge::error::{bad_input, quoted};
 use tempfile::NamedTempFile;
@@ -150,6 +151,22 @@ impl Authority {
         out: &Path,
         now: SystemTime,
     ) -> Result<Issued> {
+        self.issue_at(&[], principal, lifetime, out, now)
+    }
+
+    /// As [`Authority::issue`], for a machine that browsers know by these host names and addresses.
+    ///
+    /// # Errors
+    /// As there, and bad input for what is neither a host name nor an address.
+    pub fn issue_at(
+        &self,
+        hosts: &[String],
+        principal: &Principal,
+        lifetime: Duration,
+        out: &Path,
+        now: SystemTime,
+    ) -> Result<Issued> {
+        let hosts = hosts.iter().map(|host| host_name(host)).collect::<Result<Vec<_>>>()?;
         self.refuse_own(out)?;
         refuse_other(out, principal)?;
         let (signer, of) = self.signer()?;
@@ -165,7 +182,7 @@ impl Authority {
         let key = KeyPair::generate()?;
         let mut params = parameters(&principal.to_string(), (now, not_after))?;
         let uri = Ia5String::try_from(principal.uri())?;
-        params.subject_alt_names = vec![SanType::URI(uri)];
+        params.subject_alt_names = [vec![SanType::URI(uri)], hosts].concat();
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         params.extended_key_usages =
             vec![ExtendedKeyUsagePurpose::ClientAuth, ExtendedKeyUsagePurpose::ServerAuth];
@@ -390,6 +407,21 @@ impl OwnCertificate {
 }
 
 /// A new authority's certificate and key.
+/// A host name or an address as a certificate has it.
+fn host_name(host: &str) -> Result<SanType> {
+    if let Ok(address) = host.parse::<IpAddr>() {
+        return Ok(SanType::IpAddress(address));
+    }
+    let name = host.strip_prefix("*.").unwrap_or(host);
+    match (DnsName::try_from(name), Ia5String::try_from(host)) {
+        (Ok(_), Ok(host)) => Ok(SanType::DnsName(host)),
+        _ => Err(bad_input(format!(
+            "{} is neither a host name nor an address: say it as in https://NAME, without a port",
+            quoted(host)
+        ))),
+    }
+}
+
 fn self_signed(name: &str, now: SystemTime) -> Result<(String, KeyPair)> {
     let key = KeyPair::generate()?;
     // What it revokes is found by its name, so that must not be its successor's too.

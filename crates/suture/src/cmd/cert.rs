@@ -91,6 +91,9 @@ struct NodeArgs {
     /// It is that of HDFS's NameNode, whose plugin tells the coordinator what is lost
     #[arg(long, conflicts_with = "coordinator")]
     keeper: bool,
+    /// A host name or an address under which browsers reach it; may be repeated
+    #[arg(long = "host", value_name = "HOST")]
+    hosts: Vec<String>,
     #[command(flatten)]
     issue: IssueArgs,
 }
@@ -166,7 +169,7 @@ fn parse_user_role(text: &str) -> Result<AccessRole, String> {
 pub fn run(args: Args) -> Result<Outcome> {
     match args.command {
         CertSubcommand::Init(args) => init(&args),
-        CertSubcommand::Node(NodeArgs { name, coordinator, keeper, issue: args }) => {
+        CertSubcommand::Node(NodeArgs { name, coordinator, keeper, hosts, issue: args }) => {
             let role = match (coordinator, keeper) {
                 (true, _) => AccessRole::Coordinator,
                 (_, true) => AccessRole::Keeper,
@@ -176,14 +179,14 @@ pub fn run(args: Args) -> Result<Outcome> {
             if role == AccessRole::Agent {
                 check_name("node", &name).map_err(bad_input)?;
             }
-            issue(&principal, NODE_LIFETIME, &args)
+            issue(&principal, &hosts, NODE_LIFETIME, &args)
         }
         CertSubcommand::User(UserArgs { name, role, prefix, issue: args }) => {
             let principal = match prefix {
                 Some(prefix) => Principal::with_prefix(role, &name, prefix),
                 None => Principal::new(role, &name),
             };
-            issue(&principal.map_err(bad_input)?, USER_LIFETIME, &args)
+            issue(&principal.map_err(bad_input)?, &[], USER_LIFETIME, &args)
         }
         CertSubcommand::Revoke(args) => revoke(&args),
         CertSubcommand::Rotate(args) => rotate(&args),
@@ -204,7 +207,12 @@ fn init(InitArgs { at, name }: &InitArgs) -> Result<Outcome> {
     Ok(Outcome::Done)
 }
 
-fn issue(principal: &Principal, lifetime: Duration, args: &IssueArgs) -> Result<Outcome> {
+fn issue(
+    principal: &Principal,
+    hosts: &[String],
+    lifetime: Duration,
+    args: &IssueArgs,
+) -> Result<Outcome> {
     let own = Path::new(&principal.name);
     let is_folder = matches!(own.components().collect::<Vec<_>>()[..], [Component::Normal(_)]);
     if args.out.is_none() && !is_folder {
@@ -214,13 +222,20 @@ fn issue(principal: &Principal, lifetime: Duration, args: &IssueArgs) -> Result<
     let out = args.out.clone().unwrap_or_else(|| own.to_owned());
     let lifetime = args.days.map_or(lifetime, |days| DAY * days as u32);
     let authority = Authority::open(&args.at.authority)?;
-    let issued = authority.issue(principal, lifetime, &out, SystemTime::now())?;
+    let issued = authority.issue_at(hosts, principal, lifetime, &out, SystemTime::now())?;
     let days = lifetime.as_secs() / DAY.as_secs();
     match args.at.format {
-        Format::Json => print_json(&json!({ "credentials": out, "certificate": issued }))?,
+        Format::Json => print_json(&json!({
+            "credentials": out,
+            "certificate": issued,
+            "hosts": hosts,
+        }))?,
         Format::Text => {
             let days = counted(days, "day");
             outln!("{}: credentials of {principal}, for {days}", out.display());
+            if !hosts.is_empty() {
+                outln!("browsers may know it as {}", hosts.join(", "));
+            }
         }
     }
     Ok(Outcome::Done)
