@@ -6,8 +6,8 @@ mod daemons;
 
 use std::fs;
 
-use daemons::{Cluster, Finished, finish, suture};
-use serde_json::Value;
+use daemons::{Cluster, Finished, finish, noise, suture};
+use serde_json::{Value, json};
 
 /// The one JSON object that was printed, as the same command ended with it.
 fn object(finished: &Finished, status: i32) -> Value {
@@ -38,6 +38,14 @@ fn a_command_line_that_fails_is_answered_in_json() {
         ("put /nonexistent --format json", 2, "cannot read '/nonexistent'"),
         ("plan --nodes 3 --stripes 1 --code rs(6,3) --failed n0 --format json", 2, "too few"),
         ("verify /nonexistent --format json", 2, "/nonexistent"),
+        (
+            "encode /nonexistent --code rs(2,1) --chunk-size 64 -o d --format json",
+            2,
+            "/nonexistent",
+        ),
+        ("decode /nonexistent -o f --format json", 2, "/nonexistent"),
+        ("decode /nonexistent -o - --format json", 2, "standard output cannot hold both"),
+        ("rebuild /nonexistent --format json", 2, "/nonexistent"),
         ("rebuild /nonexistent --report json", 2, "/nonexistent"),
         ("demo --agents 3 --format json", 2, "--agents must be"),
         ("coordinator --format json", 2, "unexpected argument '--format'"),
@@ -48,6 +56,35 @@ fn a_command_line_that_fails_is_answered_in_json() {
         let args = command.split(' ').chain([nobody, "--format=json"]);
         assert_error(&finish(suture().args(args)), 1, "start a coordinator");
     }
+}
+
+#[test]
+fn what_became_of_an_encoded_file_is_one_object() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("file"), noise(1000)).unwrap();
+    let done = |args: &str, status| {
+        let args = args.split(' ').chain(["--format", "json"]);
+        let finished = finish(suture().current_dir(folder.path()).args(args));
+        assert_eq!(finished.status, status, "{}", finished.stderr);
+        let found: Value = serde_json::from_str(&finished.stdout).expect("one object");
+        assert_eq!(found["format"], "suture-1", "{found}");
+        found
+    };
+    let encoded = done("encode file --code rs(2,1) --chunk-size 256 -o d", 0);
+    assert_eq!((&encoded["file_bytes"], &encoded["stripe_count"]), (&1000.into(), &2.into()));
+    assert_eq!(encoded["stored_bytes"], 2 * 3 * 256);
+    fs::remove_file(folder.path().join("d/stripe.00001/chunk.00")).unwrap();
+    let decoded = done("decode d -o back", 0);
+    assert_eq!(decoded["bad"], json!([{ "stripe": 1, "chunk": 0, "state": "missing" }]));
+    assert_eq!(decoded["is_written"], true);
+    fs::remove_file(folder.path().join("d/stripe.00001/chunk.02")).unwrap();
+    let lost = done("decode d -o never", 3);
+    assert_eq!(
+        (&lost["is_written"], &lost["unrepairable"][0]["stripe"]),
+        (&false.into(), &1.into())
+    );
+    assert!(!folder.path().join("never").exists());
+    assert_eq!(done("rebuild d", 3)["unrepairable"][0]["lost"], json!([0, 2]));
 }
 
 #[test]
@@ -84,7 +121,7 @@ fn a_command_on_several_things_lists_what_failed_in_its_own_object() {
     assert_eq!(put["failed"].as_array().unwrap().len(), 1, "{put}");
     assert_error(&run(&[&["put", folder], &code[..]].concat()), 2, "2 of 2 names are taken");
     let put = object(&run(&[&["put", folder, "--skip-existing"], &code[..]].concat()), 2);
-    assert_eq!(put["existing"], serde_json::json!(["many/a", "many/b"]));
+    assert_eq!(put["existing"], json!(["many/a", "many/b"]));
     assert_eq!(names(&put["objects"]), [""; 0]);
 
     assert_error(&run(&["get", "nope", "-o", "/dev/null"]), 2, "there is no object 'nope'");

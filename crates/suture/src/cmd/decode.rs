@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::{Context, Result};
+use serde_json::{Value, json};
 use suture_edge::error::bad_input;
 use suture_edge::progress::Progress as Listener;
 use suture_edge::units::{format_rate, format_seconds, format_size};
@@ -15,7 +16,7 @@ use suture_files::output::{Place, place};
 use suture_files::unrepairable::Unrepairable;
 
 use crate::outcome::Outcome;
-use crate::output::{Format, LINES_MAX, counted, is_stdout, line};
+use crate::output::{Format, LINES_MAX, counted, is_stdout, line, print_json};
 use crate::progress::Progress;
 
 /// Get the file back from an encoded directory, also when chunks are missing or corrupt.
@@ -34,6 +35,9 @@ pub struct Args {
     /// gets the file when all of it was decoded, in the folder for temporary files (TMPDIR)
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
+    /// What to print: a line for people, or one JSON object
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
 }
 
 /// Gives the file back from its chunks.
@@ -43,10 +47,13 @@ pub struct Args {
 /// output cannot be written.
 pub fn run(args: Args) -> Result<Outcome> {
     let started = Instant::now();
+    if is_stdout(&args.output) && args.format == Format::Json {
+        return Err(bad_input("standard output cannot hold both the file and a JSON object"));
+    }
     let manifest = suture_files::open(&args.directory)?;
     let output = Target::of(&args)?;
     let file_bytes = manifest.geometry.file_bytes;
-    let progress = Progress::bytes(Format::Text, "decoding", file_bytes);
+    let progress = Progress::bytes(args.format, "decoding", file_bytes);
     let decoded = output.decode(&args.directory, &manifest, &progress.listener())?;
     drop(progress);
     let shown = match output {
@@ -62,6 +69,10 @@ pub fn run(args: Args) -> Result<Outcome> {
             "suture: {bad} of {} cannot be decoded, so {shown} was not written",
             counted(all, "stripe")
         );
+        if args.format == Format::Json {
+            let seconds = started.elapsed().as_secs_f64();
+            print_json(&describe(&args, &manifest, &decoded, seconds))?;
+        }
         let is_unknown = decoded.unrepairable.iter().any(Unrepairable::is_unknown);
         return Ok(if is_unknown { Outcome::Missed } else { Outcome::Unrepairable });
     }
@@ -76,6 +87,10 @@ pub fn run(args: Args) -> Result<Outcome> {
         errln!("suture: to repair the directory: suture rebuild {}", args.directory.display());
     }
     let seconds = started.elapsed().as_secs_f64();
+    if args.format == Format::Json {
+        print_json(&describe(&args, &manifest, &decoded, seconds))?;
+        return Ok(Outcome::Done);
+    }
     let (size, rate) = (format_size(file_bytes), format_rate(file_bytes as f64 / seconds));
     let done = format!(
         "{shown} ({size}) is complete and every byte is checked; {}, {rate}",
@@ -86,6 +101,26 @@ pub fn run(args: Args) -> Result<Outcome> {
         Target::File(_) => line(done),
     }
     Ok(Outcome::Done)
+}
+
+/// What was decoded, or could not be, for scripts.
+fn describe(args: &Args, manifest: &Manifest, decoded: &Decoded, seconds: f64) -> Value {
+    let computed = decoded.faults.iter().map(|(stripe, chunk, fault)| {
+        json!({ "stripe": stripe, "chunk": chunk.0, "state": fault.word() })
+    });
+    let unrepairable = decoded.unrepairable.iter().map(|stripe| {
+        let lost = stripe.lost.iter().map(|(chunk, _)| chunk.0).collect::<Vec<_>>();
+        json!({ "stripe": stripe.stripe, "lost": lost, "reason": stripe.reason })
+    });
+    json!({
+        "directory": args.directory,
+        "file": args.output,
+        "file_bytes": manifest.geometry.file_bytes,
+        "is_written": decoded.unrepairable.is_empty(),
+        "bad": computed.collect::<Vec<_>>(),
+        "unrepairable": unrepairable.collect::<Vec<_>>(),
+        "seconds": seconds,
+    })
 }
 
 /// Where the file goes.

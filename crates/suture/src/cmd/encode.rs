@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::Result;
+use serde_json::json;
 use suture_code::Code;
 use suture_edge::error::bad_input;
 use suture_edge::units::{
@@ -14,7 +15,7 @@ use suture_files::geometry::Geometry;
 use suture_files::manifest::{MANIFEST_BYTES_MAX, estimated_bytes};
 
 use crate::outcome::Outcome;
-use crate::output::{Format, counted, line};
+use crate::output::{Format, counted, line, print_json};
 use crate::progress::Progress;
 
 /// Encode a file into a directory of data and parity chunks.
@@ -39,6 +40,9 @@ pub struct Args {
     /// The directory to write: new or empty
     #[arg(short, long, value_name = "DIR")]
     output: PathBuf,
+    /// What to print: a line for people, or one JSON object
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
 }
 
 /// Cuts a file into chunks with parity.
@@ -66,11 +70,30 @@ pub fn run(args: Args) -> Result<Outcome> {
             "{stripes} stripes are too many for one manifest; take chunks larger than {size}"
         )));
     }
-    let progress = Progress::bytes(Format::Text, "encoding", geometry.file_bytes);
+    let progress = Progress::bytes(args.format, "encoding", geometry.file_bytes);
     Encode { source: &source, geometry, directory: &args.output, progress: &progress.listener() }
         .run()?;
     drop(progress);
     let seconds = started.elapsed().as_secs_f64();
+    match args.format {
+        Format::Json => print_json(&json!({
+            "file": args.file,
+            "file_bytes": geometry.file_bytes,
+            "directory": args.output,
+            "code": geometry.code.to_string(),
+            "chunk_bytes": geometry.chunk_bytes,
+            "unit_bytes": geometry.unit_bytes,
+            "stripe_count": stripes,
+            "stored_bytes": geometry.stored_bytes(),
+            "seconds": seconds,
+        }))?,
+        Format::Text => print(&args, &geometry, seconds),
+    }
+    Ok(Outcome::Done)
+}
+
+fn print(args: &Args, geometry: &Geometry, seconds: f64) {
+    let stripes = geometry.stripe_count();
     line(format_args!(
         "{} ({}) is in {} as {}: {} of {} chunks of {}, {} in all; {}, {}",
         args.file.display(),
@@ -91,7 +114,6 @@ pub fn run(args: Args) -> Result<Outcome> {
             "note: {zeros} of zeros fill the last stripe; a smaller --chunk-size stores fewer"
         ));
     }
-    Ok(Outcome::Done)
 }
 
 /// Chunks of which a whole stripe costs little: nothing is said of their padding.

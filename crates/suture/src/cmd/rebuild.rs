@@ -47,7 +47,7 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     schemes: Option<PathBuf>,
     /// What to print: text for people, or one JSON object
-    #[arg(long, value_enum, default_value_t, value_name = "FORMAT")]
+    #[arg(long, visible_alias = "format", value_enum, default_value_t, value_name = "FORMAT")]
     report: Format,
 }
 
