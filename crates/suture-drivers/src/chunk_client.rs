@@ -55,6 +55,19 @@ pub struct ChunkConnection {
 pub struct ChunkWriter<'a> {
     connection: &'a mut ChunkConnection,
     copy: ChunkCopy,
+    bytes: u64,
+}
+
+/// So many bytes a second any disk makes durable, however many chunks come at once.
+pub(crate) const SLOWEST_DISK: u64 = 2 << 20;
+
+/// So many chunks an agent may have before this one, for each that it makes durable at a time.
+const QUEUED_MAX: u32 = 8;
+
+/// What a chunk may take to become durable on the slowest disk, behind others as long. An agent
+/// that is gone meanwhile is noticed by its connection.
+fn durable_within(bytes: u64) -> Duration {
+    QUEUED_MAX * Duration::from_secs_f64(bytes as f64 / SLOWEST_DISK as f64)
 }
 
 /// Why a chunk could not be put or got.
@@ -232,7 +245,7 @@ impl ChunkConnection {
         self.begin()?;
         let sent = self.connection.write_frame(Frame::WriteChunk { copy, bytes }).await;
         sent.map_err(|error| ChunkError::of(&self.agent, error))?;
-        Ok(ChunkWriter { connection: self, copy })
+        Ok(ChunkWriter { connection: self, copy, bytes })
     }
 
     async fn read_range(
@@ -261,7 +274,15 @@ impl ChunkConnection {
 
     /// The agent's next frame; what it refuses is an error.
     async fn reply(&mut self, doing: &'static str) -> Result<Frame, NetError> {
-        match self.connection.read_frame_within(self.idle_timeout, doing).await {
+        self.reply_within(self.idle_timeout, doing).await
+    }
+
+    async fn reply_within(
+        &mut self,
+        wait: Duration,
+        doing: &'static str,
+    ) -> Result<Frame, NetError> {
+        match self.connection.read_frame_within(wait, doing).await {
             Ok(Frame::Error(denial)) => Err(NetError::Denied(denial)),
             result => result,
         }
@@ -311,10 +332,13 @@ impl ChunkWriter<'_> {
         if !label.is_empty() {
             self.send_label(label.bytes()).await?;
         }
-        let ChunkWriter { connection, copy } = self;
+        let ChunkWriter { connection, copy, bytes } = self;
         let sent = connection.connection.write_frame(Frame::WriteEnd { crc }).await;
         let result = match sent {
-            Ok(()) => connection.reply("making a chunk durable").await,
+            Ok(()) => {
+                let wait = connection.idle_timeout.saturating_add(durable_within(bytes));
+                connection.reply_within(wait, "making a chunk durable").await
+            }
             Err(error) => Err(error),
         };
         let result = result.and_then(|frame| match frame {

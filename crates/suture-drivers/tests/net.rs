@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use agents::{CLUSTER, Cluster, client};
 use suture_drivers::address::AgentAddress;
-use suture_drivers::chunk_client::ChunkError;
+use suture_drivers::chunk_client::{ChunkClient, ChunkError};
 use suture_drivers::limit::Rates;
 use suture_drivers::net;
 use suture_drivers::store::OpenError;
@@ -217,5 +217,45 @@ fn a_cause_is_said_once() {
     for error in errors {
         let text = format!("{error:#}");
         assert_eq!(text.matches("connection refused").count(), 1, "{text}");
+    }
+}
+
+/// An agent that takes one chunk, and is done after a while.
+async fn takes_its_time(listener: TcpListener, time: Duration) {
+    let (mut stream, _) = listener.accept().await.unwrap();
+    loop {
+        match read_frame(&mut stream).await {
+            Frame::Hello { .. } => stream.write_all(&hello(Who::Agent(NodeId(0)))).await.unwrap(),
+            Frame::WriteChunk { .. } => {}
+            Frame::WriteData(payload) => {
+                let mut data = vec![0; payload.bytes as usize];
+                stream.read_exact(&mut data).await.map(drop).unwrap();
+            }
+            Frame::WriteEnd { .. } => break,
+            frame => panic!("{frame:?}"),
+        }
+    }
+    tokio::time::sleep(time).await;
+    // Whoever waits no longer has hung up.
+    let _ = stream.write_all(&Frame::WriteDone.encode()).await;
+}
+
+#[tokio::test]
+async fn a_long_chunk_has_the_time_to_become_durable_that_a_slow_disk_takes() {
+    let copy = ChunkCopy { stripe: StripeId(1), chunk: ChunkIndex(0), stamp: Stamp(0) };
+    let client = ChunkClient { idle_timeout: Duration::from_millis(300), ..client() };
+    for (bytes, is_waited_for) in [(1 << 20, true), (1 << 10, false)] {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let addr = listener.local_addr().unwrap();
+        let agent = tokio::spawn(takes_its_time(listener, Duration::from_secs(1)));
+        let written = client.write_chunk(addr, copy, 0, &vec![0; bytes]).await;
+        match written {
+            Ok(()) => assert!(is_waited_for, "{bytes} bytes"),
+            Err(ChunkError::Timeout { doing, .. }) => {
+                assert!(!is_waited_for && doing == "making a chunk durable", "{bytes}: {doing}");
+            }
+            Err(error) => panic!("{error}"),
+        }
+        agent.await.unwrap();
     }
 }

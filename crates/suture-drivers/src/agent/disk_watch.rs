@@ -17,12 +17,11 @@ use suture_repair::label::Label;
 use suture_repair::message::{CopyFault, DiskState, Failure};
 use tracing::{error, info, warn};
 
+use crate::chunk_client::SLOWEST_DISK;
+
 /// For so long after an error a disk counts as failing: as long as somebody who looks at the status
 /// now and then needs to see it.
 const FAILING_FOR: Duration = Duration::from_secs(600);
-
-/// So many bytes a second any disk makes durable, however many chunks come at once.
-const SLOWEST: u64 = 2 << 20;
 
 /// What is known of a disk.
 #[derive(Debug)]
@@ -92,7 +91,7 @@ impl DiskWatch {
         let mut notes = self.notes();
         let number = notes.next_call;
         notes.next_call += 1;
-        notes.calls.insert(number, Instant::now() + Duration::from_secs(bytes / SLOWEST));
+        notes.calls.insert(number, Instant::now() + Duration::from_secs(bytes / SLOWEST_DISK));
         WatchedCall { watch: self, number }
     }
 
@@ -293,7 +292,7 @@ mod tests {
     #[test]
     fn a_call_that_moves_many_bytes_has_time_for_them() {
         let watch = DiskWatch::new(LIMIT);
-        let call = watch.call_for(60 * SLOWEST);
+        let call = watch.call_for(60 * SLOWEST_DISK);
         let begun = Instant::now();
         assert_eq!(watch.state(begun + LIMIT), DiskState::Good);
         assert_eq!(watch.state(begun + 2 * LIMIT), DiskState::Hanging);
