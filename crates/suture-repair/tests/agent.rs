@@ -670,3 +670,19 @@ fn beats_say_how_the_disk_is() {
     host.handle(AgentInput::Disk(DiskState::Good));
     assert_eq!(says(&host.pass(Span::from_secs(2))), Some(DiskState::Good));
 }
+
+#[test]
+fn a_disk_that_is_listed_for_long_rests_as_long() {
+    let mut host = Host::new();
+    let is_list = |output: &AgentOutput| matches!(output, AgentOutput::List);
+    // The first of its session, for three hours, while one an hour is wanted.
+    assert!(!host.pass(Span::from_secs(10_800)).iter().any(is_list), "one runs");
+    let listed = || AgentInput::Listed { copies: Vec::new(), free_bytes: 1 << 30 };
+    assert!(!host.handle(listed()).iter().any(is_list));
+    assert!(!host.pass(Span::from_secs(10_700)).iter().any(is_list), "it rests");
+    assert!(host.pass(Span::from_secs(200)).iter().any(is_list));
+    // A short one does not move the next.
+    host.handle(listed());
+    assert!(!host.pass(Span::from_secs(3400)).iter().any(is_list));
+    assert!(host.pass(Span::from_secs(300)).iter().any(is_list));
+}

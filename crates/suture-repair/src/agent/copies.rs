@@ -20,6 +20,8 @@ use crate::time::Time;
 #[derive(Debug, Default)]
 pub(super) struct CopyWork {
     listing: Listing,
+    /// When the listing that runs began.
+    listing_since: Option<Time>,
     checks: BTreeSet<Check>,
     /// Reads of copies that were deleted meanwhile: what comes of them says nothing.
     outdated: BTreeSet<Check>,
@@ -41,9 +43,14 @@ enum Listing {
 }
 
 impl CopyWork {
+    /// Whether copies are being listed.
+    pub fn is_listing(&self) -> bool {
+        self.listing != Listing::Idle
+    }
+
     /// The copy is not there any more, whatever a listing that began before says.
     fn went(&mut self, copy: ChunkCopy) {
-        if self.listing != Listing::Idle {
+        if self.is_listing() {
             self.gone.insert(copy);
         }
     }
@@ -54,6 +61,7 @@ impl Agent {
     pub(super) fn list(&mut self) {
         self.copy_work.listing = match self.copy_work.listing {
             Listing::Idle => {
+                self.copy_work.listing_since = Some(self.now);
                 self.outputs.push_back(AgentOutput::List);
                 Listing::Running
             }
@@ -77,8 +85,11 @@ impl Agent {
         self.listing_ended();
     }
 
-    /// The listing that ran is over, whatever came of it.
+    /// The listing that ran is over, whatever came of it. Its disk is left alone for as long as it
+    /// took, or longer: with very many copies it takes longer than from one to the next.
     fn listing_ended(&mut self) {
+        let began = self.copy_work.listing_since.take().unwrap_or(self.now);
+        self.next_inventory = self.next_inventory.max(self.now + self.now.since(began));
         self.copy_work.gone.clear();
         if std::mem::take(&mut self.copy_work.listing) == Listing::RunningAndWanted {
             self.list();
