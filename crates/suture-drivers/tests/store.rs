@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::Write;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -455,6 +455,20 @@ fn a_store_has_one_id_from_before_it_is_claimed_and_an_older_one_gets_one() {
     fs::write(dir.path().join("store"), "nonsense").unwrap();
     let error = DataDir::open(dir.path()).unwrap_err().to_string();
     assert!(error.contains("store"), "{error}");
+}
+
+#[test]
+fn a_disk_that_is_mounted_within_the_directory_is_refused() {
+    let (dir, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir_in("/dev/shm").unwrap());
+    let device = |path: &Path| fs::metadata(path).unwrap().dev();
+    if device(dir.path()) == device(other.path()) {
+        return println!("SKIPPED: there is no other file system at /dev/shm");
+    }
+    std::os::unix::fs::symlink(other.path(), dir.path().join("chunks")).unwrap();
+    let error = DataDir::open(dir.path()).unwrap_err().to_string();
+    assert!(error.contains("chunks") && error.contains("mount the disk where"), "{error}");
+    fs::remove_file(dir.path().join("chunks")).unwrap();
+    DataDir::open(dir.path()).unwrap();
 }
 
 #[test]

@@ -8,7 +8,23 @@
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::MetadataExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+
+/// A chunk gets its name by a link to where it was made, which no other file system can have: a
+/// disk that is mounted within the directory would take no chunk, and one that is not mounted would
+/// look like a store that has lost all of them.
+///
+/// # Errors
+/// When both folders are not on one file system, or cannot be looked at.
+pub(super) fn check_together(tmp: &Path, chunks: &Path) -> io::Result<()> {
+    if fs::metadata(tmp)?.dev() == fs::metadata(chunks)?.dev() {
+        return Ok(());
+    }
+    let tmp = tmp.display();
+    Err(io::Error::other(format!(
+        "it is not on the file system of '{tmp}': mount the disk where the data_dir is, not within it"
+    )))
+}
 
 /// A directory, by its path and by what it was when it was opened.
 #[derive(Debug)]
