@@ -56,6 +56,10 @@ impl FromStr for Window {
         if expression.split_whitespace().count() != 5 {
             return Err(format!("'{text}' is no window of five fields: {help}"));
         }
+        // The library takes an empty list, and looks for its next minute for thousands of years.
+        if expression.split_whitespace().any(|field| field.split(',').any(str::is_empty)) {
+            return Err(format!("'{text}' is no window: a part of a list is empty; {help}"));
+        }
         let cron = expression.trim().parse::<Cron>();
         let cron = cron.map_err(|why| format!("'{text}' is no window: {why}; {help}"))?;
         let zone = TimeZone::get(zone.trim())
@@ -129,6 +133,8 @@ mod tests {
             ("99 * * * *", "Europe/Berlin"),
             ("* * * * *;Mars/Olympus", "Mars/Olympus"),
             ("* * 31 2 *", "never opens"),
+            (", * * * *", "a part of a list is empty"),
+            ("* 1,,2 * * *", "a part of a list is empty"),
         ] {
             let error = text.parse::<Window>().unwrap_err();
             assert!(error.contains(word), "{text}: {error}");
