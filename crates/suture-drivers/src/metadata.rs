@@ -68,9 +68,10 @@ impl Metadata {
     pub fn start(mut store: MetadataStore, changes: mpsc::Sender<Input>) -> Metadata {
         let (work, queue) = WorkSender::new();
         let (committed, is_faulty) = (store.committed(), store.is_faulty());
+        let told = changes.clone();
         let serve = move || {
             let _guard = AbortOnPanic;
-            perform(&mut store, &queue);
+            perform(&mut store, &queue, &told);
         };
         let thread = thread::Builder::new().name("metadata".into());
         thread.spawn(serve).expect("a thread can be started");
@@ -193,9 +194,7 @@ impl Metadata {
         let changes = self.changes.clone();
         let work = move |store: &mut MetadataStore| {
             let reply = work(store);
-            for change in store.take_changes() {
-                let _ = changes.blocking_send(change);
-            }
+            tell(store, &changes);
             reply();
         };
         self.work.send(Box::new(work));
@@ -204,7 +203,7 @@ impl Metadata {
 
 /// What the thread does until nobody has a handle: what it is asked, and between, keep the log
 /// short.
-fn perform(store: &mut MetadataStore, queue: &WorkQueue) {
+fn perform(store: &mut MetadataStore, queue: &WorkQueue, changes: &mpsc::Sender<Input>) {
     let mut checked_at = Instant::now();
     loop {
         let is_idle = match queue.next(wal::IDLE) {
@@ -221,7 +220,16 @@ fn perform(store: &mut MetadataStore, queue: &WorkQueue) {
         if checked_at.elapsed() >= CHECK_EVERY {
             checked_at = Instant::now();
             store.check_writable();
+            tell(store, changes);
         }
+    }
+}
+
+/// Tells what has changed.
+fn tell(store: &mut MetadataStore, changes: &mpsc::Sender<Input>) {
+    for change in store.take_changes() {
+        // Whoever listened is gone: the process is ending.
+        let _ = changes.blocking_send(change);
     }
 }
 

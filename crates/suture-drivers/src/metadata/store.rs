@@ -183,6 +183,9 @@ pub struct MetadataStore {
     joined: BTreeSet<String>,
     followed: Followed,
     puts: BTreeMap<PutId, OpenPut>,
+    /// Stripes of puts whose commit failed on the disk: it may be in the log all the same, until
+    /// the next one is written over it.
+    doubtful: BTreeSet<StripeId>,
     next_put: u64,
     changes: Vec<Input>,
     place: DatabaseFiles,
@@ -227,6 +230,7 @@ impl MetadataStore {
             joined: BTreeSet::new(),
             followed: Followed::new(epoch),
             puts: BTreeMap::new(),
+            doubtful: BTreeSet::new(),
             next_put: 0,
             changes: Vec::new(),
             fault: None,
@@ -373,21 +377,12 @@ impl MetadataStore {
     /// When there is no such object, or the database fails.
     pub fn remove(&mut self, name: &str) -> Result<Removed, MetadataError> {
         let transaction = self.database.transaction()?;
-        let found = transaction
-            .query_row("SELECT id, bytes FROM object WHERE name = ?1", [name], |row| {
-                Ok((row.get::<_, i64>(0)?, row.get(1)?))
-            })
-            .optional()?;
-        let (object, bytes) = found.ok_or_else(|| MetadataError::NoSuchObject(name.to_string()))?;
-        let ids: Vec<u64> = {
-            let mut query = transaction.prepare("SELECT id FROM stripe WHERE object = ?1")?;
-            query.query_map([object], |row| row.get(0))?.collect::<Result<_, _>>()?
-        };
-        transaction.execute("DELETE FROM object WHERE id = ?1", [object])?;
-        ids.iter().try_for_each(|id| restored::disown(&transaction, StripeId(*id)))?;
+        let removed = put::remove_object(&transaction, name)?;
+        let put::RemovedObject { bytes, stripes: ids } =
+            removed.ok_or_else(|| MetadataError::NoSuchObject(name.to_string()))?;
         transaction.commit()?;
         let stripes = ids.len() as u64;
-        self.changes.extend(ids.into_iter().map(|id| Input::StripeRemoved(StripeId(id))));
+        self.changes.extend(ids.into_iter().map(Input::StripeRemoved));
         Ok(Removed { stripes, bytes })
     }
 
@@ -429,7 +424,7 @@ impl fmt::Display for MetadataError {
         match self {
             MetadataError::NameTaken(name) => write!(
                 f,
-                "there is an object {} already: remove it first (suture rm), or choose another --name",
+                "there is an object {} already: --overwrite puts this one in its place, or choose another --name",
                 quoted(name)
             ),
             MetadataError::BeingWritten(name) => {

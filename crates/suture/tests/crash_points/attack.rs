@@ -37,6 +37,8 @@ pub enum Fault {
     Error(Errno),
     /// A sync fails, the process goes on, and in the end the power goes.
     Unsynced,
+    /// A sync fails, the process goes on, and in the end it is killed: all that it wrote is there.
+    Killed,
     /// It does half of what it was asked for.
     Short,
     /// The process ends before the call.
@@ -192,7 +194,7 @@ impl Attack {
                 self.pending.remove(&thread);
                 Verdict::Fail(errno as u64)
             }
-            Some(Fault::Unsynced) => {
+            Some(Fault::Unsynced | Fault::Killed) => {
                 self.pending.remove(&thread);
                 Verdict::Fail(Errno::Io as u64)
             }
@@ -268,7 +270,7 @@ impl Point {
             faults.push(Fault::Short);
         }
         if is_sync(self.call) {
-            faults.push(Fault::Unsynced);
+            faults.extend([Fault::Unsynced, Fault::Killed]);
         }
         let losses = [Loss::All, Loss::Bytes, Loss::Names, Loss::Sectors];
         faults.push(Fault::Before(Loss::Nothing));
@@ -307,6 +309,7 @@ impl Fault {
         match self {
             Fault::Before(loss) | Fault::After(loss) => Some(loss),
             Fault::Unsynced => Some(Loss::All),
+            Fault::Killed => Some(Loss::Nothing),
             Fault::Error(_) | Fault::Short => None,
         }
     }
@@ -315,6 +318,7 @@ impl Fault {
     pub fn class(self) -> &'static str {
         match self {
             Fault::Error(errno) => errno.name(),
+            Fault::Killed => Errno::Io.name(),
             Fault::Short => "short",
             Fault::Before(Loss::Nothing) => "crash before",
             Fault::After(Loss::Nothing) => "crash after",
@@ -335,6 +339,7 @@ impl fmt::Display for Fault {
         match self {
             Fault::Error(errno) => f.write_str(errno.name()),
             Fault::Unsynced => write!(f, "EIO, unsynced lost in the end"),
+            Fault::Killed => write!(f, "EIO, killed in the end"),
             Fault::Short => write!(f, "short"),
             Fault::Before(loss) => write!(f, "crash before{}", lost(*loss)),
             Fault::After(loss) => write!(f, "crash after{}", lost(*loss)),

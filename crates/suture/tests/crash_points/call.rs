@@ -200,7 +200,7 @@ fn role_of(name: &str) -> String {
     if name.split('.').all(is_number) {
         return if name.contains('.') { "CHUNK" } else { "N" }.to_string();
     }
-    if name.starts_with(".suture-") && name.ends_with(".tmp") {
+    if name.starts_with(".tmp") || name.starts_with(".suture-") && name.ends_with(".tmp") {
         return "temporary".to_string();
     }
     // Names that tempfile makes.

@@ -17,6 +17,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use super::attack::{Attack, Fault, Point};
@@ -29,6 +30,12 @@ use super::tracer::{Traced, Tracer};
 
 /// How long a command may take, and the cluster to be whole again.
 const LIMIT: Duration = Duration::from_secs(40);
+
+/// How long what is nobody's may stay, at agents that list it three times a second.
+const SETTLED_WITHIN: Duration = Duration::from_secs(1);
+
+/// Each of the agents has had its turn to keep a copy by then.
+const ALL_KEPT_WITHIN: Duration = Duration::from_secs(5);
 
 /// How long a point may be waited for when the command has ended.
 const STRIKE_LIMIT: Duration = Duration::from_secs(2);
@@ -63,6 +70,8 @@ pub enum Deed {
     /// The victim's chunk has a wrong byte, and a scrub is asked for.
     Scrub,
     Backup,
+    /// The victim keeps a copy of the metadata.
+    Keep,
     /// A copy becomes the metadata of another coordinator.
     Restore,
     /// The daemon is asked to end, and started again.
@@ -70,7 +79,7 @@ pub enum Deed {
 }
 
 /// All that is attacked.
-pub const DEEDS: [(Deed, Victim); 13] = [
+pub const DEEDS: [(Deed, Victim); 15] = [
     (Deed::Put, Victim::Agent),
     (Deed::Put, Victim::Coordinator),
     (Deed::Put, Victim::Command),
@@ -80,8 +89,10 @@ pub const DEEDS: [(Deed, Victim); 13] = [
     (Deed::Rebuild, Victim::Coordinator),
     (Deed::Help, Victim::Agent),
     (Deed::Scrub, Victim::Agent),
+    (Deed::Scrub, Victim::Coordinator),
     (Deed::Backup, Victim::Coordinator),
     (Deed::Backup, Victim::Command),
+    (Deed::Keep, Victim::Agent),
     (Deed::Restore, Victim::Command),
     (Deed::Restart, Victim::Coordinator),
 ];
@@ -100,8 +111,9 @@ pub fn attack(tracer: &Tracer, victim: Victim, table: &mut Table) {
         let points: Vec<Point> =
             counted.points.into_iter().filter(|point| !point.is_repeated()).collect();
         for (number, point, fault) in table.chosen(&story, &points) {
-            if fault == Fault::Unsynced {
-                // Daemons do not end by themselves.
+            // Daemons do not end by themselves, and commands do.
+            let is_daemon = victim != Victim::Command;
+            if fault == if is_daemon { Fault::Unsynced } else { Fault::Killed } {
                 continue;
             }
             let Performed { outcome, .. } = field.perform(deed, Some((point.clone(), fault)));
@@ -267,7 +279,7 @@ impl<'a> Field<'a> {
                 let copy = self.cluster.path("commands/copy.db").display().to_string();
                 self.cluster.ok(&["metadata", "backup", "-o", &copy]);
             }
-            Deed::Rebuild | Deed::Help | Deed::Restart => {}
+            Deed::Rebuild | Deed::Help | Deed::Keep | Deed::Restart => {}
         }
         // What was done to files by hand is durable.
         self.attack.lock().unwrap().bury(Loss::Nothing);
@@ -312,6 +324,10 @@ impl<'a> Field<'a> {
                 lose(0);
                 vec![]
             }
+            Deed::Keep => {
+                self.spread_copies(true);
+                vec![]
+            }
             Deed::Restart => {
                 self.traced.as_ref().unwrap().terminate();
                 vec![]
@@ -321,7 +337,16 @@ impl<'a> Field<'a> {
             return self.run_attacked(&arguments, fault).map(Some);
         }
         let mut command = (!arguments.is_empty()).then(|| self.spawn(&arguments));
-        let watched = self.watch(deed, command.as_mut(), fault);
+        let mut watched = self.watch(deed, command.as_mut(), fault);
+        if deed == Deed::Keep {
+            self.spread_copies(false);
+        }
+        if watched.is_ok() && fault == Some(Fault::Killed) {
+            // What it takes for nobody's by then is deleted.
+            thread::sleep(SETTLED_WITHIN);
+            self.traced.as_mut().unwrap().end();
+            watched = self.revive(fault);
+        }
         if let (Err(_), Some(command)) = (&watched, &mut command) {
             let _ = command.kill();
         }
@@ -351,7 +376,8 @@ impl<'a> Field<'a> {
                     (attack.has_struck(), attack.is_dying())
                 };
                 // Without a fault, all that follows from the deed is to be counted.
-                if !is_dying && (has_struck || ended_at.elapsed() > STRIKE_LIMIT) {
+                let limit = if deed == Deed::Keep { ALL_KEPT_WITHIN } else { STRIKE_LIMIT };
+                if !is_dying && (has_struck || ended_at.elapsed() > limit) {
                     return Ok(());
                 }
             }
@@ -426,7 +452,7 @@ impl<'a> Field<'a> {
         }
         let status = match ended {
             None => Some(0),
-            Some(ended) => ended.check()?,
+            Some(ended) => ended.check(deed)?,
         };
         let mut names = self.names()?;
         let is_there = names.iter().any(|found| found == name);
@@ -440,6 +466,7 @@ impl<'a> Field<'a> {
             }
             (Deed::Backup, status) => self.check_copy(status)?,
             (Deed::Restore, status) => self.check_restored(status)?,
+            (Deed::Keep, _) => self.check_kept()?,
             _ => {}
         }
         self.settle()?;
@@ -500,6 +527,28 @@ impl<'a> Field<'a> {
             // It is whole if it can be restored.
             (true, _) => self.check_restored(None),
         }
+    }
+
+    /// The copy that the victim keeps is whole, or there is none.
+    fn check_kept(&self) -> Result<(), String> {
+        let kept = self.cluster.path(&format!("n{VICTIM}/metadata-backup.db"));
+        self.clear();
+        if !kept.exists() {
+            return Ok(());
+        }
+        fs::copy(kept, self.cluster.path("commands/copy.db")).unwrap();
+        self.check_restored(None)
+    }
+
+    /// Agents keep copies, one each second, or no more.
+    fn spread_copies(&self, is_on: bool) {
+        let path = self.cluster.path("coordinator.toml");
+        let text = fs::read_to_string(&path).unwrap();
+        let text = text.split("[backup]").next().unwrap().to_string();
+        let every = if is_on { "1s" } else { "off" };
+        fs::write(&path, format!("{text}[backup]\nevery = '{every}'\n")).unwrap();
+        let coordinator = Pid::from_child(&self.cluster.coordinator.0);
+        kill_process(coordinator, Signal::HUP).unwrap();
     }
 
     /// A copy is in place as a whole, or nothing is, and the next try succeeds.
@@ -574,7 +623,7 @@ impl Ended {
     }
 
     /// The exit status, if it and what was said go together; none if it was killed.
-    fn check(&self) -> Result<Option<i32>, String> {
+    fn check(&self, deed: Deed) -> Result<Option<i32>, String> {
         let Ended { status, said } = self;
         let says = said.lines().any(|line| line.starts_with("suture: "));
         match status {
@@ -583,6 +632,8 @@ impl Ended {
             Some(1 | 2) if says => Ok(*status),
             // A scrub that found damage, as it was to.
             Some(1) => Ok(*status),
+            // While the metadata cannot be changed nothing can be repaired.
+            Some(3) if deed == Deed::Scrub => Ok(*status),
             Some(status) => Err(format!("exit status {status}: {said}")),
         }
     }

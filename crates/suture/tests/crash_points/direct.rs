@@ -44,6 +44,10 @@ pub fn attack(tracer: &Tracer, story: &Story, table: &mut Table) {
     points.push(Point::end());
     counted.unwrap_or_else(|why| panic!("{} without a fault: {why}", story.name));
     for (number, point, fault) in table.chosen(story.name, &points) {
+        if fault == Fault::Killed {
+            // It ends by itself, and is no other than after an error.
+            continue;
+        }
         let plan = Some((point.clone(), fault));
         let (_, outcome) = run(tracer, story, (begin.path(), &states), plan);
         let place = Place { story: story.name, process: "alone", number };

@@ -37,7 +37,10 @@ impl MetadataStore {
             Err(error @ (MetadataError::Database(_) | MetadataError::Moved(_))) => {
                 self.set_fault(Some(error.to_string()));
             }
-            Ok(_) if self.database.total_changes() > before => self.set_fault(None),
+            Ok(_) if self.database.total_changes() > before => {
+                self.set_fault(None);
+                self.end_doubt();
+            }
             _ => {}
         }
         result

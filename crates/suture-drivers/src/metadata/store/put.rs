@@ -2,22 +2,26 @@
 //!
 //! Place: [stripe ids reserved] -> chunks durable -> [object visible].
 //! What a put wrote and did not commit belongs to no object: its stripe ids are never given out
-//! again, so inventories show its chunks as orphans.
+//! again, so inventories show its chunks as orphans. Where only its commit failed, on the disk, it
+//! may be in the log all the same, and a start after a kill may find it there: then its chunks stay
+//! until another change was made durable in its place.
 
 use std::sync::atomic::Ordering;
 
-use rusqlite::{Transaction, params};
+use rusqlite::{OptionalExtension, Transaction, params};
 use suture_edge::error::quoted;
 use suture_repair::event::Input;
 use suture_repair::id::{NodeId, StripeId};
 
 use super::stripes::{NO_CHECKSUM, record_object};
-use super::{MetadataError, MetadataStore, Object, ObjectStripe, PutId, sealed, sums};
+use super::{MetadataError, MetadataStore, Object, ObjectStripe, PutId, restored, sealed, sums};
 
 /// A put that has begun and not ended.
 #[derive(Debug)]
 pub(super) struct OpenPut {
     name: String,
+    /// Whether the object of this name, if there is one, goes when it is committed.
+    is_overwriting: bool,
     pub(super) stripes: Vec<StripeId>,
 }
 
@@ -27,16 +31,30 @@ impl MetadataStore {
     /// # Errors
     /// When the name is taken or being written, or the database fails.
     pub fn begin_put(&mut self, name: &str) -> Result<PutId, MetadataError> {
-        if self.puts.values().any(|put| put.name == name) {
-            return Err(MetadataError::BeingWritten(name.to_string()));
-        }
         let taken = "SELECT EXISTS (SELECT 1 FROM object WHERE name = ?1)";
         if self.database.query_row(taken, [name], |row| row.get(0))? {
             return Err(MetadataError::NameTaken(name.to_string()));
         }
+        self.begin(name, false)
+    }
+
+    /// Begins an object that takes the place of the one of its name, if there is one: at its
+    /// commit, whole and at once.
+    ///
+    /// # Errors
+    /// When the name is being written.
+    pub fn begin_overwrite(&mut self, name: &str) -> Result<PutId, MetadataError> {
+        self.begin(name, true)
+    }
+
+    fn begin(&mut self, name: &str, is_overwriting: bool) -> Result<PutId, MetadataError> {
+        if self.puts.values().any(|put| put.name == name) {
+            return Err(MetadataError::BeingWritten(name.to_string()));
+        }
         let id = PutId(self.next_put);
         self.next_put += 1;
-        self.puts.insert(id, OpenPut { name: name.to_string(), stripes: Vec::new() });
+        self.puts
+            .insert(id, OpenPut { name: name.to_string(), is_overwriting, stripes: Vec::new() });
         Ok(id)
     }
 
@@ -74,14 +92,24 @@ impl MetadataStore {
     ) -> Result<(), MetadataError> {
         let entry = self.puts.get(&put).ok_or(MetadataError::PutEnded)?;
         check_put(entry, object, &stripes)?;
+        let is_overwriting = entry.is_overwriting;
         let transaction = self.database.transaction()?;
+        let old = match is_overwriting {
+            true => remove_object(&transaction, &object.name)?,
+            false => None,
+        };
         insert_object(&transaction, object, &stripes)?;
         let committed = "UPDATE cluster SET committed = committed + 1 RETURNING committed";
         let committed: u64 = sealed::change_cluster(&transaction, |cluster| {
             cluster.query_row(committed, [], |row| row.get(0))
         })?;
-        transaction.commit()?;
+        if let Err(error) = transaction.commit() {
+            self.doubtful.extend(stripes.iter().map(|entry| entry.stripe.id));
+            return Err(error.into());
+        }
         self.committed.store(committed, Ordering::Relaxed);
+        let old = old.into_iter().flat_map(|removed| removed.stripes);
+        self.changes.extend(old.map(Input::StripeRemoved));
         let added = stripes.into_iter().map(|entry| Input::StripeAdded(entry.stripe));
         self.changes.extend(added);
         self.end_put(put)
@@ -97,6 +125,38 @@ impl MetadataStore {
             None => Ok(()),
         }
     }
+
+    /// A change was made durable: whatever commit failed before it is not in the log any more.
+    pub(super) fn end_doubt(&mut self) {
+        let doubtful = std::mem::take(&mut self.doubtful);
+        if !doubtful.is_empty() && self.announce_reserved().is_err() {
+            self.doubtful = doubtful;
+        }
+    }
+}
+
+/// What belonged to an object that is gone.
+pub(super) struct RemovedObject {
+    pub bytes: u64,
+    pub stripes: Vec<StripeId>,
+}
+
+/// Removes an object with its stripes, if there is one of this name.
+pub(super) fn remove_object(
+    transaction: &Transaction<'_>,
+    name: &str,
+) -> rusqlite::Result<Option<RemovedObject>> {
+    let found = "SELECT id, bytes FROM object WHERE name = ?1";
+    let found =
+        transaction.query_row(found, [name], |row| Ok((row.get::<_, i64>(0)?, row.get(1)?)));
+    let Some((object, bytes)) = found.optional()? else { return Ok(None) };
+    let stripes: Vec<StripeId> = {
+        let mut query = transaction.prepare("SELECT id FROM stripe WHERE object = ?1")?;
+        query.query_map([object], |row| row.get(0).map(StripeId))?.collect::<Result<_, _>>()?
+    };
+    transaction.execute("DELETE FROM object WHERE id = ?1", [object])?;
+    stripes.iter().try_for_each(|id| restored::disown(transaction, *id))?;
+    Ok(Some(RemovedObject { bytes, stripes }))
 }
 
 /// Records an object with its stripes.

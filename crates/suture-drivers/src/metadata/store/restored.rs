@@ -5,7 +5,9 @@
 //! of which nothing is known here. Agents tell of both, and what they tell is made durable before
 //! anything is begun or given out by it. Where others only finished a put that was under way when
 //! the metadata were copied, neither does: but agents know of more puts than were committed
-//! here. Then all stripes of which nothing is known may be theirs.
+//! here. Then all stripes of which nothing is known may be theirs. An agent that has joined here
+//! and then knows of more shows that this very process was set back with its machine, to a snapshot
+//! that has its memory: what it began and gave out since may be others' too.
 //! Invariants: neither an epoch nor a stripe id is used that agents have heard of from others; what
 //! others have stored is not deleted as orphans.
 
@@ -36,7 +38,8 @@ impl MetadataStore {
 
     /// Makes the epoch one that nobody has heard of, if the agent of node `name` has `followed` one
     /// that these metadata have not begun: a later one, or this one without having joined in it.
-    /// Where it knows of more `committed` puts than there were, no stripe is taken for gone.
+    /// Where it knows of more `committed` puts than there were, no stripe is taken for gone; and if
+    /// it had joined in this epoch, others went on in it. Then the puts that are under way end.
     ///
     /// # Errors
     /// When that cannot be made durable.
@@ -46,12 +49,18 @@ impl MetadataStore {
         followed: u32,
         committed: u64,
     ) -> Result<(), MetadataError> {
-        self.catch_up(name, committed)?;
-        if let Some(epoch) = outranking(self.epoch, followed, self.joined.contains(name)) {
+        let is_behind = self.catch_up(name, committed)?;
+        let has_joined = self.joined.contains(name) && !is_behind;
+        if let Some(epoch) = outranking(self.epoch, followed, has_joined) {
             let transaction = self.database.transaction()?;
-            let raise = "UPDATE cluster SET epoch = ?1";
-            sealed::change_cluster(&transaction, |cluster| cluster.execute(raise, [epoch]))?;
+            let raise = "UPDATE cluster SET epoch = ?1 RETURNING next_stripe";
+            let next = sealed::change_cluster(&transaction, |cluster| {
+                cluster.query_row(raise, [epoch], |row| row.get(0))
+            })?;
+            pass_over(&transaction, next)?;
             transaction.commit()?;
+            self.puts.clear();
+            self.announce_reserved()?;
             warn!(
                 "agent '{name}' has followed epoch {followed} already, these metadata began epoch {}: \
                  they are older than what the agents hold (restored from a backup?); going on as \
@@ -66,13 +75,13 @@ impl MetadataStore {
     }
 
     /// Leaves every stripe of which nothing is known to others, if more puts were committed than
-    /// these metadata know of.
-    fn catch_up(&mut self, name: &str, committed: u64) -> Result<(), MetadataError> {
+    /// these metadata know of; whether there were.
+    fn catch_up(&mut self, name: &str, committed: u64) -> Result<bool, MetadataError> {
         let known = self.committed.load(Ordering::Relaxed);
         // Whatever an agent says, there is room for all puts to come.
         let committed = committed.min(COMMITTED_MAX);
         if committed <= known {
-            return Ok(());
+            return Ok(false);
         }
         let transaction = self.database.transaction()?;
         let count = "UPDATE cluster SET committed = ?1";
@@ -85,7 +94,8 @@ impl MetadataStore {
              are older than what the agents hold (restored from a backup or a snapshot?). Chunks of \
              which they know nothing stay as they are, for metadata that know them"
         );
-        self.announce_reserved()
+        self.announce_reserved()?;
+        Ok(true)
     }
 
     /// Gives out no stripe id below this one from now on: agents hold copies of stripes whose ids
@@ -119,7 +129,8 @@ impl MetadataStore {
     pub fn announce_reserved(&mut self) -> Result<(), MetadataError> {
         let next = "SELECT next_stripe FROM cluster";
         let below = StripeId(self.database.query_row(next, [], |row| row.get(0))?);
-        let writing = self.puts.values().flat_map(|put| &put.stripes).copied().collect();
+        let writing = self.puts.values().flat_map(|put| &put.stripes);
+        let writing = writing.chain(&self.doubtful).copied().collect();
         let unknown = self.unknown()?;
         let unknown =
             unknown.into_iter().map(|(from, below)| Input::StripesUnknown { from, below });
@@ -136,7 +147,8 @@ impl MetadataStore {
     pub fn first_open(&self) -> Result<StripeId, MetadataError> {
         let next = "SELECT next_stripe FROM cluster";
         let next = StripeId(self.database.query_row(next, [], |row| row.get(0))?);
-        Ok(self.puts.values().flat_map(|put| &put.stripes).copied().min().unwrap_or(next))
+        let open = self.puts.values().flat_map(|put| &put.stripes);
+        Ok(open.chain(&self.doubtful).copied().min().unwrap_or(next))
     }
 
     /// Ids of stripes that others have given out, or may have, as ranges: the first, and one past
@@ -161,7 +173,7 @@ pub(super) fn committed(database: &Connection) -> rusqlite::Result<u64> {
     database.query_row("SELECT committed FROM cluster", [], |row| row.get(0))
 }
 
-/// How many stripe ids a start may pass over, at most.
+/// How many stripe ids a start, or a new epoch, may pass over, at most.
 const SKIPPED_MAX: u64 = 1 << 36;
 
 /// A new epoch on the database. Ids up to that of a stripe which is there are never handed out,
@@ -185,12 +197,17 @@ pub(super) fn begin_epoch(database: &mut Connection) -> rusqlite::Result<(Cluste
     let (cluster, epoch, next) =
         sealed::change_cluster(&transaction, |row| row.query_row(begin, [], begun))?;
     if epoch > 1 {
-        let random = "SELECT random() & ?1";
-        let skipped: u64 = transaction.query_row(random, [SKIPPED_MAX - 1], |row| row.get(0))?;
-        leave_to_others(&transaction, next, next + skipped)?;
+        pass_over(&transaction, next)?;
     }
     transaction.commit()?;
     Ok((cluster, epoch))
+}
+
+/// Leaves a random number of ids to others, from the next one on.
+fn pass_over(transaction: &Transaction<'_>, next: u64) -> rusqlite::Result<()> {
+    let random = "SELECT random() & ?1";
+    let skipped: u64 = transaction.query_row(random, [SKIPPED_MAX - 1], |row| row.get(0))?;
+    leave_to_others(transaction, next, next + skipped)
 }
 
 /// The next id that is given out is `below`, which is not less than `from`, the next one so far.

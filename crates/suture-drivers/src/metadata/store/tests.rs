@@ -16,6 +16,7 @@ use super::*;
 use crate::metadata::backup;
 
 mod damaged;
+mod older;
 
 const CHUNK_BYTES: u64 = 128;
 
@@ -362,6 +363,35 @@ fn names_are_never_overwritten_and_never_written_twice_at_once() {
 }
 
 #[test]
+fn an_overwritten_object_goes_with_the_commit_of_the_next_and_not_before() {
+    let (_dir, mut store) = store();
+    let old = put(&mut store, "x", 2);
+    let id = store.begin_overwrite("x").unwrap();
+    assert!(matches!(store.begin_overwrite("x"), Err(MetadataError::BeingWritten(_))));
+    let new = store.reserve_stripes(id, 1).unwrap();
+    assert_eq!(store.stripes_of("x").unwrap(), old);
+    store.take_changes();
+    refuse_commits(&mut store, true);
+    let object = object("x", 256);
+    store.commit_put(id, &object, vec![stripe(new[0])]).unwrap_err();
+    assert_eq!(store.stripes_of("x").unwrap(), old, "the commit failed");
+    refuse_commits(&mut store, false);
+    store.take_changes();
+    store.commit_put(id, &object, vec![stripe(new[0])]).unwrap();
+    assert_eq!(store.stripes_of("x").unwrap(), new);
+    let changes = store.take_changes();
+    let removed = |id: &StripeId| {
+        changes.iter().any(|change| matches!(change, Input::StripeRemoved(gone) if gone == id))
+    };
+    assert!(old.iter().all(removed) && !removed(&new[0]), "{changes:?}");
+    // Where there is none of its name, it is a put like any other.
+    let id = store.begin_overwrite("y").unwrap();
+    let ids = store.reserve_stripes(id, 1).unwrap();
+    store.commit_put(id, &self::object("y", 256), vec![stripe(ids[0])]).unwrap();
+    assert_eq!(store.stripes_of("y").unwrap(), ids);
+}
+
+#[test]
 fn a_put_commits_only_what_it_was_given_and_enough_of_it() {
     let (_dir, mut store) = store();
     let id = store.begin_put("x").unwrap();
@@ -615,6 +645,27 @@ fn nothing_is_handed_out_by_a_commit_that_failed() {
 }
 
 #[test]
+fn chunks_of_a_put_whose_commit_failed_stay_until_another_change_is_durable() {
+    let (_dir, mut store) = store();
+    let put = store.begin_put("x").unwrap();
+    let ids = store.reserve_stripes(put, 1).unwrap();
+    refuse_commits(&mut store, true);
+    let object = object("x", 256);
+    let failed = store.noted(|store| store.commit_put(put, &object, vec![stripe(ids[0])]));
+    assert!(failed.is_err(), "{failed:?}");
+    store.end_put(put).unwrap();
+    let kept = |store: &mut MetadataStore| match last_change(store) {
+        Input::StripesReserved { writing, .. } => writing.contains(&ids[0]),
+        other => panic!("{other:?}"),
+    };
+    assert!(kept(&mut store), "it may be found at the next start");
+    assert_eq!(store.first_open().unwrap(), ids[0], "a copy of the metadata may lack it");
+    refuse_commits(&mut store, false);
+    store.noted(|store| store.set_paused(true)).unwrap();
+    assert!(!kept(&mut store), "that was written in its place");
+}
+
+#[test]
 fn ids_of_stripes_that_are_there_are_not_handed_out_whatever_the_counter_says() {
     let (dir, mut store) = store();
     let ids = put(&mut store, "a", 3);
@@ -623,130 +674,6 @@ fn ids_of_stripes_that_are_there_are_not_handed_out_whatever_the_counter_says() 
     let put = store.begin_put("b").unwrap();
     let next = store.reserve_stripes(put, 1).unwrap();
     assert!(next > ids[ids.len() - 1..].to_vec(), "{next:?}");
-}
-
-/// A store on a backup that is taken now.
-fn begin_with_copy(store: &MetadataStore, first_open: StripeId) -> (TempDir, MetadataStore) {
-    let mut copy = backup::take(&store.path(), first_open).unwrap();
-    let dir = tempfile::tempdir().unwrap();
-    let mut file = std::fs::File::create(dir.path().join("metadata.db")).unwrap();
-    std::io::copy(&mut copy.file, &mut file).unwrap();
-    let store = open(dir.path()).unwrap();
-    (dir, store)
-}
-
-#[test]
-fn two_that_begin_with_the_same_metadata_give_out_different_ids() {
-    let (_dir, mut store) = store();
-    put(&mut store, "a", 3);
-    let begun = |name: &str| {
-        let (copy, mut store) = begin_with_copy(&store, StripeId(3));
-        let put = store.begin_put(name).unwrap();
-        let given = store.reserve_stripes(put, 100).unwrap();
-        let skipped = [(StripeId(3), given[0])];
-        assert_eq!(store.unknown().unwrap(), skipped, "what others may have given out");
-        (given, copy)
-    };
-    let ((one, _one), (other, _other)) = (begun("b"), begun("c"));
-    assert!(one.iter().all(|id| !other.contains(id)), "{one:?} and {other:?}");
-}
-
-#[test]
-fn ids_that_others_gave_out_are_never_given_out_here() {
-    let dir = tempfile::tempdir().unwrap();
-    let mut store = MetadataStore::open(dir.path(), Incomplete::Refuse).unwrap();
-    let given = |store: &mut MetadataStore, name: &str| {
-        let put = store.begin_put(name).unwrap();
-        store.reserve_stripes(put, 2).unwrap()
-    };
-    assert_eq!(given(&mut store, "a"), [StripeId(0), StripeId(1)]);
-    store.protect(StripeId(2)).unwrap();
-    assert_eq!(store.unknown().unwrap(), [], "this one was given out here");
-    // One agent lists after the other.
-    store.protect(StripeId(6)).unwrap();
-    store.protect(StripeId(7)).unwrap();
-    store.protect(StripeId(5)).unwrap();
-    let unknown = [(StripeId(2), StripeId(7))];
-    assert_eq!(store.unknown().unwrap(), unknown);
-    assert_eq!(given(&mut store, "b"), [StripeId(7), StripeId(8)]);
-    let mut store = crash(store, dir.path());
-    assert_eq!(store.unknown().unwrap()[0], unknown[0]);
-    store.announce_reserved().unwrap();
-    let is_told = |change: &Input| matches!(change, Input::StripesUnknown { from, below } if (*from, *below) == unknown[0]);
-    assert!(store.take_changes().iter().any(is_told));
-    assert!(given(&mut store, "c")[0] >= StripeId(9));
-}
-
-#[test]
-fn a_backup_leaves_stripes_to_puts_that_end_after_it() {
-    let (dir, mut store) = store();
-    put(&mut store, "before", 2);
-    let open = store.begin_put("a").unwrap();
-    let ids = store.reserve_stripes(open, 2).unwrap();
-    let between = put(&mut store, "between", 1);
-    let first = store.first_open().unwrap();
-    assert_eq!(first, ids[0]);
-    let late = store.begin_put("b").unwrap();
-    let later = store.reserve_stripes(late, 1).unwrap();
-
-    let (_restored, restored) = begin_with_copy(&store, first);
-    let below = |id: StripeId| StripeId(id.0 + 1);
-    let unknown = restored.unknown().unwrap();
-    assert_eq!(unknown[0], (ids[0], below(ids[1])), "{between:?} is in it");
-    assert!(unknown[1].0 == later[0] && unknown.len() == 2, "{unknown:?}");
-    // Puts that have ended need nothing.
-    [open, late].into_iter().for_each(|put| store.end_put(put).unwrap());
-    let next = store.first_open().unwrap();
-    assert_eq!(next, below(later[0]));
-    let copy = backup::take(&store.path(), next).unwrap();
-    assert_eq!((copy.contents.stripes, dir.path().exists()), (3, true));
-}
-
-#[test]
-fn an_epoch_that_an_agent_followed_elsewhere_is_not_used_again() {
-    let dir = tempfile::tempdir().unwrap();
-    let mut store = MetadataStore::open(dir.path(), Incomplete::Refuse).unwrap();
-    store.outrank("new", 0, 0).unwrap();
-    store.outrank("new", 1, 0).unwrap();
-    assert_eq!(store.epoch(), 1, "it joined in this epoch, and joins again");
-    store.outrank("old", 1, 0).unwrap();
-    assert_eq!(store.epoch(), 2, "it has followed another epoch 1");
-    store.outrank("old", 6, 0).unwrap();
-    assert_eq!(store.epoch(), 7);
-    let raised = |change: &Input| matches!(change, Input::EpochRaised(2 | 7));
-    assert_eq!(store.take_changes().iter().filter(|change| raised(change)).count(), 2);
-    assert_eq!(crash(store, dir.path()).epoch(), 8);
-}
-
-#[test]
-fn a_put_that_was_under_way_in_a_snapshot_is_not_gone_when_agents_know_of_its_end() {
-    let (dir, snapshot) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let mut store = MetadataStore::open(dir.path(), Incomplete::Refuse).unwrap();
-    ["a", "b", "c", "d"].iter().for_each(|name| {
-        store.join(&node(name)).unwrap();
-    });
-    put(&mut store, "before", 1);
-    let id = store.begin_put("after").unwrap();
-    let ids = store.reserve_stripes(id, 2).unwrap();
-    for file in std::fs::read_dir(dir.path()).unwrap() {
-        let path = file.unwrap().path();
-        std::fs::copy(&path, snapshot.path().join(path.file_name().unwrap())).unwrap();
-    }
-    let unknown = |store: &MetadataStore| {
-        let ranges = store.unknown().unwrap();
-        ranges.iter().any(|(first, below)| (*first..*below).contains(&ids[0]))
-    };
-    let mut restored = MetadataStore::open(snapshot.path(), Incomplete::Accept).unwrap();
-    restored.outrank("n0", 1, 1).unwrap();
-    assert!(!unknown(&restored), "nobody knows of the second put");
-    restored.take_changes();
-    restored.outrank("n1", 1, 2).unwrap();
-    assert!(unknown(&restored));
-    let told = |change: &Input| matches!(change, Input::StripesUnknown { .. });
-    assert!(restored.take_changes().iter().any(told));
-    restored.outrank("n2", 1, 2).unwrap();
-    assert!(restored.take_changes().is_empty(), "it has caught up");
-    assert_eq!(crash(restored, snapshot.path()).committed().load(Ordering::Relaxed), 2);
 }
 
 #[test]

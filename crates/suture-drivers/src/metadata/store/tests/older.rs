@@ -1,0 +1,161 @@
+//! Metadata that are older than what agents know.
+
+use super::*;
+
+/// A store on a backup that is taken now.
+fn begin_with_copy(store: &MetadataStore, first_open: StripeId) -> (TempDir, MetadataStore) {
+    let mut copy = backup::take(&store.path(), first_open).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let mut file = std::fs::File::create(dir.path().join("metadata.db")).unwrap();
+    std::io::copy(&mut copy.file, &mut file).unwrap();
+    let store = open(dir.path()).unwrap();
+    (dir, store)
+}
+
+#[test]
+fn two_that_begin_with_the_same_metadata_give_out_different_ids() {
+    let (_dir, mut store) = store();
+    put(&mut store, "a", 3);
+    let begun = |name: &str| {
+        let (copy, mut store) = begin_with_copy(&store, StripeId(3));
+        let put = store.begin_put(name).unwrap();
+        let given = store.reserve_stripes(put, 100).unwrap();
+        let skipped = [(StripeId(3), given[0])];
+        assert_eq!(store.unknown().unwrap(), skipped, "what others may have given out");
+        (given, copy)
+    };
+    let ((one, _one), (other, _other)) = (begun("b"), begun("c"));
+    assert!(one.iter().all(|id| !other.contains(id)), "{one:?} and {other:?}");
+}
+
+#[test]
+fn ids_that_others_gave_out_are_never_given_out_here() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = MetadataStore::open(dir.path(), Incomplete::Refuse).unwrap();
+    let given = |store: &mut MetadataStore, name: &str| {
+        let put = store.begin_put(name).unwrap();
+        store.reserve_stripes(put, 2).unwrap()
+    };
+    assert_eq!(given(&mut store, "a"), [StripeId(0), StripeId(1)]);
+    store.protect(StripeId(2)).unwrap();
+    assert_eq!(store.unknown().unwrap(), [], "this one was given out here");
+    // One agent lists after the other.
+    store.protect(StripeId(6)).unwrap();
+    store.protect(StripeId(7)).unwrap();
+    store.protect(StripeId(5)).unwrap();
+    let unknown = [(StripeId(2), StripeId(7))];
+    assert_eq!(store.unknown().unwrap(), unknown);
+    assert_eq!(given(&mut store, "b"), [StripeId(7), StripeId(8)]);
+    let mut store = crash(store, dir.path());
+    assert_eq!(store.unknown().unwrap()[0], unknown[0]);
+    store.announce_reserved().unwrap();
+    let is_told = |change: &Input| matches!(change, Input::StripesUnknown { from, below } if (*from, *below) == unknown[0]);
+    assert!(store.take_changes().iter().any(is_told));
+    assert!(given(&mut store, "c")[0] >= StripeId(9));
+}
+
+#[test]
+fn a_backup_leaves_stripes_to_puts_that_end_after_it() {
+    let (dir, mut store) = store();
+    put(&mut store, "before", 2);
+    let open = store.begin_put("a").unwrap();
+    let ids = store.reserve_stripes(open, 2).unwrap();
+    let between = put(&mut store, "between", 1);
+    let first = store.first_open().unwrap();
+    assert_eq!(first, ids[0]);
+    let late = store.begin_put("b").unwrap();
+    let later = store.reserve_stripes(late, 1).unwrap();
+
+    let (_restored, restored) = begin_with_copy(&store, first);
+    let below = |id: StripeId| StripeId(id.0 + 1);
+    let unknown = restored.unknown().unwrap();
+    assert_eq!(unknown[0], (ids[0], below(ids[1])), "{between:?} is in it");
+    assert!(unknown[1].0 == later[0] && unknown.len() == 2, "{unknown:?}");
+    // Puts that have ended need nothing.
+    [open, late].into_iter().for_each(|put| store.end_put(put).unwrap());
+    let next = store.first_open().unwrap();
+    assert_eq!(next, below(later[0]));
+    let copy = backup::take(&store.path(), next).unwrap();
+    assert_eq!((copy.contents.stripes, dir.path().exists()), (3, true));
+}
+
+#[test]
+fn an_epoch_that_an_agent_followed_elsewhere_is_not_used_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = MetadataStore::open(dir.path(), Incomplete::Refuse).unwrap();
+    store.outrank("new", 0, 0).unwrap();
+    store.outrank("new", 1, 0).unwrap();
+    assert_eq!(store.epoch(), 1, "it joined in this epoch, and joins again");
+    store.outrank("old", 1, 0).unwrap();
+    assert_eq!(store.epoch(), 2, "it has followed another epoch 1");
+    store.outrank("old", 6, 0).unwrap();
+    assert_eq!(store.epoch(), 7);
+    let raised = |change: &Input| matches!(change, Input::EpochRaised(2 | 7));
+    assert_eq!(store.take_changes().iter().filter(|change| raised(change)).count(), 2);
+    assert_eq!(crash(store, dir.path()).epoch(), 8);
+}
+
+#[test]
+fn a_put_that_was_under_way_in_a_snapshot_is_not_gone_when_agents_know_of_its_end() {
+    let (dir, snapshot) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let mut store = MetadataStore::open(dir.path(), Incomplete::Refuse).unwrap();
+    ["a", "b", "c", "d"].iter().for_each(|name| {
+        store.join(&node(name)).unwrap();
+    });
+    put(&mut store, "before", 1);
+    let id = store.begin_put("after").unwrap();
+    let ids = store.reserve_stripes(id, 2).unwrap();
+    for file in std::fs::read_dir(dir.path()).unwrap() {
+        let path = file.unwrap().path();
+        std::fs::copy(&path, snapshot.path().join(path.file_name().unwrap())).unwrap();
+    }
+    let unknown = |store: &MetadataStore| {
+        let ranges = store.unknown().unwrap();
+        ranges.iter().any(|(first, below)| (*first..*below).contains(&ids[0]))
+    };
+    let mut restored = MetadataStore::open(snapshot.path(), Incomplete::Accept).unwrap();
+    restored.outrank("n0", 1, 1).unwrap();
+    assert!(!unknown(&restored), "nobody knows of the second put");
+    restored.take_changes();
+    restored.outrank("n1", 1, 2).unwrap();
+    assert!(unknown(&restored));
+    let told = |change: &Input| matches!(change, Input::StripesUnknown { .. });
+    assert!(restored.take_changes().iter().any(told));
+    restored.outrank("n2", 1, 2).unwrap();
+    assert!(restored.take_changes().is_empty(), "it has caught up");
+    assert_eq!(crash(restored, snapshot.path()).committed().load(Ordering::Relaxed), 2);
+}
+
+#[test]
+fn a_process_that_was_set_back_with_its_machine_gives_out_nothing_again() {
+    let (_dir, mut store) = store();
+    put(&mut store, "before", 1);
+    let known = store.committed().load(Ordering::Relaxed);
+    let next = store.first_open().unwrap();
+    let begun = store.epoch();
+    ["a", "new"].iter().for_each(|name| store.outrank(name, 0, known).unwrap());
+    store.outrank("a", begun, known).unwrap();
+    assert_eq!(store.first_open().unwrap(), next, "nobody knows of anything else");
+    let open = store.begin_put("during").unwrap();
+    let ids = store.reserve_stripes(open, 1).unwrap();
+    store.take_changes();
+
+    // It joined here, and knows of a put that was never committed here.
+    store.outrank("a", begun, known + 1).unwrap();
+    assert_eq!(store.epoch(), begun + 1, "another process went on in this one");
+    let changes = store.take_changes();
+    assert!(changes.iter().any(|change| matches!(change, Input::EpochRaised(_))), "{changes:?}");
+    let first = store.first_open().unwrap();
+    let is_left = |id: StripeId| {
+        let ranges = store.unknown().unwrap();
+        ranges.iter().any(|(from, below)| (*from..*below).contains(&id))
+    };
+    assert!(is_left(ids[0]) && is_left(StripeId(first.0 - 1)), "others may have written there");
+    assert!(first.0 - ids[0].0 > 1 << 10, "ids that others may have given out are passed over");
+    let ended = store.reserve_stripes(open, 1).unwrap_err();
+    assert!(matches!(ended, MetadataError::PutEnded), "{ended}");
+    // The others say the same; and it says nothing new again.
+    store.outrank("new", begun, known + 1).unwrap();
+    store.outrank("a", begun + 1, known + 1).unwrap();
+    assert_eq!((store.epoch(), store.first_open().unwrap()), (begun + 1, first));
+}
