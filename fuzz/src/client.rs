@@ -81,6 +81,7 @@ fn requests() -> Vec<Asked> {
             name: "photos/2026".into(),
             code: "rs(2,1)".into(),
             chunk_bytes: 1 << 20,
+            overwrite: true,
         }),
         Asked::Place(proto::PutPlace { stripes: 512 }),
         Asked::Stripe(proto::PutStripe {

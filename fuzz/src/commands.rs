@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use prost::Message;
-use suture_drivers::control::command::intended_repairs;
+use suture_drivers::control::convert::intended_repairs;
 use suture_drivers::control::node_command::{PAUSE_MAX, intended};
 use suture_drivers::control::proto::{NodeAction, RepairAction};
 use suture_drivers::control::{proto, throttle};

@@ -200,6 +200,11 @@ impl Port {
         self.set_repair_rate();
     }
 
+    /// What repair may move by configuration; none: all.
+    pub fn repair_cap(&self) -> Option<u64> {
+        Some(self.repair_cap.load(Relaxed)).filter(|cap| *cap != UNLIMITED).map(|cap| cap.max(1))
+    }
+
     fn set_repair_rate(&self) {
         let [cap, limit] = [&self.repair_cap, &self.repair_limit].map(|rate| rate.load(Relaxed));
         self.repair.bytes_per_sec.store(cap.min(limit).max(1), Relaxed);

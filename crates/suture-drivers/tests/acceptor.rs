@@ -166,7 +166,8 @@ async fn no_request_is_longer_than_the_longest_honest_one() {
     }
     for (bytes, code) in [(short - 100, Code::InvalidArgument), (short + 1, Code::OutOfRange)] {
         let name = "n".repeat(bytes);
-        let begin = proto::PutBegin { name, code: "rs(2,1)".into(), chunk_bytes: 64 };
+        let begin =
+            proto::PutBegin { name, code: "rs(2,1)".into(), chunk_bytes: 64, overwrite: false };
         let step = Some(proto::put_request::Step::Begin(begin));
         let steps = tokio_stream::iter([proto::PutRequest { step }]);
         let mut replies = unbounded.put(steps).await.unwrap().into_inner();
@@ -194,7 +195,12 @@ async fn a_put_of_impossible_sizes_is_refused() {
     let (_dir, address) = start(ControlLimits::default()).await;
     let mut client = client(address).await;
     for chunk_bytes in [0, 63, CHUNK_BYTES_MAX + 64, 1 << 62, u64::MAX - 63] {
-        let begin = proto::PutBegin { name: "it".into(), code: "rs(2,1)".into(), chunk_bytes };
+        let begin = proto::PutBegin {
+            name: "it".into(),
+            code: "rs(2,1)".into(),
+            chunk_bytes,
+            overwrite: false,
+        };
         let step = Some(proto::put_request::Step::Begin(begin));
         let steps = tokio_stream::iter([proto::PutRequest { step }]);
         let mut replies = client.put(steps).await.unwrap().into_inner();
@@ -256,7 +262,12 @@ async fn a_stripe_of_impossible_sizes_is_refused_by_the_name_of_its_field() {
         // A word on a stripe that nobody placed, but of a size that there is.
         (64, "stripe 7 was not given to this put"),
     ] {
-        let begin = proto::PutBegin { name: "it".into(), code: "rs(2,1)".into(), chunk_bytes: 64 };
+        let begin = proto::PutBegin {
+            name: "it".into(),
+            code: "rs(2,1)".into(),
+            chunk_bytes: 64,
+            overwrite: false,
+        };
         let chunks = vec![proto::Chunk { node: Some(0), ..Default::default() }; 3];
         let (stripe, data_bytes, checksum) = (7, 1, 0);
         let stripe = proto::PutStripe { stripe, data_bytes, chunk_bytes, chunks, checksum };

@@ -245,7 +245,12 @@ async fn a_put_that_is_given_up_is_written_down_as_such() {
     let log = dir.path().join("audit.jsonl");
     let running = Running::start(&log).await;
     let mut admin = running.client(AccessRole::Admin, "root").await;
-    let begin = proto::PutBegin { name: "a".into(), code: "rs(2,1)".into(), chunk_bytes: 64 };
+    let begin = proto::PutBegin {
+        name: "a".into(),
+        code: "rs(2,1)".into(),
+        chunk_bytes: 64,
+        overwrite: false,
+    };
     let step = Some(proto::put_request::Step::Begin(begin));
     let said = tokio_stream::iter([proto::PutRequest { step }]);
     let mut replies = admin.put(said).await.unwrap().into_inner();

@@ -66,7 +66,7 @@ fn metadata(folder: &std::path::Path) -> MetadataStore {
 fn coordinator(store: &MetadataStore) -> Coordinator {
     let config = control::config(store);
     // However long it takes: nobody speaks any more.
-    let hours = |hours| Span::from_secs(hours * 3600);
+    let hours = |hours: u64| Span::from_secs(hours * 3600);
     let timers = Timers { suspect_after: hours(1), dead_after: hours(2), ..config.timers };
     let mut cluster = Cluster::default();
     cluster.nodes.extend(store.nodes().unwrap().iter().map(|record| record.node.as_planned()));

@@ -212,7 +212,12 @@ async fn a_text_without_end_is_answered_in_short() {
     // As much as a message may have.
     let long = "x".repeat(15 << 10);
     let begin = |name: &str, code: &str| {
-        Step::Begin(proto::PutBegin { name: name.into(), code: code.into(), chunk_bytes: 64 })
+        Step::Begin(proto::PutBegin {
+            name: name.into(),
+            code: code.into(),
+            chunk_bytes: 64,
+            overwrite: false,
+        })
     };
     let (name, action) = (long.clone(), NodeAction::Fail.into());
     let node = proto::NodeCommand { name, action, ..Default::default() };
@@ -242,7 +247,7 @@ async fn who_puts_does_not_make_a_coordinator_keep_long_messages() {
     let (_dir, address) = start(None).await;
     let mut client = connect(address, None).await.unwrap();
     let code = "x".repeat(20 << 10);
-    let begin = proto::PutBegin { name: "a".into(), code, chunk_bytes: 64 };
+    let begin = proto::PutBegin { name: "a".into(), code, chunk_bytes: 64, overwrite: false };
     let status = put(&mut client, vec![Step::Begin(begin)]).await;
     assert_eq!(status.code(), Code::OutOfRange, "{status}");
 }

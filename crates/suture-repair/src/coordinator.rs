@@ -566,7 +566,7 @@ impl Coordinator {
 
     /// Looks for repairs that stand still and commits that were not answered.
     fn sweep(&mut self, now: Time) {
-        let overdue = self.ledger.overdue(now, &self.config.timers, self.throttle.is_on());
+        let overdue = self.ledger.overdue(now, &self.config.timers, self.throttle.limits_any());
         self.outputs.extend(overdue.unanswered.into_iter().map(Output::Commit));
         self.outputs.extend(overdue.unclaimed.into_iter().map(Output::Claim));
         for id in overdue.stalled {

@@ -163,6 +163,8 @@ pub struct LinkReport {
     pub has_downlink: bool,
     /// What it keeps to.
     pub limit: RepairLimit,
+    /// What its own configuration lets repair move in each direction, in bytes per second.
+    pub cap: Option<u64>,
 }
 
 impl LinkReport {

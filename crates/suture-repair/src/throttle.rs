@@ -16,7 +16,8 @@
 //!
 //! What applications take is the most that was seen, fading by an eighth with each report: a limit
 //! falls at once and rises slowly. A cap of several nodes is shared by what they have to move
-//! (`throttle/share.rs`), so those with nothing to move cost it nothing.
+//! (`throttle/share.rs`), so those with nothing to move cost it nothing. An agent keeps to a cap of
+//! its own besides, which it tells: nobody has to tell it, but planners count with it.
 //!
 //! Invariants: no limit exceeds a cap, those of a rack or the cluster together neither; none is
 //! zero. Without configuration nothing is limited and nothing is sent. Does not know clocks, time
@@ -109,6 +110,8 @@ pub enum Reason {
     Rack(RackId),
     /// The cap of the cluster.
     Total,
+    /// The cap of the node in its agent's own configuration.
+    Agent,
     /// Applications take so many bytes per second.
     Applications(u64),
     /// Probes wait so long.
@@ -184,6 +187,8 @@ struct Reported {
     latency: Option<Span>,
     /// What its agent keeps to; none: it has never told, and may not understand.
     kept: Option<RepairLimit>,
+    /// What its agent lets repair move by its own configuration.
+    cap: Option<u64>,
 }
 
 /// Decides limits; asked by the coordinator.
@@ -198,6 +203,8 @@ pub struct Throttle {
     next_at: Time,
     /// Whether limits follow the configuration and the window.
     is_decided: bool,
+    /// Whether something else is wanted since they were decided.
+    has_changed: bool,
     pub(crate) mistake: Mistake,
 }
 
@@ -212,18 +219,22 @@ impl Throttle {
         self.config = config;
         // What held before is nothing to be near to.
         self.limits.clear();
-        (self.next_at, self.is_decided) = (Time::ZERO, false);
+        self.decide_anew();
     }
 
     /// The window is closed until then; none: it is open.
     pub fn close(&mut self, until: Option<Time>) {
         self.closed_until = until;
-        (self.next_at, self.is_decided) = (Time::ZERO, false);
+        self.decide_anew();
     }
 
     /// A node is in another rack, whose cap holds for it at once.
     pub fn racks_changed(&mut self) {
-        (self.next_at, self.is_decided) = (Time::ZERO, false);
+        self.decide_anew();
+    }
+
+    fn decide_anew(&mut self) {
+        (self.next_at, self.is_decided, self.has_changed) = (Time::ZERO, false, true);
     }
 
     /// Whether only what is urgent may be repaired.
@@ -241,8 +252,13 @@ impl Throttle {
         !self.config.is_off() || self.closed_until.is_some()
     }
 
-    /// An agent has told what its links carry.
-    pub fn report(&mut self, node: NodeId, report: &LinkReport) {
+    /// Whether repair is limited anywhere, by the operator or by an agent's own configuration.
+    pub fn limits_any(&self) -> bool {
+        self.is_on() || self.reported.values().any(|reported| reported.cap.is_some())
+    }
+
+    /// An agent has told what its links carry; whether its own cap is another one than before.
+    pub fn report(&mut self, node: NodeId, report: &LinkReport) -> bool {
         let reported = self
             .reported
             .entry(node)
@@ -256,21 +272,42 @@ impl Throttle {
             reported.latency = Some(seen);
             reported.gate = gate(reported.gate, seen, target);
         }
+        std::mem::replace(&mut reported.cap, report.cap) != report.cap
     }
 
-    /// The node has another agent now, of which nothing is known yet.
+    /// The node has another agent now, of which nothing is known yet; its cap is taken for the one
+    /// before's, until it tells.
     pub fn forget(&mut self, node: NodeId) {
-        self.reported.remove(&node);
+        let known = self.reported.remove(&node);
+        if let Some(cap) = known.and_then(|known| known.cap) {
+            let reported = Reported { gate: GATE_ALL, cap: Some(cap), ..Reported::default() };
+            self.reported.insert(node, reported);
+        }
     }
 
-    /// What is decided for a node.
+    /// What holds for a node: what is decided, or what its agent keeps to by itself.
     pub fn limits(&self, node: NodeId) -> NodeLimits {
-        self.limits.get(node.index()).copied().unwrap_or_default()
+        self.capped(node, self.decided(node))
     }
 
     /// What a node would have if it were the only one: planners count with that.
     pub fn alone(&self, node: NodeId) -> NodeLimits {
-        self.alone.get(node.index()).copied().unwrap_or_default()
+        self.capped(node, self.alone.get(node.index()).copied().unwrap_or_default())
+    }
+
+    fn decided(&self, node: NodeId) -> NodeLimits {
+        self.limits.get(node.index()).copied().unwrap_or_default()
+    }
+
+    /// The tighter of what is decided and its agent's own cap.
+    fn capped(&self, node: NodeId, decided: NodeLimits) -> NodeLimits {
+        let cap = self.reported.get(&node).and_then(|reported| reported.cap);
+        let Some(cap) = cap else { return decided };
+        let own = Limited { limit: cap, reason: Reason::Agent };
+        let tighter = |limited: Option<Limited>| {
+            Some(limited.filter(|limited| limited.limit <= cap).unwrap_or(own))
+        };
+        NodeLimits { up: tighter(decided.up), down: tighter(decided.down) }
     }
 }
 

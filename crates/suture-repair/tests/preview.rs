@@ -36,6 +36,8 @@ fn it_says_what_is_then_done() {
     assert_eq!((preview.chunks, preview.bytes), (8, 8 * 4096));
     assert_eq!(preview.load.moved_bytes(), 16 * 4096, "two helpers for each of eight chunks");
     assert!(preview.refused.is_empty());
+    let (bound, peak) = (preview.bound_seconds().unwrap(), preview.max_load_seconds());
+    assert!(bound > 0.0 && bound <= peak && peak < 1.2 * bound, "{peak} s, bound {bound} s");
     let mut rebuilt_at: BTreeMap<NodeId, u64> = BTreeMap::new();
     story.take();
     story.give(Input::Operator(Command::Resume));

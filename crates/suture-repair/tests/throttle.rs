@@ -227,3 +227,44 @@ fn a_link_that_is_known_for_slow_is_spared_at_once_though_others_are_averaged() 
     let sends = |task: &Task| task.plan.lanes[0].edges.iter().any(|edge| edge.child == NodeId(1));
     assert!(!tasks.iter().any(sends), "nodes 2 and 3 suffice");
 }
+
+#[test]
+fn an_agents_own_cap_is_counted_with_and_shown_and_nobody_is_told_of_it() {
+    let mut story = Story::new(NODES, [stripe(0, [0, 1, 2, 3])]);
+    let capped = |story: &mut Story, node: u32, incarnation, cap| {
+        let report = LinkReport { span: Span::from_secs(1), cap, ..LinkReport::default() };
+        let links = Some(Box::new(report));
+        let beat = Heartbeat { incarnation, free_bytes: 1 << 30, links, ..Heartbeat::default() };
+        story.hear(node, FromAgent::Heartbeat(beat));
+    };
+    (0..NODES).for_each(|node| capped(&mut story, node, 1, None));
+    let free = |story: &Story, node: u32| story.core.cluster().node(NodeId(node)).uplink_free();
+    let all = free(&story, 1);
+    capped(&mut story, 1, 1, Some(700_000));
+    assert_eq!((free(&story, 1), free(&story, 2)), (Rate(700_000.0), all), "planners know");
+    let shown = story.core.status().nodes[1].limits;
+    let own = Limited { limit: 700_000, reason: Reason::Agent };
+    assert_eq!((shown.up, shown.down), (Some(own), Some(own)));
+    assert_eq!(told(&story.take()), [], "it keeps to it by itself");
+
+    // A cap of the operator holds where it is tighter.
+    throttle(&mut story, "node 500000");
+    assert_eq!(free(&story, 1), Rate(500_000.0));
+    throttle(&mut story, "node 900000");
+    assert_eq!((free(&story, 1), free(&story, 2)), (Rate(700_000.0), Rate(900_000.0)));
+    let said = told(&story.take());
+    assert!(said.iter().all(|(_, limit)| *limit != both(700_000)), "{said:?}");
+    // It outlives the agent until the next one tells.
+    let hello = Hello {
+        incarnation: 2,
+        session: 3,
+        abilities: Abilities::ALL,
+        pool_bytes: 64 << 20,
+        free_bytes: 1 << 30,
+    };
+    story.hear(1, FromAgent::Hello(hello));
+    assert_eq!(free(&story, 1), Rate(700_000.0));
+    throttle(&mut story, "off");
+    capped(&mut story, 1, 2, None);
+    assert_eq!(free(&story, 1), all);
+}

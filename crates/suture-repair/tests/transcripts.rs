@@ -369,6 +369,7 @@ fn link_report(random: &mut Random) -> LinkReport {
         has_uplink: random.per_mille(500),
         has_downlink: random.per_mille(500),
         limit: repair_limit(random),
+        cap: maybe(random, number),
     }
 }
 

@@ -252,3 +252,38 @@ fn agents_keep_copies_of_the_metadata_from_which_a_lost_coordinator_comes_back()
     cluster.assert_reads("object", &object);
     cluster.assert_reads("empty", b"");
 }
+
+#[test]
+fn copies_of_metadata_that_were_set_back_leave_those_that_know_more() {
+    let mut cluster = Cluster::of(5);
+    cluster.put("old", 100_000, &CODE);
+    let backup = cluster.path("copy.db").display().to_string();
+    let said = cluster.run(&["metadata", "backup", "-o", &backup]);
+    assert!(said.status == 0 && said.stderr.is_empty(), "nothing is newer: {}", said.stderr);
+    let newer = cluster.put("newer", 100_000, &CODE);
+    let (kept, older) = ("metadata-backup.db", "metadata-backup-older.db");
+    let folder = cluster.folder.path().to_path_buf();
+    let path = |agent: usize, name: &str| folder.join(format!("n{agent}")).join(name);
+    while_stopped(&mut cluster, |dir| {
+        fs::write(dir.join("more.toml"), "[backup]\nevery = '1s'\n").unwrap();
+    });
+    cluster.wait("every agent has a copy", |_| (0..5).all(|agent| path(agent, kept).exists()));
+    while_stopped(&mut cluster, |dir| {
+        let (said, status) = metadata(dir, &["restore", &backup, "--replace"]);
+        assert!(said.contains("1 object in") && status == Some(0), "{said}");
+    });
+    let all = |name| (0..5).map(|agent| fs::read(path(agent, name)).unwrap()).collect::<Vec<_>>();
+    let before = all(kept);
+    cluster.wait("every agent has one", |_| (0..5).all(|agent| path(agent, older).exists()));
+    assert!(all(kept) == before, "a copy that knows more was replaced");
+    let (copy, out) = (path(3, kept).display().to_string(), cluster.path("now.db"));
+    let said = cluster.run(&["metadata", "backup", "-o", out.to_str().unwrap()]);
+    assert!(said.stderr.contains("keep copies from before as well"), "{}", said.stderr);
+    while_stopped(&mut cluster, |dir| {
+        let (said, status) = metadata(dir, &["restore", &copy, "--replace"]);
+        assert!(said.contains("2 objects in") && status == Some(0), "{said}");
+    });
+    cluster.wait_healthy();
+    cluster.assert_reads("newer", &newer);
+    cluster.wait("they know all again", |_| (0..5).all(|agent| !path(agent, older).exists()));
+}

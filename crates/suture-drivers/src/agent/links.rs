@@ -209,6 +209,7 @@ impl LinkMeter {
             has_uplink: self.settings.has_uplink,
             has_downlink: self.settings.has_downlink,
             limit: Default::default(),
+            cap: self.uplink.repair_cap(),
         }
     }
 

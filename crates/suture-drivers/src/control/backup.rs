@@ -5,7 +5,7 @@
 //! The coordinator's disk can be lost with everything on it; so one agent after the other keeps a
 //! copy, each for as long as it takes to come to its turn again.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -40,11 +40,12 @@ pub(super) async fn take(metadata: &Metadata) -> Result<Backup, Status> {
 /// Sends a copy, until its end or until nobody wants it any more.
 pub(super) async fn send(
     backup: Backup,
+    may_be_older: bool,
     replies: mpsc::Sender<Result<proto::BackupReply, Status>>,
 ) {
     use proto::backup_reply::Part;
     let Backup { mut file, bytes, crc, contents: Contents { epoch, objects, stripes } } = backup;
-    let head = proto::BackupHead { bytes, crc, epoch, objects, stripes };
+    let head = proto::BackupHead { may_be_older, bytes, crc, epoch, objects, stripes };
     let reply = |part| Ok(proto::BackupReply { part: Some(part) });
     let mut next = reply(Part::Head(head));
     loop {
@@ -62,7 +63,18 @@ pub(super) async fn send(
     }
 }
 
-/// Receives a copy into a file, which is whole when this returns: its length, and what it holds.
+/// A copy that has come whole.
+#[derive(Clone, Copy, Debug)]
+pub struct Received {
+    /// The length of the copy.
+    pub bytes: u64,
+    /// What it holds of the cluster.
+    pub contents: Contents,
+    /// Whether agents hold chunks of stripes of which it knows nothing, or may.
+    pub may_be_older: bool,
+}
+
+/// Receives a copy into a file, which is whole when this returns.
 ///
 /// # Errors
 /// When the coordinator fails or goes away, when something else comes than it announced, or the
@@ -70,7 +82,7 @@ pub(super) async fn send(
 pub async fn receive(
     mut replies: Streaming<proto::BackupReply>,
     mut into: impl Write,
-) -> Result<(u64, Contents)> {
+) -> Result<Received> {
     use proto::backup_reply::Part;
     let mut head = None;
     let (mut bytes, mut crc) = (0, Crc32c::new());
@@ -92,12 +104,16 @@ pub async fn receive(
         head.bytes
     );
     into.flush().context("cannot write the copy")?;
-    let proto::BackupHead { epoch, objects, stripes, .. } = head;
-    Ok((bytes, Contents { epoch, objects, stripes }))
+    let proto::BackupHead { epoch, objects, stripes, may_be_older, .. } = head;
+    Ok(Received { bytes, contents: Contents { epoch, objects, stripes }, may_be_older })
 }
 
 /// Where an agent keeps its copy of the metadata, in its data_dir.
 pub const KEPT_AS: &str = "metadata-backup.db";
+
+/// Where it keeps one of metadata that may be older than what agents hold: the copy before, which
+/// may know of that, stays.
+pub const OLDER_KEPT_AS: &str = "metadata-backup-older.db";
 
 /// An agent's part in it: one copy at a time, in the place of the one before.
 #[derive(Debug)]
@@ -150,9 +166,14 @@ async fn fetch(
     let mut client = client::connect(coordinator, credentials).await?;
     let replies = client.backup_metadata(proto::BackupRequest {}).await.map_err(refusal)?;
     let part = NamedTempFile::new_in(data_dir.join("tmp"))?;
-    let (_, contents) = receive(replies.into_inner(), part.as_file()).await?;
+    let received = receive(replies.into_inner(), part.as_file()).await?;
     part.as_file().sync_all()?;
-    part.persist(data_dir.join(KEPT_AS))?;
+    let name = if received.may_be_older { OLDER_KEPT_AS } else { KEPT_AS };
+    part.persist(data_dir.join(name))?;
     File::open(data_dir)?.sync_all()?;
-    Ok(contents)
+    if !received.may_be_older {
+        // Nobody is to take it for the newer one. That there is none is as good.
+        let _ = fs::remove_file(data_dir.join(OLDER_KEPT_AS));
+    }
+    Ok(received.contents)
 }

@@ -3,27 +3,12 @@
 //! Place: a call or the page brings a command -> whoever asks may ask it -> [it is written down and
 //! carried out]. Both ways lead here, so that neither can do what the other may not.
 
-use suture_repair::event::Command;
 use tonic::Status;
 
 use super::proto;
 use super::proto::{NodeAction, RepairAction};
 use super::served::Served;
 use crate::window::ThrottleIntent;
-
-/// What a command for all repairs has the metadata keep, which is whether they pause, and the core
-/// do.
-///
-/// # Errors
-/// When it says nothing.
-pub fn intended_repairs(action: RepairAction) -> Result<(bool, Command), Status> {
-    match action {
-        RepairAction::Start | RepairAction::Resume => Ok((false, Command::Resume)),
-        RepairAction::Pause => Ok((true, Command::Pause)),
-        RepairAction::Cancel => Ok((true, Command::Cancel)),
-        RepairAction::Unspecified => Err(Status::invalid_argument("unknown command for repairs")),
-    }
-}
 
 impl Served {
     /// Does with nodes what a command says.

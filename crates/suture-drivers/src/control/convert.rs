@@ -5,6 +5,7 @@
 //! unknown, a code that does not parse is a [`Malformed`] that names message and field. Sizes are
 //! bounded before anything is allocated for them.
 
+mod command;
 mod disk;
 mod hello;
 mod links;
@@ -26,6 +27,8 @@ use suture_repair::message::{
     Check, CopyFault, Failure, FingerprintRequest, FromAgent, Heartbeat, Refusal, Task, ToAgent,
 };
 use suture_repair::stripe::{ChunkRecord, Stripe};
+
+pub use command::intended_repairs;
 
 use super::proto;
 use super::proto::agent_message::Message as AgentWord;

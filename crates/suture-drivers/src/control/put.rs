@@ -18,6 +18,7 @@ use suture_repair::stripe::Stripe;
 use tokio::sync::mpsc;
 use tonic::{Status, Streaming};
 
+use super::access::Call;
 use super::audit::Begun;
 use super::proto::put_reply::Step as Reply;
 use super::proto::put_request::Step;
@@ -27,7 +28,7 @@ use super::served::Served;
 use super::service::ControlService;
 use super::{STRIPES_PER_MESSAGE, convert, proto};
 use crate::coordinator::{NewPlaces, StoredChunks};
-use crate::metadata::{Intent, Object, ObjectStripe, PutId};
+use crate::metadata::{Intent, MetadataStore, Object, ObjectStripe, PutId};
 use crate::put_key::PutKey;
 
 /// Stripes of a put that have places and of which nothing was said yet, before it gets more: their
@@ -118,6 +119,9 @@ async fn steps(
             (Step::Begin(begin), None) => {
                 served.check_object_name(&begin.name).await?;
                 served.check_name(&begin.name).await?;
+                if begin.overwrite {
+                    served.check_also(Call::Remove, &begin.name).await?;
+                }
                 let share = service.puts.share(served.caller_name())?;
                 let begun = served.begin(&begin.name).await?;
                 let session = match begin_put(service, begin, share, served.begin_put()).await {
@@ -160,7 +164,12 @@ async fn begin_put(
     check_chunk_bytes("PutBegin.chunk_bytes", &code, begin.chunk_bytes)?;
     check_nodes(service, code).await?;
     let name = begin.name.clone();
-    let id = service.metadata.ask(move |store| store.begin_put(&name)).await?;
+    let is_overwriting = begin.overwrite;
+    let begun = move |store: &mut MetadataStore| match is_overwriting {
+        true => store.begin_overwrite(&name),
+        false => store.begin_put(&name),
+    };
+    let id = service.metadata.ask(begun).await?;
     let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let object = Object {
         name: begin.name,

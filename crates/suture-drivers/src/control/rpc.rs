@@ -220,8 +220,9 @@ impl Coordinator for RpcAdapter {
         let service = served.service.clone();
         let take = async move { backup::take(&service.metadata).await };
         let backup = served.change(String::new(), take).await?;
+        let may_be_older = served.service.may_be_older().await?;
         let (replies, stream) = mpsc::channel(REPLIES_MAX);
-        tokio::spawn(backup::send(backup, replies));
+        tokio::spawn(backup::send(backup, may_be_older, replies));
         Ok(Response::new(served.guard(stream)))
     }
 

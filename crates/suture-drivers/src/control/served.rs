@@ -119,6 +119,14 @@ impl Served {
         self.judge(name, self.caller.check_name(name)).await
     }
 
+    /// Lets it ask as well what another call does, or not.
+    ///
+    /// # Errors
+    /// That its role may not.
+    pub async fn check_also(&self, call: Call, name: &str) -> Result<(), Status> {
+        self.judge(name, self.caller.check(call)).await
+    }
+
     /// Lets it join as that node, or not.
     ///
     /// # Errors

@@ -16,7 +16,6 @@ use tokio::sync::{Mutex, mpsc};
 use tonic::Status;
 
 use super::audit::Audit;
-use super::command::intended_repairs;
 use super::proto::RepairAction;
 use super::put_budget::PutBudget;
 use super::put_renewal::PutCallers;
@@ -91,6 +90,14 @@ impl ControlService {
             put_callers: Arc::default(),
             previewing: Mutex::default(),
         }
+    }
+
+    /// Whether agents hold chunks of stripes of which the metadata know nothing, or may.
+    ///
+    /// # Errors
+    /// When the coordinator has ended.
+    pub(super) async fn may_be_older(&self) -> Result<bool, Status> {
+        Ok(!self.is_hdfs && self.query(|driver| driver.core().may_lack_stripes()).await?)
     }
 
     /// A service of agents alone, while the metadata are made again.
@@ -333,7 +340,7 @@ impl ControlService {
         if action == RepairAction::Start && !command.object.is_empty() {
             return self.start_object(command.object).await;
         }
-        let (paused, apply) = intended_repairs(action)?;
+        let (paused, apply) = convert::intended_repairs(action)?;
         self.metadata.ask(move |store| store.set_paused(paused)).await?;
         self.coordinator.apply(apply).await;
         if action == RepairAction::Start {
@@ -426,6 +433,7 @@ fn preview_reply(preview: &Preview, removed: &[NodeId]) -> proto::PreviewReply {
         bytes: preview.bytes,
         moved_bytes: preview.load.moved_bytes(),
         max_load_seconds: preview.max_load_seconds(),
+        bound_seconds: preview.bound_seconds(),
         load: load.collect(),
         blocked: refused.collect(),
     }

@@ -126,6 +126,7 @@ fn reason(limited: Limited, cluster: &Cluster) -> String {
         Reason::Node => "the cap of each node, or its own".into(),
         Reason::Rack(rack) => format!("its part of the cap of {}", cluster.racks[rack.0 as usize]),
         Reason::Total => "its part of the cap of the cluster".into(),
+        Reason::Agent => "its agent's repair_cap".into(),
         Reason::Applications(0) => "the rest is kept free for applications".into(),
         Reason::Applications(taken) => {
             format!("applications take {}", format_link_rate(taken as f64))

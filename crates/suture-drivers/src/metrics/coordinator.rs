@@ -401,6 +401,7 @@ fn limit_reason(reason: Reason) -> &'static str {
         Reason::Node => "node",
         Reason::Rack(_) => "rack",
         Reason::Total => "cluster",
+        Reason::Agent => "agent",
         Reason::Applications(_) => "applications",
         Reason::Latency(_) => "latency",
         Reason::Window => "window",

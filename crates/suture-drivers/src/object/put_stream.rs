@@ -28,12 +28,14 @@ const PLACES_AHEAD: u64 = 32;
 /// How an object is to be stored.
 #[derive(Clone, Debug)]
 pub struct PutOptions {
-    /// Unique among objects; a taken one is refused.
+    /// Unique among objects; a taken one is refused unless it is overwritten.
     pub name: String,
     /// How its stripes are encoded.
     pub code: Code,
     /// The length of chunks.
     pub chunk_bytes: u64,
+    /// Whether it takes the place of the object of its name, if there is one.
+    pub overwrite: bool,
 }
 
 /// The put's stream to the coordinator.
@@ -66,6 +68,7 @@ impl PutStream {
             name: options.name.clone(),
             code: options.code.to_string(),
             chunk_bytes: options.chunk_bytes,
+            overwrite: options.overwrite,
         });
         requests.try_send(proto::PutRequest { step: Some(begin) }).expect("the queue is new");
         let replies = client.put(ReceiverStream::new(words)).await.map_err(refusal)?.into_inner();

@@ -393,7 +393,7 @@ impl Writer {
         for sum in sums {
             crcs.push(sum.await?);
         }
-        let PutOptions { name, code, chunk_bytes: object_chunk_bytes } = self.options.clone();
+        let PutOptions { name, code, chunk_bytes: object_chunk_bytes, .. } = self.options.clone();
         Ok(StripeLabel {
             object: name,
             code,

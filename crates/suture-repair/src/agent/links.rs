@@ -12,11 +12,14 @@ use crate::time::Span;
 pub(super) struct LinkState {
     measured: Option<Box<LinkReport>>,
     pub limit: RepairLimit,
+    /// Whether its own configuration lets repair move so much and no more.
+    is_capped: bool,
 }
 
 impl LinkState {
     /// The driver has measured again.
     pub fn measured(&mut self, mut report: Box<LinkReport>) {
+        self.is_capped = report.cap.is_some();
         self.measured.take().into_iter().for_each(|before| report.absorb(*before));
         self.measured = Some(report);
     }
@@ -29,7 +32,7 @@ impl LinkState {
 
     /// How long a task may stand still: where repair is limited, slices take their time.
     pub fn stall_timeout(&self, stall_after: Span) -> Span {
-        let is_limited = self.limit != RepairLimit::default();
+        let is_limited = self.is_capped || self.limit != RepairLimit::default();
         stall_after.times(if is_limited { STALLS_LIMITED } else { 1 })
     }
 }

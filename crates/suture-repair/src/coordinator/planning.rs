@@ -74,8 +74,6 @@ impl Coordinator {
         let (mut moves, jobs): (Vec<Job>, Vec<Job>) = jobs.into_iter().partition(is_move);
         for job in &mut moves {
             job.excluded.extend(self.barred_from_move(job.stripe));
-            job.excluded.sort_unstable();
-            job.excluded.dedup();
         }
         let free_for_moves = self.free_for_moves(&free_bytes);
         let of_moves = View { free_bytes: &free_for_moves, ..view };

@@ -8,6 +8,7 @@
 
 use super::Coordinator;
 use super::planning::{BATCH_MAX, SINGLE_CHUNK, free_beside};
+use crate::bound::bound_seconds;
 use crate::cluster::Cluster;
 use crate::id::{ChunkIndex, StripeId};
 use crate::plan::load::Load;
@@ -27,6 +28,8 @@ pub struct Preview {
     pub rebuilt_at: Vec<u64>,
     /// What cannot be repaired, and why.
     pub refused: Vec<(StripeId, PlanError)>,
+    /// The least that any plans need of each batch beside those before it, in seconds.
+    bounds: Vec<f64>,
     /// The load of what runs and waits now.
     load_now: Load,
     /// What each node takes now, in bytes: 0 for nodes that take nothing.
@@ -66,6 +69,7 @@ impl Coordinator {
             load: Load::new(&cluster),
             rebuilt_at: vec![0; cluster.nodes.len()],
             refused: Vec::new(),
+            bounds: Vec::new(),
             load_now: self.ledger.load().clone(),
             takes: self.takes(),
             abilities: self.health.abilities(),
@@ -113,6 +117,9 @@ impl Preview {
             let (cluster, abilities) = (&self.cluster, self.abilities);
             let view = View { cluster, free_bytes: &free_bytes, load: &all, abilities };
             let batch = planner::plan_checked(policy, jobs, &view, self.seed);
+            if !batch.plans.is_empty() {
+                self.bounds.push(bound_seconds(jobs, &view));
+            }
             let job_of = |stripe| {
                 let at = jobs.binary_search_by_key(&stripe, |job| job.stripe);
                 jobs[at.expect("planned a job")].facts()
@@ -134,6 +141,15 @@ impl Preview {
     /// What the fullest link or disk needs for this and for what runs and waits, in seconds.
     pub fn max_load_seconds(&self) -> f64 {
         self.load_of_all().max_seconds(&self.cluster)
+    }
+
+    /// The least that any plans could need for this and for what runs and waits, in seconds; `None`
+    /// where it was not planned all together.
+    pub fn bound_seconds(&self) -> Option<f64> {
+        match self.bounds[..] {
+            [bound] => Some(bound),
+            _ => None,
+        }
     }
 
     /// The cluster as it was when the preview began.

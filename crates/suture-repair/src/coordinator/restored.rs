@@ -55,6 +55,13 @@ impl Coordinator {
         self.unknown_copies.values().sum()
     }
 
+    /// Whether agents hold such copies, or may: some node that is up has not listed what it holds.
+    pub fn may_lack_stripes(&self) -> bool {
+        let nodes = (0..self.health.len() as u32).map(NodeId);
+        let mut up = nodes.filter(|node| self.health.is_up(*node));
+        self.unknown_copies() > 0 || up.any(|node| !self.unknown_copies.contains_key(&node))
+    }
+
     /// Whether the stripe, of which nothing is known, was this keeper's, and is gone.
     pub(super) fn is_gone(&self, id: StripeId) -> bool {
         if self.ledger.mistake.is(Mutant::DeleteUnknown) {

@@ -24,7 +24,9 @@ impl Coordinator {
     /// An agent has told what its links carry.
     pub(super) fn links(&mut self, now: Time, node: NodeId, report: &LinkReport) {
         self.tried(now, node, report);
-        self.throttle.report(node, report);
+        if self.throttle.report(node, report) {
+            self.count_links(now, node);
+        }
         for changed in self.rates.report(node, report) {
             self.count_links(now, changed);
         }

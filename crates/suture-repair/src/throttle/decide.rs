@@ -25,17 +25,18 @@ fn capacity(node: &Node, direction: Direction) -> u64 {
 
 impl Throttle {
     /// Whether it is time to decide anew: once a second, as long as anything is limited or an agent
-    /// still keeps to a limit.
+    /// still keeps to a limit; and once whenever something else is wanted.
     pub fn is_due(&self, now: Time) -> bool {
         let keeps =
             |reported: &Reported| reported.kept.is_some_and(|kept| kept != RepairLimit::default());
-        self.next_at <= now && (self.is_on() || self.reported.values().any(keeps))
+        let is_wanted = self.has_changed || self.is_on();
+        self.next_at <= now && (is_wanted || self.reported.values().any(keeps))
     }
 
     /// Decides anew. Returns what agents that do otherwise are to be told.
     pub fn decide(&mut self, situation: Situation<'_>) -> Vec<(NodeId, RepairLimit)> {
         self.next_at = situation.now + DECIDE_EVERY;
-        self.is_decided = true;
+        (self.is_decided, self.has_changed) = (true, false);
         let before = std::mem::take(&mut self.limits);
         let ids = situation.cluster.ids();
         self.alone = ids.map(|id| self.limits_alone(&situation, id)).collect();
@@ -47,10 +48,10 @@ impl Throttle {
         }
         let differs = |id: &NodeId| {
             let kept = self.reported.get(id).and_then(|reported| reported.kept);
-            kept.is_some_and(|kept| kept != self.limits(*id).repair_limit())
+            kept.is_some_and(|kept| kept != self.decided(*id).repair_limit())
         };
         let told = situation.cluster.ids().filter(differs);
-        told.map(|id| (id, self.limits(id).repair_limit())).collect()
+        told.map(|id| (id, self.decided(id).repair_limit())).collect()
     }
 
     fn limits_alone(&self, situation: &Situation<'_>, id: NodeId) -> NodeLimits {
@@ -160,7 +161,7 @@ impl Throttle {
     /// # Panics
     /// A limit exceeds a cap, or is zero.
     pub fn assert_invariants(&self, cluster: &Cluster) {
-        let limit_of = |id: NodeId, to: Direction| self.limits(id).of(to).map(|l| l.limit);
+        let limit_of = |id: NodeId, to: Direction| self.decided(id).of(to).map(|l| l.limit);
         if self.limits.len() != cluster.nodes.len() || !self.is_decided {
             // Not decided for these nodes, or this configuration, yet.
             return;
@@ -269,8 +270,8 @@ mod tests {
     fn without_configuration_nothing_is_limited_and_nobody_is_told() {
         let mut bench = Bench::new("off");
         bench.report(0, LINK, Some(Span::from_secs(9)));
-        assert!(!bench.throttle.is_due(Time::ZERO + Span::from_secs(9)));
         assert_eq!((bench.decide(), bench.up(0)), (Vec::new(), None));
+        assert!(!bench.throttle.is_due(Time::ZERO + Span::from_secs(9)));
     }
 
     #[test]

@@ -58,7 +58,7 @@ impl Textual for LinkReport {
         }
         line.flag("has-uplink", self.has_uplink).flag("has-downlink", self.has_downlink);
         let limit = Some(&self.limit).filter(|limit| **limit != RepairLimit::default());
-        line.option("limit", limit);
+        line.option("limit", limit).option("cap", self.cap.as_ref());
     }
 
     fn read(line: &mut LineReader<'_>) -> Result<LinkReport, TextError> {
@@ -79,6 +79,7 @@ impl Textual for LinkReport {
             has_uplink,
             has_downlink,
             limit: line.option("limit")?.unwrap_or_default(),
+            cap: line.option("cap")?,
         })
     }
 }

@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use serde_json::json;
+use suture_drivers::control::backup::{self, Received};
 use suture_drivers::control::client::refusal;
-use suture_drivers::control::{backup, proto};
+use suture_drivers::control::proto;
 use suture_drivers::metadata::Incomplete;
 use suture_drivers::metadata::backup::{Contents, Restored, restore};
 use suture_edge::error::bad_input;
@@ -94,7 +95,8 @@ async fn copied(args: BackupArgs) -> Result<Outcome> {
     let mut client = args.coordinator.connect().await?;
     let new = new_file(&path)?;
     let replies = client.backup_metadata(proto::BackupRequest {}).await.map_err(refusal)?;
-    let (bytes, contents) = backup::receive(replies.into_inner(), new.file()).await?;
+    let Received { bytes, contents, may_be_older } =
+        backup::receive(replies.into_inner(), new.file()).await?;
     new.publish(&path)?;
     sync_directory(folder_of(&path))?;
     match args.format {
@@ -106,9 +108,16 @@ async fn copied(args: BackupArgs) -> Result<Outcome> {
                 "epoch": epoch,
                 "objects": objects,
                 "stripes": stripes,
+                "may_be_older": may_be_older,
             }))?;
         }
         Format::Text => outln!("{shown}: {}, {}", describe(contents), format_size(bytes)),
+    }
+    if may_be_older {
+        errln!(
+            "suture: agents hold chunks of which these metadata know nothing, or have not listed all \
+             that they hold yet (see suture status): keep copies from before as well"
+        );
     }
     Ok(Outcome::Done)
 }

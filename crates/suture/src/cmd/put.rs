@@ -38,10 +38,10 @@ use crate::window::Window;
 /// A folder becomes one object for each file in it, named FOLDER/PATH; links to files count as
 /// files, and what else is no file is skipped. An object is visible when all of it is durable, and
 /// not before: one chunk of each stripe more than hold its data, where nodes are silent, full or
-/// far slower than the others; repair brings the rest. Names are never overwritten: where one of
-/// several is taken, nothing is stored. A file of a folder that cannot be stored does not keep the
-/// others. Exit status 1: something failed, was skipped, or is not known to be stored; 2: a name
-/// cannot be or is taken.
+/// far slower than the others; repair brings the rest. Where a name is taken nothing is stored,
+/// unless --overwrite or --skip-existing says what to do. A file of a folder that cannot be stored
+/// does not keep the others. Exit status 1: something failed, was skipped, or is not known to be
+/// stored; 2: a name cannot be or is taken.
 #[derive(clap::Args)]
 pub struct Args {
     /// What to store; `-` is standard input
@@ -54,6 +54,10 @@ pub struct Args {
     /// interrupted; their bytes are not compared
     #[arg(long)]
     skip_existing: bool,
+    /// Put objects in the place of those that have their names: whoever reads gets the old one or
+    /// the new one, whole
+    #[arg(long, conflicts_with = "skip_existing")]
+    overwrite: bool,
     /// The code, for instance 'rs(6,3)': 6 data chunks, 3 parity chunks, any 3 may be lost
     #[arg(long, value_name = "CODE", default_value = "rs(6,3)")]
     code: Code,
@@ -139,7 +143,7 @@ async fn taken(
     folders: &[String],
 ) -> Result<BTreeMap<String, u64>> {
     let mut taken = BTreeMap::new();
-    if items.len() < 2 && !args.skip_existing {
+    if args.overwrite || items.len() < 2 && !args.skip_existing {
         return Ok(taken);
     }
     for folder in folders {
@@ -308,7 +312,8 @@ impl Storing {
             ObjectSource::file(file).with_context(cannot)?
         };
         let (code, chunk_bytes) = (self.args.code, self.args.chunk_size);
-        let options = PutOptions { name: item.name.clone(), code, chunk_bytes };
+        let (name, overwrite) = (item.name.clone(), self.args.overwrite);
+        let options = PutOptions { name, code, chunk_bytes, overwrite };
         put(&mut self.client, &self.agents, &options, source, &self.listener).await
     }
 }

@@ -183,11 +183,12 @@ fn print(preview: &proto::PreviewReply, now: &proto::StatusReply) {
         return;
     }
     outln!(
-        "would rebuild {} ({}) by moving {}; the fullest link needs {}",
+        "would rebuild {} ({}) by moving {}; the fullest link needs {}{}",
         counted(preview.chunks, "chunk"),
         format_size(preview.bytes),
         format_size(preview.moved_bytes),
         format_seconds(preview.max_load_seconds),
+        above_bound(preview),
     );
     let busy: Vec<_> =
         preview.load.iter().filter(|node| node.up_bytes + node.down_bytes > 0).collect();
@@ -207,6 +208,17 @@ fn print(preview: &proto::PreviewReply, now: &proto::StatusReply) {
     status::print_blocked(&preview.blocked);
 }
 
+/// How far it is above what any plans need.
+fn above_bound(preview: &proto::PreviewReply) -> String {
+    match preview.bound_seconds {
+        Some(bound) if bound > 0.0 => {
+            let above = (preview.max_load_seconds / bound - 1.0).max(0.0) * 100.0;
+            format!(", {above:.1} % above the least that any plans need")
+        }
+        _ => String::new(),
+    }
+}
+
 fn describe(preview: &proto::PreviewReply) -> serde_json::Value {
     let load = preview.load.iter().map(|node| {
         json!({
@@ -221,6 +233,7 @@ fn describe(preview: &proto::PreviewReply) -> serde_json::Value {
         "bytes": preview.bytes,
         "moved_bytes": preview.moved_bytes,
         "max_load_seconds": preview.max_load_seconds,
+        "bound_seconds": preview.bound_seconds,
         "load": load.collect::<Vec<_>>(),
         "blocked": status::describe_blocked(&preview.blocked),
     })

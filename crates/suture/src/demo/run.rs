@@ -181,6 +181,7 @@ pub async fn store(scenario: &DemoScenario, client: &mut Client) -> Result<Strin
             name: source.name.clone(),
             code: scenario.code,
             chunk_bytes: scenario.chunk_bytes,
+            overwrite: false,
         };
         let file = ObjectSource::file(file)?;
         let stored = write::put(client, &agents, &options, file, &listener).await?;

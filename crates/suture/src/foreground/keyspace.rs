@@ -73,6 +73,7 @@ impl Keyspace {
             name: self.name(key, version),
             code: self.code,
             chunk_bytes: self.chunk_bytes,
+            overwrite: false,
         };
         let noise = Noise { noise: self.noise.clone(), at: version as usize, left: bytes };
         let source = ObjectSource::Stream(Box::new(noise));

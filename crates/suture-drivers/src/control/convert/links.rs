@@ -36,6 +36,7 @@ pub(super) fn encode_report(report: LinkReport) -> proto::LinkReport {
         limit: Some(encode_limit(report.limit)),
         reached: report.reached.into_iter().map(|node| node.0).collect(),
         unreached: report.unreached.into_iter().map(|node| node.0).collect(),
+        cap: report.cap,
     }
 }
 
@@ -45,6 +46,9 @@ pub(super) fn decode_report(report: proto::LinkReport) -> Result<LinkReport, Mal
     }
     if report.reached.len().max(report.unreached.len()) > PROBED_MAX {
         return Err(malformed("LinkReport.reached", format!("more than {PROBED_MAX}")));
+    }
+    if report.cap == Some(0) {
+        return Err(malformed("LinkReport.cap", "a cap of nothing"));
     }
     let probed = report.probed.into_iter();
     Ok(LinkReport {
@@ -58,5 +62,6 @@ pub(super) fn decode_report(report: proto::LinkReport) -> Result<LinkReport, Mal
         has_uplink: report.has_uplink,
         has_downlink: report.has_downlink,
         limit: decode_limit(report.limit.unwrap_or_default())?,
+        cap: report.cap,
     })
 }

@@ -117,6 +117,7 @@ fn whatever_an_agent_says_arrives_as_it_was_said() {
                 has_uplink: true,
                 has_downlink: false,
                 limit: RepairLimit { up: Some(1), down: None },
+                cap: Some(5),
             })),
         }),
         FromAgent::Heartbeat(Heartbeat::default()),

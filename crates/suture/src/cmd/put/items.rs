@@ -203,7 +203,8 @@ impl Sorted {
         let (taken, all) = (names.count(), self.new.len() + self.existing.len() + self.other.len());
         Err(bad_input(format!(
             "there is an object {} already: {taken} of {all} names are taken, so nothing was stored; \
-             --skip-existing leaves out what is there with the same length",
+             --skip-existing leaves out what is there with the same length, --overwrite puts these \
+             in its place",
             quoted(first)
         )))
     }
@@ -212,7 +213,7 @@ impl Sorted {
 /// Why a file is not left out that an object of another length has the name of.
 pub fn other_length(item: &Item, bytes: u64) -> Error {
     bad_input(format!(
-        "there is an object {} already, of {} and not {}: remove it first (suture rm), or choose another --name",
+        "there is an object {} already, of {} and not {}: --overwrite puts this one in its place, or choose another --name",
         quoted(&item.name),
         counted(bytes, "byte"),
         item.bytes
