@@ -19,7 +19,7 @@ pub mod access;
 pub mod audit;
 pub mod backup;
 pub mod client;
-pub mod command;
+mod command;
 pub mod convert;
 pub mod join;
 pub mod listing;

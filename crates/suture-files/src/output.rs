@@ -99,6 +99,19 @@ pub fn folder_of(file: &Path) -> &Path {
     file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
+/// What becomes of a file that has the name of a new one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Existing {
+    /// The new one takes its place.
+    Replace,
+    /// It stays, and the new one is refused.
+    Keep,
+}
+
+fn taken(target: &Path) -> anyhow::Error {
+    bad_input(format!("'{}' is there already, and is to be kept", target.display()))
+}
+
 /// A file that vanishes unless it is published.
 #[derive(Debug)]
 pub struct NewFile {
@@ -155,12 +168,21 @@ impl NewFile {
     /// # Errors
     /// When the content cannot be made durable, the name not be changed, or what has that name is
     /// no regular file.
-    pub fn publish(mut self, target: &Path) -> Result<()> {
+    pub fn publish(self, target: &Path) -> Result<()> {
+        self.publish_as(target, Existing::Replace)
+    }
+
+    /// As [`NewFile::publish`], and does with a file that has the name already what is said.
+    ///
+    /// # Errors
+    /// As there, and bad input where a file has the name that is to be kept.
+    pub fn publish_as(mut self, target: &Path, existing: Existing) -> Result<()> {
         let cannot = || format!("cannot write {}", target.display());
         match fs::symlink_metadata(target) {
             Ok(old) if !old.is_file() => {
                 bail!("{} is not a regular file, so it is not replaced", target.display())
             }
+            Ok(_) if existing == Existing::Keep => return Err(taken(target)),
             Ok(old) => {
                 let mode = Permissions::from_mode(old.permissions().mode() & 0o777);
                 self.file.set_permissions(mode).with_context(cannot)?;
@@ -168,18 +190,29 @@ impl NewFile {
             Err(_) => {}
         }
         self.file.sync_all().with_context(cannot)?;
-        self.put_in_place(target).with_context(cannot)
+        match self.put_in_place(target, existing) {
+            Err(error)
+                if existing == Existing::Keep && error.kind() == io::ErrorKind::AlreadyExists =>
+            {
+                Err(taken(target))
+            }
+            result => result.with_context(cannot),
+        }
     }
 
-    fn put_in_place(&mut self, target: &Path) -> io::Result<()> {
+    fn put_in_place(&mut self, target: &Path, existing: Existing) -> io::Result<()> {
         let name = match self.name.take() {
             Some(name) => name,
             None => match link(&self.file, target) {
-                Err(Errno::EXIST) => self.link_temporarily()?,
+                Err(Errno::EXIST) if existing == Existing::Replace => self.link_temporarily()?,
                 result => return Ok(result?),
             },
         };
-        fs::rename(&name.path, target)?;
+        match existing {
+            Existing::Replace => fs::rename(&name.path, target)?,
+            // The name that it has now goes with its value.
+            Existing::Keep => return fs::hard_link(&name.path, target),
+        }
         name.forget();
         Ok(())
     }

@@ -5,6 +5,7 @@
 mod daemons;
 
 use std::fs;
+use std::io::Write;
 use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -94,4 +95,79 @@ fn an_object_that_cannot_be_read_does_not_keep_the_others() {
     assert!(got.stdout.contains("d/b (48.8 KiB)\n1 object: "), "{}", got.stdout);
     assert!(fs::read(back.join("b")).unwrap() == other);
     assert_eq!(fs::read_dir(&back).unwrap().count(), 1);
+}
+
+#[test]
+fn an_object_is_overwritten_whole_or_stays_as_it_was() {
+    let cluster = Cluster::of(3);
+    let (first, second) = (noise(300_000), noise(200_001));
+    let source = cluster.path("source").display().to_string();
+    let put = |content: &[u8], how: &[&str]| {
+        fs::write(&source, content).unwrap();
+        cluster.run(&[&["put", &source, "--name", "x"], how, &CODE[..]].concat())
+    };
+    let new = put(&first, &["--overwrite"]);
+    assert_eq!(new.status, 0, "nothing needs to have the name: {}", new.stderr);
+    let refused = put(&second, &[]);
+    let is_said =
+        refused.stderr.contains("an object 'x' already: --overwrite puts this one in its");
+    assert!(is_said && refused.status == 2, "{}", refused.stderr);
+    cluster.assert_reads("x", &first);
+
+    let chunks = || (0..3).map(|agent| cluster.chunks(agent).len()).sum::<usize>();
+    let done = put(&second, &["--overwrite"]);
+    assert_eq!(done.status, 0, "{}", done.stderr);
+    assert_eq!(names(&cluster), ["x"]);
+    cluster.assert_reads("x", &second);
+    cluster.wait("the former one's chunks go", |_| chunks() == 3);
+    cluster.assert_reads("x", &second);
+
+    // Killed when part of it is stored.
+    let mut killed = interruptible();
+    killed.args(["put", "-", "--name", "x", "--overwrite", "--chunk-size", "64KiB"]).args(CODE);
+    killed.env("SUTURE_COORDINATOR", &cluster.address).stdin(Stdio::piped());
+    let mut killed = killed.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    killed.stdin.as_mut().unwrap().write_all(&noise(400_000)).unwrap();
+    cluster.wait("some of it is stored", |_| chunks() > 3);
+    kill_process(Pid::from_child(&killed), Signal::KILL).unwrap();
+    killed.wait().unwrap();
+    cluster.wait_healthy();
+    cluster.assert_reads("x", &second);
+}
+
+#[test]
+fn a_file_that_exists_is_kept_where_that_is_wanted() {
+    let cluster = Cluster::of(3);
+    let content = cluster.put("many/a", 1000, &CODE);
+    cluster.put("many/b", 2000, &CODE);
+    let back = cluster.path("back");
+    fs::create_dir(&back).unwrap();
+    fs::write(back.join("a"), "mine").unwrap();
+    let into = back.display().to_string();
+    let one = cluster.run(&["get", "many/a", "-o", &into, "--no-clobber"]);
+    let is_said = one.stderr.contains("is there already, and is to be kept");
+    assert!(is_said && one.status == 2, "{}", one.stderr);
+    let all = cluster.run(&["get", "-r", "many", "-o", &into, "--no-clobber"]);
+    assert!(all.status == 2 && all.stderr.contains("back/a' is there already"), "{}", all.stderr);
+    assert_eq!(fs::read(back.join("a")).unwrap(), b"mine");
+    assert_eq!(fs::metadata(back.join("b")).unwrap().len(), 2000, "it keeps no other");
+    cluster.ok(&["get", "many/a", "-o", &into]);
+    assert_eq!(fs::read(back.join("a")).unwrap(), content);
+}
+
+#[test]
+fn what_would_be_removed_is_said_and_stays() {
+    let cluster = Cluster::of(3);
+    ["many/a", "many/b", "one"].iter().for_each(|name| drop(cluster.put(name, 2048, &CODE)));
+    let said = cluster.ok(&["rm", "-r", "many", "--dry-run"]);
+    assert!(said.contains("many/a: would be removed, 2.00 KiB"), "{said}");
+    assert!(said.contains("2 objects of 4.00 KiB in all would be removed, nothing is"), "{said}");
+    let said = cluster.run(&["rm", "one", "nope", "--dry-run", "--format", "json"]);
+    let listed: serde_json::Value = serde_json::from_str(&said.stdout).unwrap();
+    assert_eq!((&listed["would_remove"][0]["name"], said.status), (&"one".into(), 2));
+    assert_eq!(listed["failed"][0]["name"], "nope");
+    assert_eq!(names(&cluster), ["many/a", "many/b", "one"]);
+    // Nobody is asked where nobody could answer.
+    cluster.ok(&["rm", "-r", "many"]);
+    assert_eq!(names(&cluster), ["one"]);
 }

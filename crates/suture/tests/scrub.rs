@@ -9,7 +9,7 @@ use std::path::Path;
 use rustix::fs::{FileType, Mode};
 use serde_json::Value;
 
-use daemons::{Cluster, Process, count, start_agent};
+use daemons::{Cluster, Process, count, start_agent, start_coordinator};
 
 /// Changes a byte of a file.
 fn flip(path: &Path) {
@@ -242,4 +242,24 @@ fn a_scrub_keeps_to_its_rate_and_goes_on_after_a_restart() {
         scrub["running"] == false && scrub["last_ended"].as_u64() > before
     });
     assert_eq!(ended["scrub"]["last_begun"], status["scrub"]["last_begun"], "the same pass");
+}
+
+#[test]
+fn damage_is_found_in_its_time_though_nobody_asks() {
+    let mut cluster = Cluster::of(4);
+    let content = cluster.put("x", 100_000, &["--code", "rs(2,1)", "--chunk-size", "64KiB"]);
+    cluster.coordinator.stop();
+    let folder = cluster.folder.path().to_path_buf();
+    fs::write(folder.join("more.toml"), "[scrub]\nperiod = '2s'\n").unwrap();
+    (cluster.coordinator, _) = start_coordinator(&folder, &cluster.address);
+    let passes = |status: &Value| status["scrub"]["last_ended"].as_u64().unwrap_or(0);
+    let begun = passes(&cluster.wait("a pass has ended", |status| passes(status) > 0));
+    let parity = files_of(&cluster, 2);
+    flip(&parity[0]);
+    cluster.wait("what is bad is rebuilt", |status| status["repaired_chunks"] == 1);
+    cluster.wait("others follow", |status| passes(status) > begun);
+    let status = cluster.wait_healthy();
+    assert_eq!(status["lost_chunks"], 0, "{status:#}");
+    cluster.agents[0].kill();
+    cluster.assert_reads("x", &content);
 }

@@ -19,7 +19,7 @@ use suture_edge::error::{ErrorKind, bad_input, kind, quoted};
 use suture_edge::progress::Progress as Listener;
 use suture_edge::units::{format_rate, format_seconds, format_size};
 use suture_files::directory::sync_directory;
-use suture_files::output::{NewFile, Place, folder_of, place};
+use suture_files::output::{Existing, NewFile, Place, folder_of, place};
 
 use crate::address::CoordinatorAddress;
 use crate::daemon;
@@ -30,10 +30,11 @@ use crate::progress::Progress;
 
 /// Read an object into a file; chunks that are missing or corrupt are decoded from the others.
 ///
-/// The file appears whole and checked, or not at all; one that exists is replaced, a link to one is
-/// followed. A device or FIFO is written into, as standard output is, and never replaced: then the
-/// exit status says whether what it was given is whole. With --recursive an object that cannot be
-/// read does not keep the others (exit status 1), nor one whose name cannot be a file's (2).
+/// The file appears whole and checked, or not at all; one that exists is replaced (unless
+/// --no-clobber), a link to one is followed. A device or FIFO is written into, as standard output
+/// is, and never replaced: then the exit status says whether what it was given is whole. With
+/// --recursive an object that cannot be read does not keep the others (exit status 1), nor one
+/// whose name cannot be a file's (2).
 #[derive(clap::Args)]
 pub struct Args {
     /// The object
@@ -47,6 +48,9 @@ pub struct Args {
     /// a get that was interrupted; their bytes are not compared
     #[arg(long, requires = "recursive")]
     skip_existing: bool,
+    /// Keep files that exist: an object whose file is there is refused
+    #[arg(short, long)]
+    no_clobber: bool,
     /// The file to write, or the folder to write it into; a device or FIFO is written into, `-` is
     /// standard output. Where it is no regular file, the summary goes to stderr
     #[arg(short, long, value_name = "FILE")]
@@ -56,6 +60,12 @@ pub struct Args {
     /// What to print: a line for people, or one JSON object
     #[arg(long, value_enum, default_value_t)]
     format: Format,
+}
+
+impl Args {
+    fn existing(&self) -> Existing {
+        if self.no_clobber { Existing::Keep } else { Existing::Replace }
+    }
 }
 
 /// Reads an object into a file or to standard output, or many into a folder.
@@ -84,7 +94,7 @@ async fn fetch(args: Args) -> Result<Outcome> {
     let output = if is_stdout(&args.output) {
         Output::Stream(Box::new(stdout()))
     } else {
-        Output::open(&named_in(&args.output, &args.name)?)?
+        Output::open(&named_in(&args.output, &args.name)?, args.existing())?
     };
     let is_file = matches!(output, Output::File(..));
     let result = read(&client, lookup, output, &progress.listener()).await;
@@ -156,12 +166,13 @@ fn summary(fetched: &Fetched, seconds: f64) -> String {
 enum Output {
     /// In their order only: to standard output, a device or a FIFO.
     Stream(Box<dyn Write + Send>),
-    /// To a file that has no name yet, and the one that it is to have.
-    File(NewFile, PathBuf),
+    /// To a file that has no name yet, the one that it is to have, and what becomes of one that
+    /// has it.
+    File(NewFile, PathBuf, Existing),
 }
 
 impl Output {
-    fn open(path: &Path) -> Result<Output> {
+    fn open(path: &Path, existing: Existing) -> Result<Output> {
         let cannot = |path: &Path, why: &dyn std::fmt::Display| {
             bad_input(format!("cannot write '{}': {why}", path.display()))
         };
@@ -173,7 +184,13 @@ impl Output {
             }
             Place::File(path) => {
                 let new = NewFile::beside(&path).map_err(|why| cannot(&path, &why))?;
-                Ok(Output::File(new, path))
+                if existing == Existing::Keep && path.exists() {
+                    return Err(bad_input(format!(
+                        "'{}' is there already, and is to be kept",
+                        path.display()
+                    )));
+                }
+                Ok(Output::File(new, path, existing))
             }
         }
     }
@@ -182,8 +199,8 @@ impl Output {
     fn finish(self) -> Result<()> {
         match self {
             Output::Stream(mut stream) => stream.flush().context("cannot write the output"),
-            Output::File(new, path) => {
-                new.publish(&path)?;
+            Output::File(new, path, existing) => {
+                new.publish_as(&path, existing)?;
                 sync_directory(folder_of(&path))
             }
         }
@@ -198,7 +215,7 @@ impl Sink for Output {
     fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<()> {
         match self {
             Output::Stream(stream) => stream.write_all(bytes),
-            Output::File(new, _) => new.file().write_all_at(bytes, offset),
+            Output::File(new, ..) => new.file().write_all_at(bytes, offset),
         }
         .context("cannot write the output")
     }

@@ -1,14 +1,18 @@
 //! `suture rm`: objects go.
 
-use anyhow::Result;
+use std::io::{self, BufRead, IsTerminal};
+
+use anyhow::{Result, bail};
 use serde_json::{Value, json};
 use suture_drivers::control::client::{Client, refusal};
 use suture_drivers::control::proto;
+use suture_drivers::metadata::Object;
+use suture_edge::error::{bad_input, quoted};
 use suture_edge::units::format_size;
 
 use crate::address::CoordinatorAddress;
 use crate::daemon;
-use crate::listing::{explain_missing, list_selected};
+use crate::listing::{explain_missing, find, list_selected};
 use crate::outcome::{Failures, Outcome};
 use crate::output::{Format, counted, print_json};
 
@@ -24,9 +28,15 @@ pub struct Args {
     /// The objects
     #[arg(value_name = "NAME", required = true)]
     names: Vec<String>,
-    /// Remove every object that is named NAME or begins with NAME/, without asking
+    /// Remove every object that is named NAME or begins with NAME/; on a terminal it is asked first
     #[arg(short, long)]
     recursive: bool,
+    /// Do not ask
+    #[arg(short, long)]
+    yes: bool,
+    /// Say what would be removed, and remove nothing
+    #[arg(long)]
+    dry_run: bool,
     #[command(flatten)]
     coordinator: CoordinatorAddress,
     /// What to print: lines for people, or one JSON object
@@ -37,19 +47,24 @@ pub struct Args {
 /// Removes objects, one after the other; a name that cannot be removed does not keep the others.
 ///
 /// # Errors
-/// A failure when no coordinator answers.
+/// A failure when no coordinator answers, or when somebody who was asked does not want it.
 pub fn run(args: Args) -> Result<Outcome> {
     daemon::block_on(async {
         let mut client = args.coordinator.connect().await?;
         let (mut removed, mut failures) = (Vec::new(), Failures::default());
-        for name in &args.names {
-            for name in names_of(&mut client, name, args.recursive, &mut failures).await {
-                match remove(&mut client, &name, args.format).await {
-                    Ok(entry) => removed.push(entry),
-                    Err(error) => {
-                        let error = explain_missing(&mut client, &name, error).await;
-                        failures.add(name, error);
-                    }
+        let named = named(&mut client, &args, &mut failures).await;
+        if args.dry_run {
+            return preview(&args, &named, &failures);
+        }
+        if args.recursive && !args.yes && !named.is_empty() && io::stdin().is_terminal() {
+            ask(&named)?;
+        }
+        for Named { name, .. } in named {
+            match remove(&mut client, &name, args.format).await {
+                Ok(entry) => removed.push(entry),
+                Err(error) => {
+                    let error = explain_missing(&mut client, &name, error).await;
+                    failures.add(name, error);
                 }
             }
         }
@@ -60,23 +75,92 @@ pub fn run(args: Args) -> Result<Outcome> {
     })
 }
 
-/// What one argument names.
-async fn names_of(
-    client: &mut Client,
-    name: &str,
-    is_recursive: bool,
-    failures: &mut Failures,
-) -> Vec<String> {
-    if !is_recursive {
-        return vec![name.to_string()];
+/// An object that is to go.
+struct Named {
+    name: String,
+    /// `None` where it was not asked for.
+    bytes: Option<u64>,
+}
+
+impl Named {
+    fn of(object: Object) -> Named {
+        Named { name: object.name, bytes: Some(object.bytes) }
     }
-    match list_selected(client, name).await {
-        Ok(objects) => objects.into_iter().map(|object| object.name).collect(),
-        Err(error) => {
-            failures.add(name, error);
-            Vec::new()
+}
+
+/// What the arguments name. Whether single ones exist is asked only where nothing is removed: what
+/// removes them says it.
+async fn named(client: &mut Client, args: &Args, failures: &mut Failures) -> Vec<Named> {
+    let mut named = Vec::new();
+    for name in &args.names {
+        let found = match (args.recursive, args.dry_run) {
+            (true, _) => list_selected(client, name).await,
+            (false, true) => find_one(client, name).await.map(|object| vec![object]),
+            (false, false) => {
+                named.push(Named { name: name.clone(), bytes: None });
+                continue;
+            }
+        };
+        match found {
+            Ok(objects) => named.extend(objects.into_iter().map(Named::of)),
+            Err(error) => failures.add(name, error),
         }
     }
+    named
+}
+
+async fn find_one(client: &mut Client, name: &str) -> Result<Object> {
+    match find(client, name).await? {
+        Some(object) => Ok(object),
+        None => {
+            let error = bad_input(format!("there is no object {}", quoted(name)));
+            Err(explain_missing(client, name, error).await)
+        }
+    }
+}
+
+/// Says what would go.
+fn preview(args: &Args, named: &[Named], failures: &Failures) -> Result<Outcome> {
+    match args.format {
+        Format::Json => {
+            let entry = |Named { name, bytes }: &Named| json!({ "name": name, "bytes": bytes });
+            print_json(&json!({
+                "would_remove": named.iter().map(entry).collect::<Vec<_>>(),
+                "failed": failures.describe(),
+            }))?;
+        }
+        Format::Text => {
+            for Named { name, bytes } in named {
+                outln!("{name}: would be removed, {}", format_size(bytes.unwrap_or(0)));
+            }
+            outln!("{} would be removed, nothing is", describe(named));
+        }
+    }
+    Ok(failures.outcome())
+}
+
+/// How many objects, and how long they are together.
+fn describe(named: &[Named]) -> String {
+    let bytes = named.iter().filter_map(|named| named.bytes).fold(0, u64::saturating_add);
+    format!("{} of {} in all", counted(named.len() as u64, "object"), format_size(bytes))
+}
+
+/// Asks whether they are to go.
+///
+/// # Errors
+/// Unless the answer is yes.
+fn ask(named: &[Named]) -> Result<()> {
+    errln!("remove {} for good? [y/N]", describe(named));
+    let mut answer = String::new();
+    io::stdin().lock().read_line(&mut answer)?;
+    if !is_yes(&answer) {
+        bail!("nothing was removed; --yes removes without asking");
+    }
+    Ok(())
+}
+
+fn is_yes(answer: &str) -> bool {
+    ["y", "yes"].contains(&answer.trim().to_lowercase().as_str())
 }
 
 async fn remove(client: &mut Client, name: &str, format: Format) -> Result<Value> {
@@ -87,4 +171,15 @@ async fn remove(client: &mut Client, name: &str, format: Format) -> Result<Value
         outln!("{name}: removed, {}, {}", format_size(bytes), counted(stripes, "stripe"));
     }
     Ok(json!({ "name": name, "bytes": bytes, "stripes": stripes }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_yes_is_yes() {
+        assert!(["y\n", "Yes\n", " YES "].into_iter().all(is_yes));
+        assert!(!["", "\n", "n\n", "yy\n", "no\n", "maybe\n"].into_iter().any(is_yes));
+    }
 }

@@ -13,6 +13,8 @@ pub const OF_A_CLUSTER: &[Row] = &[
     ("for n in /abs a//b x/ ' '; do suture put f $CODE --name \"$n\" || exit; done", SILENT, 0),
     ("suture put f $CODE --name 'ünï 😀' && suture ls ünï | grep -q 😀", SILENT, 0),
     ("suture put f $CODE && suture put f $CODE", "there is an object 'f' already", 2),
+    ("suture put f $CODE --overwrite --skip-existing", "cannot be used with", 2),
+    ("suture get f -o f -n", "f' is there already, and is to be kept", 2),
     ("suture put mib f2 $CODE && suture stat mib && suture stat f2", SILENT, 0),
     ("suture put link $CODE && suture get link -o back && cmp back f", SILENT, 0),
     ("suture put mixed $CODE", "skipped 'mixed/fifo': not a regular file", 1),
@@ -149,7 +151,7 @@ pub const OF_A_CLUSTER: &[Row] = &[
     ("suture put f $CODE --skip-existing | grep -qx '1 was there already'", SILENT, 0),
     (
         "cp -r many grown && echo 7 >> grown/c && echo d > grown/d && suture put grown --name many $CODE --skip-existing",
-        "'many/c' already, of 1 byte and not 3: remove it first",
+        "'many/c' already, of 1 byte and not 3: --overwrite puts this",
         2,
     ),
     ("suture get -r many -o kept --skip-existing", SILENT, 0),

@@ -21,7 +21,7 @@ use suture_edge::error::{bad_input, quoted};
 use suture_edge::progress::Progress as Listener;
 use suture_edge::units::format_size;
 use suture_files::directory::sync_directory;
-use suture_files::output::folder_of;
+use suture_files::output::{Existing, folder_of};
 
 use super::{Args, Output, read, summary};
 use crate::daemon;
@@ -102,8 +102,9 @@ async fn fetch_all(
     loop {
         if let Some((index, (object, path))) = left.next_if(|(_, (it, _))| window.fits(it.bytes)) {
             let (client, listener) = (client.clone(), listener.clone());
+            let existing = args.existing();
             window.begin(object.bytes, async move {
-                let result = fetch_one(client, &object, &path, &*listener).await;
+                let result = fetch_one(client, &object, &path, existing, &*listener).await;
                 (
                     object.name.clone(),
                     result.map(|fetched| Got { index, name: object.name, path, fetched }),
@@ -131,11 +132,12 @@ async fn fetch_one(
     mut client: Client,
     object: &Object,
     path: &Path,
+    existing: Existing,
     listener: &Listener<'_>,
 ) -> Result<Fetched> {
     let lookup = Lookup::of(&mut client, &object.name).await?;
     make_folder(folder_of(path))?;
-    read(&client, lookup, Output::open(path)?, listener).await
+    read(&client, lookup, Output::open(path, existing)?, listener).await
 }
 
 fn print(
