@@ -228,3 +228,24 @@ fn every_claim_of_the_threat_model_names_tests_that_there_are() {
     }
     assert!(count > 5, "{count} rows");
 }
+
+#[test]
+fn every_test_that_operators_are_pointed_to_is_in_its_file() {
+    let text = read(&root().join("docs/operators.md"));
+    let is_metric = |code: &str| code.starts_with("suture_");
+    let (mut file, mut path, mut count) = (String::new(), "", 0);
+    for code in text.split('`').skip(1).step_by(2) {
+        if code.ends_with(".rs") {
+            (file, path) = (read(&root().join("crates").join(code)), code);
+        } else if !is_metric(code) && tests_named_in(&format!("`{code}`")).next().is_some() {
+            count += 1;
+            assert!(file.contains(&format!("fn {code}(")), "{path} has no test {code}");
+        }
+    }
+    let is_number = |part: &str| part.starts_with('C') || part.starts_with('P');
+    let rows = text.lines().filter_map(|line| line.strip_prefix("| ")).filter(|row| is_number(row));
+    for row in rows.filter(|row| !row.contains("| no: ")) {
+        assert!(tests_named_in(row).next().is_some(), "no test is named: {row}");
+    }
+    assert!(count > 90, "{count} tests are named");
+}
