@@ -65,6 +65,11 @@ fn what_can_change_holds_at_once_and_the_rest_is_said_to_take_a_restart() {
     edit(&config, "memory = '32MiB'", "memory = '64MiB'\nrepair_cap = '8Mbit'");
     reload(&cluster.agents[1], &log, "the configuration was read anew: repair_cap changed");
     reload(&cluster.agents[1], &log, "what changed of memory takes a restart");
+    cluster.wait("the coordinator counts with it", |status| {
+        let n1 = status["nodes"].as_array().unwrap().iter().find(|node| node["name"] == "n1");
+        let uplink = &n1.unwrap()["uplink"];
+        uplink["limit"] == 1_000_000 && uplink["why"] == "its agent's repair_cap"
+    });
     fs::remove_file(&config).unwrap();
     reload(&cluster.agents[1], &log, "the configuration stays as it was");
     cluster.wait("all are up still", |status| daemons::count(status, "up") == 3);
