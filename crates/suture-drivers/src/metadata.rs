@@ -194,7 +194,7 @@ impl Metadata {
         let changes = self.changes.clone();
         let work = move |store: &mut MetadataStore| {
             let reply = work(store);
-            tell(store, &changes);
+            send_changes(store, &changes);
             reply();
         };
         self.work.send(Box::new(work));
@@ -220,13 +220,13 @@ fn perform(store: &mut MetadataStore, queue: &WorkQueue, changes: &mpsc::Sender<
         if checked_at.elapsed() >= CHECK_EVERY {
             checked_at = Instant::now();
             store.check_writable();
-            tell(store, changes);
+            send_changes(store, changes);
         }
     }
 }
 
-/// Tells what has changed.
-fn tell(store: &mut MetadataStore, changes: &mpsc::Sender<Input>) {
+/// Sends on what has changed since the last time.
+fn send_changes(store: &mut MetadataStore, changes: &mpsc::Sender<Input>) {
     for change in store.take_changes() {
         // Whoever listened is gone: the process is ending.
         let _ = changes.blocking_send(change);
