@@ -165,9 +165,8 @@ async fn begin_put(
     check_nodes(service, code).await?;
     let name = begin.name.clone();
     let is_overwriting = begin.overwrite;
-    let begun = move |store: &mut MetadataStore| match is_overwriting {
-        true => store.begin_overwrite(&name),
-        false => store.begin_put(&name),
+    let begun = move |store: &mut MetadataStore| {
+        if is_overwriting { store.begin_overwrite(&name) } else { store.begin_put(&name) }
     };
     let id = service.metadata.ask(begun).await?;
     let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();

@@ -94,10 +94,7 @@ impl MetadataStore {
         check_put(entry, object, &stripes)?;
         let is_overwriting = entry.is_overwriting;
         let transaction = self.database.transaction()?;
-        let old = match is_overwriting {
-            true => remove_object(&transaction, &object.name)?,
-            false => None,
-        };
+        let old = if is_overwriting { remove_object(&transaction, &object.name)? } else { None };
         insert_object(&transaction, object, &stripes)?;
         let committed = "UPDATE cluster SET committed = committed + 1 RETURNING committed";
         let committed: u64 = sealed::change_cluster(&transaction, |cluster| {
