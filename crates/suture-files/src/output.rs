@@ -108,7 +108,8 @@ pub enum Existing {
     Keep,
 }
 
-fn taken(target: &Path) -> anyhow::Error {
+/// The refusal of a file that has the name of a new one and is to be kept.
+pub fn taken(target: &Path) -> anyhow::Error {
     bad_input(format!("'{}' is there already, and is to be kept", target.display()))
 }
 

@@ -19,7 +19,7 @@ use suture_edge::error::{ErrorKind, bad_input, kind, quoted};
 use suture_edge::progress::Progress as Listener;
 use suture_edge::units::{format_rate, format_seconds, format_size};
 use suture_files::directory::sync_directory;
-use suture_files::output::{Existing, NewFile, Place, folder_of, place};
+use suture_files::output::{Existing, NewFile, Place, folder_of, place, taken};
 
 use crate::address::CoordinatorAddress;
 use crate::daemon;
@@ -185,10 +185,7 @@ impl Output {
             Place::File(path) => {
                 let new = NewFile::beside(&path).map_err(|why| cannot(&path, &why))?;
                 if existing == Existing::Keep && path.exists() {
-                    return Err(bad_input(format!(
-                        "'{}' is there already, and is to be kept",
-                        path.display()
-                    )));
+                    return Err(taken(&path));
                 }
                 Ok(Output::File(new, path, existing))
             }
