@@ -270,6 +270,17 @@ fn a_put_with_too_few_nodes_names_both_numbers_and_leaves_nothing() {
 }
 
 #[test]
+fn a_put_onto_full_disks_says_how_many_are_up_and_what_they_lack() {
+    let cluster = Cluster::with(3, "keep_free = '1EiB'");
+    let path = cluster.path("source");
+    fs::write(&path, noise(1000)).unwrap();
+    let put = cluster.run(&["put", path.to_str().unwrap(), "--code", "rs(2,1)", "--name", "x"]);
+    let says = "free for a chunk, 0 of the 3 that are up have that beside their keep_free";
+    assert!(put.status == 1 && put.stderr.contains(says), "{}: {}", put.status, put.stderr);
+    assert_eq!(cluster.json(&["ls"])["objects"], Value::Array(vec![]));
+}
+
+#[test]
 fn a_put_that_loses_nodes_says_so_and_repair_brings_the_rest() {
     let mut cluster = Cluster::of(8);
     let path = cluster.path("source");

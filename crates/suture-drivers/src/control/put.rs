@@ -12,6 +12,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use suture_code::Code;
 use suture_code::layout::{self, SizeError};
+use suture_edge::units::format_size;
 use suture_repair::id::{Generation, NodeId, StripeId};
 use suture_repair::stripe::CHUNK_BYTES_MAX;
 use suture_repair::stripe::Stripe;
@@ -227,9 +228,7 @@ impl PutSession {
         }
         let least = code.durable_chunks_min();
         if fewest < least {
-            return Err(Status::resource_exhausted(format!(
-                "{fewest} nodes are up and have enough free bytes for a chunk, {code} needs at least {least}"
-            )));
+            return Err(too_few_places(service, &self.object, fewest).await);
         }
         Ok(self.places(service, &stripes).await)
     }
@@ -348,6 +347,19 @@ fn check_chunk_bytes(field: &str, code: &Code, chunk_bytes: u64) -> Result<(), S
             "{field}: chunks of {code} are multiples of {step} bytes, {bytes} is not"
         ))
     })
+}
+
+/// What is said where so few nodes have the space for a chunk of an object.
+async fn too_few_places(service: &ControlService, object: &Object, fewest: usize) -> Status {
+    let up = service
+        .coordinator
+        .query(|driver| driver.core().node_statuses().iter().filter(|node| node.serves()).count());
+    let up = up.await.unwrap_or_default();
+    let (chunk, code) = (format_size(object.chunk_bytes), object.code);
+    let least = code.durable_chunks_min();
+    Status::resource_exhausted(format!(
+        "{code} needs at least {least} nodes with {chunk} free for a chunk, {fewest} of the {up} that are up have that beside their keep_free (see suture df): make space or start more agents"
+    ))
 }
 
 /// Refuses a code that the cluster has too few nodes for, now or ever. Where some of enough nodes
