@@ -111,13 +111,19 @@ fn effect(status: &CoreStatus, cluster: &Cluster) -> String {
     let node = status.nodes.iter().find(|node| node.node == id);
     let link = node.map(|node| node.links[usize::from(!is_up)]).unwrap_or_default();
     let verb = if is_up { "send" } else { "receive" };
-    format!(
-        "{} may {verb} {} for repairs of {}: {}",
-        cluster.node(id).name,
-        format_link_rate(limited.limit as f64),
-        format_link_rate(link.capacity as f64),
-        reason(limited, cluster)
-    )
+    let (name, why) = (&cluster.node(id).name, reason(limited, cluster));
+    let part = part_of_link(limited.limit, link.capacity);
+    format!("{name} may {verb} {part}: {why}")
+}
+
+/// What repair may have of a link, beside what the link carries; both in bytes per second.
+fn part_of_link(limit: u64, capacity: u64) -> String {
+    let [may, carries] = [limit, capacity].map(|rate| format_link_rate(rate as f64));
+    if limit < capacity {
+        format!("{may} of its {carries} for repairs")
+    } else {
+        format!("{may} for repairs, which is all that its link carries ({carries})")
+    }
 }
 
 /// Why a limit is what it is, in words.
@@ -150,5 +156,17 @@ pub fn describe_link(node: &NodeStatus, is_up: bool, cluster: &Cluster) -> proto
         repair,
         limit: limited.map(|limited| limited.limit),
         why: limited.map(|limited| reason(limited, cluster)).unwrap_or_default(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_above_what_the_link_carries_is_not_called_a_part_of_it() {
+        assert_eq!(part_of_link(125_000, 1_250_000), "1.00 Mbit/s of its 10.0 Mbit/s for repairs");
+        let all = "3.00 Mbit/s for repairs, which is all that its link carries (1.00 Mbit/s)";
+        assert_eq!(part_of_link(375_000, 125_000), all);
     }
 }
