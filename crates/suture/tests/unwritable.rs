@@ -7,6 +7,7 @@ use std::fs;
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use daemons::{Cluster, Process, count, finish, start_agent, start_coordinator, suture};
 use serde_json::Value;
@@ -96,4 +97,48 @@ fn a_full_disk_is_said_at_once_and_ends_when_there_is_room() {
     cluster.wait("copies too", |status| !is_unsaved(status));
     cluster.put("b", 90_000, &CODE);
     cluster.ok(&["rm", "a"]);
+}
+
+/// Has the system refuse a process whatever would make a file longer than `bytes`.
+fn limit_files(process: &Process, bytes: &str) {
+    let mut prlimit = Command::new("prlimit");
+    prlimit.args([format!("--pid={}", process.0.id()), format!("--fsize={bytes}")]);
+    assert!(prlimit.status().unwrap().success(), "prlimit is of util-linux");
+}
+
+#[test]
+fn a_disk_that_refuses_writes_is_said_for_as_long_as_it_does() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = folder.path().join("coordinator.toml");
+    let data_dir = folder.path().join("coordinator");
+    let keys = "[timers]\nsuspect = '500ms'\ndead = '2s'\n";
+    let text = format!("listen = '127.0.0.1:0'\ndata_dir = '{}'\n{keys}", data_dir.display());
+    fs::write(&config, text).unwrap();
+    let mut command = Command::new("env");
+    command.args(["--ignore-signal=XFSZ", env!("CARGO_BIN_EXE_suture"), "coordinator", "--config"]);
+    let log = fs::File::create(config.with_extension("log")).unwrap();
+    let (coordinator, line) = Process::start_by(command.arg(&config).stderr(log));
+    let address = line.strip_prefix("listening on ").unwrap().to_string();
+    let agents = (0..4).map(|i| start_agent(folder.path(), &address, i, "")).collect();
+    let mut cluster = Cluster { agents, coordinator, address, folder };
+    cluster.wait("all agents are up", |status| count(status, "up") == 4);
+    let content = cluster.put("a", 90_000, &CODE);
+
+    limit_files(&cluster.coordinator, "1:unlimited");
+    cluster.agents[0].kill();
+    cluster.wait("a repair cannot be committed", |status| !status["fault"].is_null());
+    // Longer than it takes to try whether it goes again.
+    for _ in 0..8 {
+        let status = cluster.json(&["status"]);
+        assert!(!status["fault"].is_null(), "{status:#}");
+        std::thread::sleep(Duration::from_millis(500));
+    }
+    let said = cluster.run(&["status"]);
+    assert!(said.status != 0 && said.stdout.contains("disk I/O error"), "{}", said.stdout);
+    cluster.assert_reads("a", &content);
+
+    limit_files(&cluster.coordinator, "unlimited:unlimited");
+    cluster.wait("all is well again", |status| status["state"] == "healthy");
+    cluster.put("b", 90_000, &CODE);
+    assert_eq!(cluster.json(&["stat", "a"])["missing_chunks"], 0);
 }

@@ -174,6 +174,8 @@ pub enum MetadataError {
 #[derive(Debug)]
 pub struct MetadataStore {
     database: Connection,
+    /// Commits that have made something durable since it was opened.
+    written: Arc<AtomicU64>,
     folding: Folding,
     cluster: ClusterId,
     epoch: u32,
@@ -217,9 +219,11 @@ impl MetadataStore {
         stripes::complete_sums(&mut connection).with_context(cannot)?;
         let place = DatabaseFiles::of(&dir.join(schema::DATABASE)).with_context(cannot)?;
         guard::refuse_where_moved(&mut connection, place.clone()).with_context(cannot)?;
+        let written = guard::count_written(&mut connection).with_context(cannot)?;
         Ok(MetadataStore {
             folding: Folding::begin(&connection),
             database: connection,
+            written,
             place,
             is_faulty: Arc::default(),
             sets_aside: false,

@@ -5,10 +5,11 @@
 //! repairs nothing.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use rusqlite::Connection;
 use rusqlite::ffi::SQLITE_CONSTRAINT_COMMITHOOK;
+use rusqlite::hooks::Wal;
 use suture_repair::id::StripeId;
 
 use super::super::place::DatabaseFiles;
@@ -25,19 +26,42 @@ pub(super) fn refuse_where_moved(
     connection.commit_hook(Some(move || !place.is_kept()))
 }
 
+/// With so many pages in the log, a commit folds it in at once: SQLite's own measure, which does
+/// not hold where commits are counted.
+const LOG_PAGES_MAX: i32 = 1000;
+
+/// Counts the commits that have written something to the log and made it durable. A change to what
+/// is there already is none, nor one that was taken back.
+///
+/// # Errors
+/// When the database fails.
+pub(super) fn count_written(connection: &mut Connection) -> rusqlite::Result<Arc<AtomicU64>> {
+    let written = Arc::new(AtomicU64::new(0));
+    let count = written.clone();
+    connection.wal_hook(Some(move |log: &mut Wal, pages: i32| {
+        count.fetch_add(1, Ordering::Relaxed);
+        if pages >= LOG_PAGES_MAX {
+            // What cannot be folded in now stays in the log; the commit is durable.
+            let _ = log.checkpoint();
+        }
+        Ok(())
+    }))?;
+    Ok(written)
+}
+
 impl MetadataStore {
     /// Does `work`, and notes whether the metadata could be changed.
     pub(in super::super) fn noted<T>(
         &mut self,
         work: impl FnOnce(&mut MetadataStore) -> Result<T, MetadataError>,
     ) -> Result<T, MetadataError> {
-        let before = self.database.total_changes();
+        let before = self.written.load(Ordering::Relaxed);
         let result = work(self).map_err(|error| self.as_moved(error));
         match &result {
             Err(error @ (MetadataError::Database(_) | MetadataError::Moved(_))) => {
                 self.set_fault(Some(error.to_string()));
             }
-            Ok(_) if self.database.total_changes() > before => {
+            Ok(_) if self.written.load(Ordering::Relaxed) > before => {
                 self.set_fault(None);
                 self.end_doubt();
             }
@@ -60,14 +84,15 @@ impl MetadataStore {
         }
     }
 
-    /// Looks whether they can be changed, while nobody wants that: what has failed is tried again.
+    /// Looks whether they can be changed, while nobody wants that: what has failed is tried again,
+    /// with a change that differs from the one before, since SQLite writes no other.
     pub(in super::super) fn check_writable(&mut self) {
         let seen = self.place.fault();
         if seen.is_some() || self.fault.is_none() {
             return self.set_fault(seen);
         }
         let _ = self.noted(|store| {
-            store.database.execute("UPDATE cluster SET in_use = 1", [])?;
+            store.database.execute("UPDATE cluster SET in_use = in_use % 2 + 1", [])?;
             Ok(())
         });
     }

@@ -661,8 +661,16 @@ fn chunks_of_a_put_whose_commit_failed_stay_until_another_change_is_durable() {
     assert!(kept(&mut store), "it may be found at the next start");
     assert_eq!(store.first_open().unwrap(), ids[0], "a copy of the metadata may lack it");
     refuse_commits(&mut store, false);
-    store.noted(|store| store.set_paused(true)).unwrap();
+    store.noted(|store| store.set_paused(false)).unwrap();
+    assert!(store.fault().is_some(), "that is so already: nothing was written");
+    store.announce_reserved().unwrap();
+    assert!(kept(&mut store), "nothing was written in its place");
+    store.check_writable();
     assert!(!kept(&mut store), "that was written in its place");
+    assert_eq!(store.fault(), None);
+    store.fault = Some("another one".into());
+    store.check_writable();
+    assert_eq!(store.fault(), None, "each time something else is written");
 }
 
 #[test]
