@@ -81,11 +81,16 @@ impl Between {
 
 /// A put of 200,000 bytes that has stored a stripe and waits for the end of its input.
 fn begun(cluster: &Cluster, coordinator: &str) -> Child {
+    begun_with(cluster, coordinator, &[])
+}
+
+fn begun_with(cluster: &Cluster, coordinator: &str, more: &[&str]) -> Child {
+    let before = [0, 1, 2].map(|agent| cluster.chunks(agent).len());
     let mut put = suture();
     put.args(["put", "-", "--name", "it", "--code", "rs(2,1)", "--chunk-size", "64KiB"]);
-    let mut put = piped(put.env("SUTURE_COORDINATOR", coordinator));
+    let mut put = piped(put.args(more).env("SUTURE_COORDINATOR", coordinator));
     put.stdin.as_mut().unwrap().write_all(&noise(200_000)).unwrap();
-    wait(|| (0..3).all(|agent| !cluster.chunks(agent).is_empty()));
+    wait(|| (0..3).all(|agent| cluster.chunks(agent).len() > before[agent]));
     put
 }
 
@@ -183,6 +188,47 @@ fn a_put_whose_coordinator_sleeps_at_the_commit_says_what_is_so_when_it_wakes() 
             assert!(!is_stored(&cluster), "{}", put.stderr);
             thread::sleep(Duration::from_secs(2));
             assert!(!is_stored(&cluster), "it came later: {}", put.stderr);
+        }
+    }
+}
+
+#[test]
+fn an_overwriting_put_whose_commit_was_lost_leaves_the_object_and_says_so() {
+    let cluster = Cluster::of(3);
+    let old = cluster.put("it", 100_000, &["--code", "rs(2,1)"]);
+    let between = Between::start(&cluster.address);
+    let mut put = begun_with(&cluster, &between.address, &["--overwrite"]);
+    between.set(|state| state.loses_questions = true);
+    drop(put.stdin.take());
+    thread::sleep(Duration::from_millis(300));
+    between.cut();
+    let put = ended(put);
+    assert!(put.stderr.starts_with("suture: cannot store 'it': "), "{}", put.stderr);
+    cluster.assert_reads("it", &old);
+}
+
+#[test]
+fn an_overwriting_put_whose_coordinator_sleeps_at_the_commit_says_what_is_so_when_it_wakes() {
+    let cluster = Cluster::of(3);
+    cluster.put("it", 100_000, &["--code", "rs(2,1)"]);
+    let put = begun_with(&cluster, &cluster.address, &["--overwrite"]);
+    let coordinator = Pid::from_child(&cluster.coordinator.0);
+    kill_process(coordinator, Signal::STOP).unwrap();
+    let ending = thread::spawn(move || ended(put));
+    thread::sleep(Duration::from_secs(9));
+    kill_process(coordinator, Signal::CONT).unwrap();
+    let put = ending.join().unwrap();
+    let is_replaced = || match cluster.json(&["stat", "it"])["bytes"].as_u64().unwrap() {
+        100_000 => false,
+        200_000 => true,
+        other => panic!("{other} bytes"),
+    };
+    match put.status {
+        0 => assert!(is_replaced(), "{}", put.stdout),
+        _ => {
+            assert!(put.stderr.starts_with("suture: cannot store 'it': "), "{}", put.stderr);
+            thread::sleep(Duration::from_secs(2));
+            assert!(!is_replaced(), "it came all the same: {}", put.stderr);
         }
     }
 }

@@ -150,11 +150,12 @@ impl PutStream {
             Err(status) => refusal(status),
             Ok(_) => anyhow!("the coordinator ended the put"),
         };
-        let PutStream { mut client, number, requests, replies, .. } = self;
+        let PutStream { mut client, number, created, requests, replies, .. } = self;
         // The stream ends with its halves, and the put with the stream, where that is not gone.
         drop((requests, replies));
         let (name, bytes, checksum) = (&options.name, commit.bytes, commit.checksum);
-        let put = UnansweredPut { number, name, bytes, checksum, first };
+        let is_overwriting = options.overwrite;
+        let put = UnansweredPut { number, name, bytes, checksum, first, created, is_overwriting };
         match put.ending(&mut client).await {
             Ending::Stored => Ok(()),
             Ending::NotStored => Err(lost),

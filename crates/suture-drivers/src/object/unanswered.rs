@@ -46,6 +46,10 @@ pub struct UnansweredPut<'a> {
     pub checksum: u64,
     /// Its first stripe, which no other put was given; none of an empty object.
     pub first: Option<StripeId>,
+    /// When it began, in seconds since 1970.
+    pub created: u64,
+    /// Whether it takes the place of another object of its name.
+    pub is_overwriting: bool,
 }
 
 /// What became of it.
@@ -124,13 +128,30 @@ impl UnansweredPut<'_> {
             Ok(_) => {
                 let mut lookup = Lookup::of(client, self.name).await.ok()?;
                 let first = lookup.next().await.ok()?.first().map(|entry| entry.stripe.id);
-                let is_ours = first == self.first && self.is_ours(&lookup.object);
-                // If somebody else has the name, ours would be refused.
-                Some(if is_ours { Ending::Stored } else { Ending::NotStored })
+                if first == self.first && self.is_ours(&lookup.object) {
+                    return Some(Ending::Stored);
+                }
+                self.beside(&lookup.object, first, has_ended)
             }
             Err(status) if is_not_found(&status) => has_ended.then_some(Ending::NotStored),
             Err(_) => None,
         }
+    }
+
+    /// What follows from another object of the name, where the put has ended or may not have.
+    fn beside(&self, other: &Object, first: Option<StripeId>, has_ended: bool) -> Option<Ending> {
+        // Ours would be refused.
+        if !self.is_overwriting {
+            return Some(Ending::NotStored);
+        }
+        // Ids of stripes ascend, and two puts never write one name at a time.
+        let is_older = match (first, self.first) {
+            (Some(theirs), Some(ours)) => theirs < ours,
+            _ => other.created < self.created,
+        };
+        // One that came later may have taken the place of ours.
+        let ending = if is_older { Ending::NotStored } else { Ending::Unknown };
+        has_ended.then_some(ending)
     }
 
     fn is_ours(&self, object: &Object) -> bool {
@@ -140,4 +161,41 @@ impl UnansweredPut<'_> {
 
 fn is_not_found(status: &Status) -> bool {
     status.code() == Code::NotFound && status.source().is_none()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn put(first: Option<u64>, is_overwriting: bool) -> UnansweredPut<'static> {
+        let first = first.map(StripeId);
+        UnansweredPut {
+            number: 1,
+            name: "x",
+            bytes: 5,
+            checksum: 7,
+            first,
+            created: 100,
+            is_overwriting,
+        }
+    }
+
+    fn other(created: u64) -> Object {
+        let code = "rs(2,1)".parse().unwrap();
+        Object { name: "x".into(), bytes: 3, code, chunk_bytes: 64, checksum: 9, created }
+    }
+
+    #[test]
+    fn another_object_of_the_name_says_that_ours_was_refused_or_how_old_it_is() {
+        let not_stored = Some(Ending::NotStored);
+        assert_eq!(put(Some(8), false).beside(&other(1), Some(StripeId(9)), false), not_stored);
+        let overwriting = put(Some(8), true);
+        let older = Some(StripeId(4));
+        assert_eq!(overwriting.beside(&other(1), older, false), None, "it can come still");
+        assert_eq!(overwriting.beside(&other(1), older, true), not_stored);
+        let newer = overwriting.beside(&other(1), Some(StripeId(9)), true);
+        assert_eq!(newer, Some(Ending::Unknown), "it may have taken the place of ours");
+        assert_eq!(overwriting.beside(&other(99), None, true), not_stored);
+        assert_eq!(overwriting.beside(&other(100), None, true), Some(Ending::Unknown));
+    }
 }
