@@ -41,7 +41,7 @@ use tracing::{error, info, warn};
 
 use crate::hdfs::link::{Condition, Link};
 use crate::hdfs::rebuilt::RebuiltLog;
-use crate::metadata::{Metadata, NodeRecord, seconds_since_1970};
+use crate::metadata::{Mark, Metadata, NodeRecord, seconds_since_1970};
 use crate::metrics::coordinator::{CoordinatorMetrics, Seen};
 use crate::record::RecordedCoordinator;
 use crate::window::ThrottleIntent;
@@ -145,8 +145,8 @@ pub struct CoordinatorDriver {
     refused: RefusedAgents,
     /// Agents have not yet been told how the nodes are now.
     peers_changed: bool,
-    /// The number of committed puts that they were sent.
-    sent_committed: u64,
+    /// The number of committed puts and the mark that they were sent last.
+    sent_news: Option<(u64, Option<Mark>)>,
     /// The task that was sent last: its other participants come next.
     dispatch: Option<Arc<Dispatch>>,
     placer: Placer,
@@ -208,7 +208,7 @@ impl CoordinatorDriver {
             listings: None,
             refused: RefusedAgents::default(),
             peers_changed: false,
-            sent_committed: 0,
+            sent_news: None,
             dispatch: None,
             placer: Placer::default(),
             unheard: Unheard::default(),
@@ -360,18 +360,22 @@ impl CoordinatorDriver {
         self.origin + Duration::from_nanos(at.ns)
     }
 
-    /// Sends agents the number of committed puts, if it has changed since.
-    fn send_committed(&mut self) {
-        let committed = self.metadata.committed();
-        if committed != std::mem::replace(&mut self.sent_committed, committed) {
+    /// Sends agents the number of committed puts and the newest mark, unless they have both.
+    fn send_news(&mut self) {
+        let news @ (committed, mark) =
+            (self.metadata.committed(), self.metadata.mark(self.now().ns));
+        if self.sent_news.replace(news) != Some(news) {
             let everyone: Vec<NodeId> = self.nodes.keys().copied().collect();
-            everyone.into_iter().for_each(|node| self.post(node, Outgoing::Committed(committed)));
+            for node in everyone {
+                self.post(node, Outgoing::Committed(committed));
+                mark.into_iter().for_each(|mark| self.post(node, Outgoing::Marked(mark)));
+            }
         }
     }
 
     /// Looks how far repairs have come, and says so when they have come to their end.
     fn measure(&mut self) {
-        self.send_committed();
+        self.send_news();
         self.watch_window();
         if let Some(why) = self.clock.read(std::time::Instant::now(), SystemTime::now()) {
             warn!("{why}");
@@ -454,8 +458,8 @@ impl CoordinatorDriver {
         let contact = Contact { address: record.node.address, session: Some((number, outbox)) };
         self.nodes.insert(id, contact);
         self.peers_changed = true;
-        // Whoever is new hears it with the others.
-        self.sent_committed = 0;
+        // Whoever is new hears both with the others.
+        self.sent_news = None;
     }
 
     fn lost(&mut self, node: NodeId) {

@@ -8,6 +8,7 @@
 //! * [`store`] is the metadata themselves, synchronous and testable without a runtime;
 //! * [`schema`] opens, locks and versions the file;
 //! * `former` keeps one of an older schema as it was, before it is changed;
+//! * `marks` tells a coordinator that went back with its machine, by what agents remember;
 //! * `work` says what comes next of all that is asked;
 //! * `place` sees that what is written can be found again;
 //! * `wal` keeps the one file whole that people copy;
@@ -21,6 +22,7 @@
 
 pub mod backup;
 mod former;
+mod marks;
 mod place;
 pub mod schema;
 mod sealed;
@@ -43,10 +45,12 @@ use tracing::warn;
 use work::{Next, WorkQueue, WorkSender};
 
 pub use backup::Backup;
+pub use marks::Mark;
+use marks::Marks;
 pub use schema::Incomplete;
 pub use store::{
     Added, Intent, Leftovers, MetadataError, MetadataStore, NewNode, NodeRecord, Object,
-    ObjectStripe, PassRecord, PutId, Removed, is_readable, seconds_since_1970,
+    ObjectStripe, PassRecord, PutId, Remembered, Removed, is_readable, seconds_since_1970,
 };
 
 /// How often it is looked whether they can be changed.
@@ -58,6 +62,8 @@ pub struct Metadata {
     work: Arc<WorkSender>,
     changes: mpsc::Sender<Input>,
     committed: Arc<AtomicU64>,
+    written: Arc<AtomicU64>,
+    marks: Arc<Mutex<Marks>>,
     is_faulty: Arc<AtomicBool>,
     damage: Arc<Mutex<Option<String>>>,
 }
@@ -68,6 +74,7 @@ impl Metadata {
     pub fn start(mut store: MetadataStore, changes: mpsc::Sender<Input>) -> Metadata {
         let (work, queue) = WorkSender::new();
         let (committed, is_faulty) = (store.committed(), store.is_faulty());
+        let (written, marks) = (store.written(), store.marks());
         let told = changes.clone();
         let serve = move || {
             let _guard = AbortOnPanic;
@@ -75,12 +82,20 @@ impl Metadata {
         };
         let thread = thread::Builder::new().name("metadata".into());
         thread.spawn(serve).expect("a thread can be started");
-        Metadata { work, changes, committed, is_faulty, damage: Arc::default() }
+        let damage = Arc::default();
+        Metadata { work, changes, committed, written, marks, is_faulty, damage }
     }
 
     /// How many puts were committed so far.
     pub fn committed(&self) -> u64 {
         self.committed.load(Ordering::Relaxed)
+    }
+
+    /// The newest mark of what was made durable, one of now where more was since; `at` is in
+    /// nanoseconds of the process.
+    pub fn mark(&self, at: u64) -> Option<Mark> {
+        let mut marks = self.marks.lock().unwrap_or_else(PoisonError::into_inner);
+        marks.make(self.written.load(Ordering::Relaxed), at)
     }
 
     /// Whether they could not be written when that was last tried.

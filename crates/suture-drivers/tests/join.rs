@@ -107,6 +107,7 @@ fn introduction(address: &str, data_dir: &Path, name: &str) -> Introduction {
         store: None,
         takes_name: false,
         membership: Membership::read(data_dir).unwrap(),
+        mark: None,
         data_dir: data_dir.to_path_buf(),
         credentials: None,
     }

@@ -287,3 +287,39 @@ fn copies_of_metadata_that_were_set_back_leave_those_that_know_more() {
     cluster.assert_reads("newer", &newer);
     cluster.wait("they know all again", |_| (0..5).all(|agent| !path(agent, older).exists()));
 }
+
+#[test]
+fn copies_that_know_of_an_object_without_bytes_stay_too() {
+    let mut cluster = Cluster::of(5);
+    cluster.put("old", 100_000, &CODE);
+    let backup = cluster.path("copy.db").display().to_string();
+    cluster.ok(&["metadata", "backup", "-o", &backup]);
+    let none = cluster.path("none").display().to_string();
+    fs::write(&none, "").unwrap();
+    cluster.ok(&[&["put", &none, "--name", "empty"], &CODE[..]].concat());
+    let folder = cluster.folder.path().to_path_buf();
+    let path = |agent: usize, name: &str| folder.join(format!("n{agent}")).join(name);
+    let (kept, older) = ("metadata-backup.db", "metadata-backup-older.db");
+    while_stopped(&mut cluster, |dir| {
+        fs::write(dir.join("more.toml"), "[backup]\nevery = '1s'\n").unwrap();
+    });
+    cluster.wait("every agent has a copy", |_| (0..5).all(|agent| path(agent, kept).exists()));
+    while_stopped(&mut cluster, |dir| {
+        let (said, status) = metadata(dir, &["restore", &backup, "--replace"]);
+        assert!(said.contains("1 object in") && status == Some(0), "{said}");
+    });
+    let all = |name| (0..5).map(|agent| fs::read(path(agent, name)).unwrap()).collect::<Vec<_>>();
+    let before = all(kept);
+    let status =
+        cluster.wait("every agent has one", |_| (0..5).all(|agent| path(agent, older).exists()));
+    assert!(all(kept) == before, "a copy that knows more was replaced");
+    let warned = status["warnings"].to_string();
+    assert!(warned.contains("what was put without bytes"), "{warned}");
+    let copy = path(2, kept).display().to_string();
+    while_stopped(&mut cluster, |dir| {
+        let (said, status) = metadata(dir, &["restore", &copy, "--replace"]);
+        assert!(said.contains("2 objects in") && status == Some(0), "{said}");
+    });
+    cluster.wait_healthy();
+    cluster.assert_reads("empty", b"");
+}

@@ -35,7 +35,7 @@ use super::proto::agent_message::Message as AgentWord;
 use super::proto::coordinator_message::Message as CoordinatorWord;
 use crate::address::AgentAddress;
 use crate::coordinator::outbox::{Outgoing, PeerAddress};
-use crate::metadata::{Object, ObjectStripe};
+use crate::metadata::{Mark, Object, ObjectStripe};
 
 /// The longest encoded task. A plan of 255 chunks in hundreds of lanes has some 2 MB.
 const TASK_BYTES_MAX: usize = 16 << 20;
@@ -138,6 +138,7 @@ pub fn encode_outgoing(outgoing: Outgoing) -> proto::CoordinatorMessage {
         }
         Outgoing::KeepBackup => CoordinatorWord::KeepBackup(proto::Done {}),
         Outgoing::Committed(puts) => CoordinatorWord::Committed(puts),
+        Outgoing::Marked(Mark { number, at }) => CoordinatorWord::Mark(proto::Mark { number, at }),
     };
     proto::CoordinatorMessage { message: Some(word) }
 }
@@ -179,7 +180,8 @@ pub fn decode_to_agent(word: CoordinatorWord) -> Result<ToAgent, Malformed> {
         // The session takes these itself.
         CoordinatorWord::Peers(_)
         | CoordinatorWord::KeepBackup(_)
-        | CoordinatorWord::Committed(_) => {
+        | CoordinatorWord::Committed(_)
+        | CoordinatorWord::Mark(_) => {
             return Err(malformed("CoordinatorMessage", "none for the agent's machine"));
         }
         CoordinatorWord::Dispatch(task) => ToAgent::Dispatch(Arc::new(decode_task(task)?)),

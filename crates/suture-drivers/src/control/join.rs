@@ -35,6 +35,7 @@ use super::proto::coordinator_message::Message as CoordinatorWord;
 use super::{OTHER_PROTOCOL, PROTOCOL_OLDEST, PROTOCOL_VERSION, client, convert, listing, proto};
 use crate::agent::session::{SESSION_QUEUE, SessionEvent, SessionFeed};
 use crate::identity::credentials::Kept;
+use crate::metadata::Mark;
 use crate::put_key::PutKey;
 use crate::store::StoreId;
 
@@ -72,7 +73,9 @@ pub struct Introduction {
     pub takes_name: bool,
     /// What its sessions before left, if there were any.
     pub membership: Option<Membership>,
-    /// Where that is kept.
+    /// The last mark that a coordinator told it, of the epoch that it has followed last.
+    pub mark: Option<Mark>,
+    /// Where the membership is kept.
     pub data_dir: PathBuf,
     /// What proves that it is this node, if anything does.
     pub credentials: Option<Arc<Kept>>,
@@ -169,6 +172,9 @@ impl Introduction {
     /// Notes what a session has told of this node.
     fn welcomed(&mut self, joined: Welcome, epoch: u32) -> Membership {
         self.cluster = Some(joined.cluster);
+        if self.membership.is_none_or(|membership| membership.epoch != epoch) {
+            self.mark = None;
+        }
         let committed = self.membership.map_or(0, |membership| membership.committed);
         *self.membership.insert(Membership { node: joined.node, epoch, committed })
     }
@@ -245,6 +251,7 @@ async fn join_by(
         takes_name: me.takes_name,
         epoch: me.membership.map_or(0, |membership| membership.epoch),
         committed: me.membership.map_or(0, |membership| membership.committed),
+        mark: me.mark.map(|Mark { number, at }| proto::Mark { number, at }),
         renews,
     };
     let first = proto::AgentMessage { message: Some(AgentWord::Join(introduction)) };
@@ -352,6 +359,10 @@ async fn converse(
                         }
                         Some(CoordinatorWord::Committed(puts)) => {
                             me.note_committed(puts).into_iter().for_each(|news| file.keep(news));
+                            continue;
+                        }
+                        Some(CoordinatorWord::Mark(proto::Mark { number, at })) => {
+                            me.mark = Some(Mark { number, at });
                             continue;
                         }
                         _ => event_of(message),

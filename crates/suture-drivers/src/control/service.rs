@@ -21,7 +21,7 @@ use super::put_budget::PutBudget;
 use super::put_renewal::PutCallers;
 use super::status::{
     backup_warning, damage_warning, describe, fault_warning, refused_warnings, replaced_warning,
-    unknown_warning,
+    set_back_warning, unknown_warning,
 };
 use super::trust::Trust;
 use super::{STRIPES_PER_MESSAGE, convert, proto, scrub, throttle};
@@ -92,12 +92,15 @@ impl ControlService {
         }
     }
 
-    /// Whether agents hold chunks of stripes of which the metadata know nothing, or may.
+    /// Whether agents know of more than the metadata, hold chunks of stripes of which these know
+    /// nothing, or may.
     ///
     /// # Errors
     /// When the coordinator has ended.
     pub(super) async fn may_be_older(&self) -> Result<bool, Status> {
-        Ok(!self.is_hdfs && self.query(|driver| driver.core().may_lack_stripes()).await?)
+        let is_set_back = self.metadata.query(|store| store.is_set_back()).await;
+        let may_lack = self.query(|driver| driver.core().may_lack_stripes()).await?;
+        Ok(!self.is_hdfs && (is_set_back || may_lack))
     }
 
     /// A service of agents alone, while the metadata are made again.
@@ -285,10 +288,10 @@ impl ControlService {
     /// When the database fails, or the coordinator shuts down.
     pub async fn status(&self) -> Result<proto::StatusReply, Status> {
         let ask = |store: &MetadataStore| {
-            let known = (store.intent()?, store.pass()?);
+            let known = (store.intent()?, store.pass()?, store.is_set_back());
             Ok::<_, MetadataError>((known, store.epoch(), store.fault()))
         };
-        let ((intent, pass), epoch, fault) = self.metadata.query(ask).await?;
+        let ((intent, pass, is_set_back), epoch, fault) = self.metadata.query(ask).await?;
         let (mut reply, blocked) = self.query(describe).await?;
         reply.cluster = self.cluster().to_string();
         reply.epoch = epoch;
@@ -306,6 +309,8 @@ impl ControlService {
         let copies = self.query(|driver| driver.core().unknown_copies()).await?;
         if copies > 0 && !self.is_hdfs {
             reply.warnings.push(unknown_warning(copies));
+        } else if is_set_back && !self.is_hdfs {
+            reply.warnings.push(set_back_warning());
         }
         reply.warnings.extend(refused_warnings(&reply.refused));
         reply.warnings.extend(intent.replaced.iter().map(|name| replaced_warning(name)));

@@ -25,10 +25,10 @@ use super::served::Served;
 use super::service::ControlService;
 use super::{agreed_protocol, convert, proto};
 use crate::config::check_name;
-use crate::coordinator::outbox::OUTBOX_MAX;
+use crate::coordinator::outbox::{OUTBOX_MAX, Outgoing};
 use crate::coordinator::refused::RefusedAgent;
 use crate::coordinator::{CoordinatorDriver, NewSession};
-use crate::metadata::{MetadataError, MetadataStore, NewNode, NodeRecord};
+use crate::metadata::{Mark, MetadataError, MetadataStore, NewNode, NodeRecord, Remembered};
 use crate::store::StoreId;
 
 /// How long a peer may take from connecting to saying who it is.
@@ -36,6 +36,9 @@ const JOIN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Tells sessions of one node apart.
 static NEXT_SESSION: AtomicU64 = AtomicU64::new(0);
+
+/// From this version of the control plane on, agents take marks.
+const MARKED_SINCE: u32 = 10;
 
 /// What the agent receives.
 pub type Messages =
@@ -63,6 +66,7 @@ pub async fn begin(
     let welcome = proto::CoordinatorMessage { message: Some(CoordinatorWord::Welcome(welcome)) };
     let (outbox, outgoing) = mpsc::channel(OUTBOX_MAX);
     let outgoing = ReceiverStream::new(outgoing)
+        .filter(move |message| protocol >= MARKED_SINCE || !matches!(message, Outgoing::Marked(_)))
         .map(|message| Ok::<_, Status>(convert::encode_outgoing(message)));
     let session = NEXT_SESSION.fetch_add(1, Ordering::Relaxed);
     let new = NewSession { number: session, outbox, renews };
@@ -139,7 +143,12 @@ async fn join(
 async fn admit(service: &ControlService, join: proto::Join) -> Result<(NodeRecord, u32), Status> {
     let is_new = join.cluster.is_none();
     let takes_name = is_new && join.takes_name;
-    let (followed, committed) = (join.epoch, join.committed);
+    let remembered = Remembered {
+        epoch: join.epoch,
+        committed: join.committed,
+        mark: join.mark.map(|proto::Mark { number, at }| Mark { number, at }),
+    };
+    let followed = remembered.epoch;
     let cluster = service.cluster_for(join.cluster.map(ClusterId)).await?;
     let mut node = check(cluster, join)?;
     if service.is_hdfs {
@@ -180,7 +189,7 @@ async fn admit(service: &ControlService, join: proto::Join) -> Result<(NodeRecor
             store.give_name_away(&joined.name)?;
         }
         let id = store.join(&joined)?;
-        store.outrank(&joined.name, followed, committed)?;
+        store.outrank(&joined.name, remembered)?;
         Ok::<_, MetadataError>((id, store.epoch()))
     };
     let (id, epoch) = service.metadata.ask(join).await?;

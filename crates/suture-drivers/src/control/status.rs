@@ -39,6 +39,14 @@ pub(super) fn unknown_warning(copies: u64) -> String {
     )
 }
 
+pub(super) fn set_back_warning() -> String {
+    "the metadata are older than what agents know of (restored from a backup or a snapshot?): what \
+     was put without bytes, removed or declared since is not known. Agents keep copies of these as \
+     metadata-backup-older.db until the coordinator is started again; their metadata-backup.db are \
+     from before, for `suture metadata restore`"
+        .into()
+}
+
 /// What to know of agents that were refused: in a sentence where they are of one other cluster.
 pub(super) fn refused_warnings(agents: &[proto::RefusedAgent]) -> Vec<String> {
     let mut of_cluster: BTreeMap<&str, Vec<&proto::RefusedAgent>> = BTreeMap::new();

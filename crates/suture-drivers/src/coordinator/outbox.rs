@@ -11,6 +11,8 @@ use suture_repair::id::NodeId;
 use suture_repair::message::{Task, ToAgent};
 use tokio::sync::mpsc;
 
+use crate::metadata::Mark;
+
 /// Messages that may wait for one agent. A dispatch is the most frequent one, and a repair takes
 /// seconds: an agent this far behind does not read.
 pub const OUTBOX_MAX: usize = 4096;
@@ -31,6 +33,8 @@ pub enum Outgoing {
     KeepBackup,
     /// So many puts are committed.
     Committed(u64),
+    /// What tells a coordinator that it was set back.
+    Marked(Mark),
 }
 
 /// A node and where its agent listens.

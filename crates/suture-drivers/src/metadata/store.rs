@@ -14,8 +14,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
 use anyhow::{Context, Result, bail, ensure};
 use rusqlite::{Connection, OptionalExtension};
@@ -30,6 +31,7 @@ use suture_repair::keeper::claims::Claims;
 use suture_repair::stripe::Stripe;
 use suture_repair::wire::ClusterId;
 
+use super::marks::Marks;
 use super::place::{self, DatabaseFiles};
 use super::schema::{self, Incomplete};
 use super::sealed;
@@ -42,6 +44,7 @@ use nodes::KnownNode;
 use put::OpenPut;
 
 pub use rebuilt::{Added, Leftovers, is_readable};
+pub use restored::Remembered;
 pub use scrub::{PassRecord, seconds_since_1970};
 
 /// One put that has begun and not ended.
@@ -176,6 +179,14 @@ pub struct MetadataStore {
     database: Connection,
     /// Commits that have made something durable since it was opened.
     written: Arc<AtomicU64>,
+    /// What agents are told of them in this epoch.
+    marks: Arc<Mutex<Marks>>,
+    /// The same of the epochs before, while it was open.
+    former_marks: BTreeMap<u32, Marks>,
+    /// Agents that knew of more than there is here, and when that was last believed.
+    outranked: BTreeMap<String, Instant>,
+    /// Whether agents know of more than there is here.
+    is_set_back: bool,
     folding: Folding,
     cluster: ClusterId,
     epoch: u32,
@@ -224,6 +235,10 @@ impl MetadataStore {
             folding: Folding::begin(&connection),
             database: connection,
             written,
+            marks: Arc::default(),
+            former_marks: BTreeMap::new(),
+            outranked: BTreeMap::new(),
+            is_set_back: false,
             place,
             is_faulty: Arc::default(),
             sets_aside: false,
@@ -294,6 +309,21 @@ impl MetadataStore {
     /// How many puts were committed so far, now and later.
     pub fn committed(&self) -> Arc<AtomicU64> {
         self.committed.clone()
+    }
+
+    /// How many commits have made something durable since it was opened, now and later.
+    pub fn written(&self) -> Arc<AtomicU64> {
+        self.written.clone()
+    }
+
+    /// What agents are told of these commits, now and later.
+    pub fn marks(&self) -> Arc<Mutex<Marks>> {
+        self.marks.clone()
+    }
+
+    /// Whether agents have known of more than there is here, since it was opened.
+    pub fn is_set_back(&self) -> bool {
+        self.is_set_back
     }
 
     /// What changed since the last call, in order.

@@ -349,6 +349,7 @@ fn introduction(config: &AgentConfig, listening: SocketAddr, data_dir: &DataDir)
         store: data_dir.id(),
         takes_name: false,
         membership: None,
+        mark: None,
         data_dir: config.data_dir.clone(),
         credentials: None,
     }

@@ -6,12 +6,15 @@
 //! anything is begun or given out by it. Where others only finished a put that was under way when
 //! the metadata were copied, neither does: but agents know of more puts than were committed
 //! here. Then all stripes of which nothing is known may be theirs. An agent that has joined here
-//! and then knows of more shows that this very process was set back with its machine, to a snapshot
-//! that has its memory: what it began and gave out since may be others' too.
+//! and then knows of more, or of a mark that was not made here, shows that this very process was
+//! set back with its machine, to a snapshot that has its memory: what it began and gave out since
+//! may be others' too.
 //! Invariants: neither an epoch nor a stripe id is used that agents have heard of from others; what
 //! others have stored is not deleted as orphans.
 
+use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, Row, Transaction};
 use suture_repair::event::Input;
@@ -20,7 +23,23 @@ use suture_repair::keeper::admission::outranking;
 use suture_repair::wire::ClusterId;
 use tracing::warn;
 
+use super::super::marks::Mark;
 use super::{MetadataError, MetadataStore, NewNode, NodeRecord, sealed};
+
+/// An agent that knew of more is not believed so again for so long: each time puts end, and what is
+/// not known is left to others. A coordinator that was set back is told so by all of its agents.
+const BELIEVED_EVERY: Duration = Duration::from_secs(600);
+
+/// What an agent has kept of the coordinators that it followed.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Remembered {
+    /// The newest epoch; 0 where it has followed none.
+    pub epoch: u32,
+    /// The most committed puts.
+    pub committed: u64,
+    /// The last mark that it was told in that epoch.
+    pub mark: Option<Mark>,
+}
 
 impl MetadataStore {
     /// Whether an agent is believed to have followed this epoch (`Followed`).
@@ -36,20 +55,20 @@ impl MetadataStore {
         Ok(self.followed.believes(&node.name, epoch, is_known, nodes.len()))
     }
 
-    /// Makes the epoch one that nobody has heard of, if the agent of node `name` has `followed` one
+    /// Makes the epoch one that nobody has heard of, if the agent of node `name` has followed one
     /// that these metadata have not begun: a later one, or this one without having joined in it.
-    /// Where it knows of more `committed` puts than there were, no stripe is taken for gone; and if
-    /// it had joined in this epoch, others went on in it. Then the puts that are under way end.
+    /// Where it knows of more than there was, by its committed puts or its mark, no stripe is taken
+    /// for gone; and if it had joined in this epoch, others went on in it. Then the puts that are
+    /// under way end.
     ///
     /// # Errors
     /// When that cannot be made durable.
-    pub fn outrank(
-        &mut self,
-        name: &str,
-        followed: u32,
-        committed: u64,
-    ) -> Result<(), MetadataError> {
-        let is_behind = self.catch_up(name, committed)?;
+    pub fn outrank(&mut self, name: &str, remembered: Remembered) -> Result<(), MetadataError> {
+        let followed = remembered.epoch;
+        let is_behind = self.is_outdone(name, &remembered);
+        if is_behind {
+            self.catch_up(name, remembered.committed)?;
+        }
         let has_joined = self.joined.contains(name) && !is_behind;
         if let Some(epoch) = outranking(self.epoch, followed, has_joined) {
             let transaction = self.database.transaction()?;
@@ -67,6 +86,8 @@ impl MetadataStore {
                  epoch {epoch}",
                 self.epoch
             );
+            let former = self.marks.lock().unwrap_or_else(PoisonError::into_inner).begin_epoch();
+            self.former_marks.insert(self.epoch, former);
             self.epoch = epoch;
             self.changes.push(Input::EpochRaised(epoch));
         }
@@ -74,28 +95,51 @@ impl MetadataStore {
         Ok(())
     }
 
-    /// Leaves every stripe of which nothing is known to others, if more puts were committed than
-    /// these metadata know of; whether there were.
-    fn catch_up(&mut self, name: &str, committed: u64) -> Result<bool, MetadataError> {
+    /// Whether an agent knows of more than these metadata: of more puts, or, if it has joined here,
+    /// of a mark that was not made.
+    fn is_outdone(&mut self, name: &str, remembered: &Remembered) -> bool {
+        let is_foreign =
+            |mark| self.joined.contains(name) && !self.has_made(remembered.epoch, mark);
+        let knows_more = remembered.committed > self.committed.load(Ordering::Relaxed);
+        if !knows_more && !remembered.mark.is_some_and(is_foreign) {
+            return false;
+        }
+        let last = self.outranked.get(name);
+        if last.is_some_and(|last| last.elapsed() < BELIEVED_EVERY) {
+            warn!("agent '{name}' knows of more than these metadata again, which is not believed");
+            return false;
+        }
+        self.outranked.insert(name.to_string(), Instant::now());
+        true
+    }
+
+    /// Whether the mark was made in that epoch, as far as that is known.
+    fn has_made(&self, epoch: u32, mark: Mark) -> bool {
+        if epoch == self.epoch {
+            return self.marks.lock().unwrap_or_else(PoisonError::into_inner).has_made(mark);
+        }
+        self.former_marks.get(&epoch).is_none_or(|marks| marks.has_made(mark))
+    }
+
+    /// Leaves every stripe of which nothing is known to others, and counts the puts that an agent
+    /// knows of.
+    fn catch_up(&mut self, name: &str, committed: u64) -> Result<(), MetadataError> {
         let known = self.committed.load(Ordering::Relaxed);
         // Whatever an agent says, there is room for all puts to come.
-        let committed = committed.min(COMMITTED_MAX);
-        if committed <= known {
-            return Ok(false);
-        }
+        let committed = committed.clamp(known, COMMITTED_MAX.max(known));
         let transaction = self.database.transaction()?;
         let count = "UPDATE cluster SET committed = ?1";
         sealed::change_cluster(&transaction, |cluster| cluster.execute(count, [committed]))?;
         sealed::leave_all(&transaction)?;
         transaction.commit()?;
         self.committed.store(committed, Ordering::Relaxed);
+        self.is_set_back = true;
         warn!(
             "agent '{name}' knows of {committed} puts, these metadata of {known}: they \
              are older than what the agents hold (restored from a backup or a snapshot?). Chunks of \
              which they know nothing stay as they are, for metadata that know them"
         );
-        self.announce_reserved()?;
-        Ok(true)
+        self.announce_reserved()
     }
 
     /// Gives out no stripe id below this one from now on: agents hold copies of stripes whose ids

@@ -173,14 +173,14 @@ fn a_damaged_record_of_the_cluster_is_refused_and_another_way_is_named() {
     for change in changes {
         let (dir, mut store) = store();
         put(&mut store, "x", 2);
-        store.outrank("n0", 7, 0).unwrap();
+        store.outrank("n0", Remembered { epoch: 7, committed: 0, mark: None }).unwrap();
         let mut store = crash(store, dir.path());
         let open_put = store.begin_put("y").unwrap();
         damage(&store, change);
         // While it runs nothing is built on it, and it does not get a sum that fits.
         let why = store.reserve_stripes(open_put, 1).unwrap_err().to_string();
         assert!(why.contains("checksum") && why.contains("suture metadata rebuild"), "{why}");
-        store.outrank("n1", 99, 99).unwrap_err();
+        store.outrank("n1", Remembered { epoch: 99, committed: 99, mark: None }).unwrap_err();
         drop(store);
         let why = format!("{:#}", open(dir.path()).unwrap_err());
         assert!(why.contains("damaged") && why.contains("suture metadata rebuild"), "{why}");

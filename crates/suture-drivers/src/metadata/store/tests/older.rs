@@ -1,6 +1,11 @@
 //! Metadata that are older than what agents know.
 
 use super::*;
+use crate::metadata::Mark;
+
+fn remembered(epoch: u32, committed: u64) -> Remembered {
+    Remembered { epoch, committed, mark: None }
+}
 
 /// A store on a backup that is taken now.
 fn begin_with_copy(store: &MetadataStore, first_open: StripeId) -> (TempDir, MetadataStore) {
@@ -83,12 +88,12 @@ fn a_backup_leaves_stripes_to_puts_that_end_after_it() {
 fn an_epoch_that_an_agent_followed_elsewhere_is_not_used_again() {
     let dir = tempfile::tempdir().unwrap();
     let mut store = MetadataStore::open(dir.path(), Incomplete::Refuse).unwrap();
-    store.outrank("new", 0, 0).unwrap();
-    store.outrank("new", 1, 0).unwrap();
+    store.outrank("new", remembered(0, 0)).unwrap();
+    store.outrank("new", remembered(1, 0)).unwrap();
     assert_eq!(store.epoch(), 1, "it joined in this epoch, and joins again");
-    store.outrank("old", 1, 0).unwrap();
+    store.outrank("old", remembered(1, 0)).unwrap();
     assert_eq!(store.epoch(), 2, "it has followed another epoch 1");
-    store.outrank("old", 6, 0).unwrap();
+    store.outrank("old", remembered(6, 0)).unwrap();
     assert_eq!(store.epoch(), 7);
     let raised = |change: &Input| matches!(change, Input::EpochRaised(2 | 7));
     assert_eq!(store.take_changes().iter().filter(|change| raised(change)).count(), 2);
@@ -114,14 +119,14 @@ fn a_put_that_was_under_way_in_a_snapshot_is_not_gone_when_agents_know_of_its_en
         ranges.iter().any(|(first, below)| (*first..*below).contains(&ids[0]))
     };
     let mut restored = MetadataStore::open(snapshot.path(), Incomplete::Accept).unwrap();
-    restored.outrank("n0", 1, 1).unwrap();
+    restored.outrank("n0", remembered(1, 1)).unwrap();
     assert!(!unknown(&restored), "nobody knows of the second put");
     restored.take_changes();
-    restored.outrank("n1", 1, 2).unwrap();
+    restored.outrank("n1", remembered(1, 2)).unwrap();
     assert!(unknown(&restored));
     let told = |change: &Input| matches!(change, Input::StripesUnknown { .. });
     assert!(restored.take_changes().iter().any(told));
-    restored.outrank("n2", 1, 2).unwrap();
+    restored.outrank("n2", remembered(1, 2)).unwrap();
     assert!(restored.take_changes().is_empty(), "it has caught up");
     assert_eq!(crash(restored, snapshot.path()).committed().load(Ordering::Relaxed), 2);
 }
@@ -133,15 +138,15 @@ fn a_process_that_was_set_back_with_its_machine_gives_out_nothing_again() {
     let known = store.committed().load(Ordering::Relaxed);
     let next = store.first_open().unwrap();
     let begun = store.epoch();
-    ["a", "new"].iter().for_each(|name| store.outrank(name, 0, known).unwrap());
-    store.outrank("a", begun, known).unwrap();
+    ["a", "new"].iter().for_each(|name| store.outrank(name, remembered(0, known)).unwrap());
+    store.outrank("a", remembered(begun, known)).unwrap();
     assert_eq!(store.first_open().unwrap(), next, "nobody knows of anything else");
     let open = store.begin_put("during").unwrap();
     let ids = store.reserve_stripes(open, 1).unwrap();
     store.take_changes();
 
     // It joined here, and knows of a put that was never committed here.
-    store.outrank("a", begun, known + 1).unwrap();
+    store.outrank("a", remembered(begun, known + 1)).unwrap();
     assert_eq!(store.epoch(), begun + 1, "another process went on in this one");
     let changes = store.take_changes();
     assert!(changes.iter().any(|change| matches!(change, Input::EpochRaised(_))), "{changes:?}");
@@ -155,7 +160,49 @@ fn a_process_that_was_set_back_with_its_machine_gives_out_nothing_again() {
     let ended = store.reserve_stripes(open, 1).unwrap_err();
     assert!(matches!(ended, MetadataError::PutEnded), "{ended}");
     // The others say the same; and it says nothing new again.
-    store.outrank("new", begun, known + 1).unwrap();
-    store.outrank("a", begun + 1, known + 1).unwrap();
+    store.outrank("new", remembered(begun, known + 1)).unwrap();
+    store.outrank("a", remembered(begun + 1, known + 1)).unwrap();
     assert_eq!((store.epoch(), store.first_open().unwrap()), (begun + 1, first));
+}
+
+#[test]
+fn a_process_that_was_set_back_is_told_so_by_its_marks_where_as_many_puts_were_committed_since() {
+    let (_dir, mut store) = store();
+    put(&mut store, "before", 1);
+    let known = store.committed().load(Ordering::Relaxed);
+    let (written, marks) = (store.written(), store.marks());
+    let mark = |at: u64| marks.lock().unwrap().make(written.load(Ordering::Relaxed), at).unwrap();
+    ["a", "b", "c"].iter().for_each(|name| store.outrank(name, remembered(0, known)).unwrap());
+    let (begun, made) = (store.epoch(), mark(100));
+    let told = |mark| Remembered { epoch: begun, committed: known, mark: Some(mark) };
+    store.outrank("a", told(made)).unwrap();
+    assert_eq!((store.epoch(), store.is_set_back()), (begun, false));
+
+    // Both lives made one mark more.
+    store.set_paused(true).unwrap();
+    mark(200);
+    let next = store.first_open().unwrap();
+    store.outrank("a", told(Mark { number: made.number + 1, at: 201 })).unwrap();
+    assert_eq!((store.epoch(), store.is_set_back()), (begun + 1, true));
+    let first = store.first_open().unwrap();
+    assert!(first > next, "ids that others may have given out are passed over");
+    let ranges = store.unknown().unwrap();
+    assert!(ranges.iter().any(|(from, below)| *from <= next && next < *below), "{ranges:?}");
+
+    // What was made before is still known, and so is what was not.
+    let is_left = |store: &MetadataStore| store.unknown().unwrap()[0].0 == StripeId(0);
+    store.database.execute("DELETE FROM unknown", []).unwrap();
+    store.outrank("b", told(made)).unwrap();
+    assert!(store.unknown().unwrap().is_empty());
+    store.outrank("c", told(Mark { number: 7, at: 700 })).unwrap();
+    assert!(is_left(&store));
+    assert_eq!(store.epoch(), begun + 1);
+    // One agent is not believed again and again.
+    let again = Mark { number: 99, at: 1 };
+    let claim = Remembered { epoch: begun + 1, committed: known + 7, mark: Some(again) };
+    store.outrank("a", claim).unwrap();
+    assert_eq!(store.epoch(), begun + 1);
+    store.outrank("b", Remembered { epoch: begun + 1, ..remembered(0, 0) }).unwrap();
+    store.outrank("b", claim).unwrap();
+    assert_eq!(store.epoch(), begun + 2, "another one is");
 }
