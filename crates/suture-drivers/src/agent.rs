@@ -17,6 +17,7 @@
 //! Memory: the core admits what fits the pool. Beyond it, each connection and each disk thread may
 //! hold one slice of a repair that was discarded a moment ago.
 
+mod beat;
 pub mod disk;
 pub mod disk_watch;
 pub mod io;
@@ -158,6 +159,8 @@ struct AgentDriver {
     disk_state: DiskState,
     pool: Arc<Pool>,
     outbox: mpsc::Sender<FromAgent>,
+    /// Whether a listing found no place in it.
+    lost_listing: bool,
     /// What was free when it was last looked at.
     free_bytes: u64,
     pool_bytes: u64,
@@ -211,7 +214,8 @@ pub async fn run(
     let found = (proofs.clone(), disk_events.clone());
     let (put_key, known_put_key) = watch::channel(None);
     let known = (metrics.clone(), known_put_key);
-    let service = ChunkService::new(store.clone(), ports.clone(), clients, found, known);
+    let service =
+        ChunkService::new((store.clone(), watch.clone()), ports.clone(), clients, found, known);
     let answers = (disk_events, metrics.clone());
     let grants = Arc::new(Grants::default());
     let free_bytes = store.free_bytes().map_err(|why| std::io::Error::other(why.to_string()))?;
@@ -230,6 +234,7 @@ pub async fn run(
         disk_state: DiskState::Good,
         pool: pool.clone(),
         outbox: session.outbox,
+        lost_listing: false,
         free_bytes,
         pool_bytes: config.pool_bytes,
         metrics,
@@ -352,31 +357,6 @@ impl AgentDriver {
             }
             next = self.later.pop();
         }
-    }
-
-    fn beat(&mut self) {
-        self.metrics.observe(&self.core.status(), self.pool_bytes, self.free_bytes);
-        self.disk.ask_free_bytes();
-        self.note_disk();
-        self.measure();
-    }
-
-    /// Tells the core how the disk is, and the operator what is wrong with it.
-    fn note_disk(&mut self) {
-        let state = self.watch.state(std::time::Instant::now());
-        if state == self.disk_state {
-            return;
-        }
-        DiskWatch::log_change(self.disk_state, state);
-        self.disk_state = state;
-        self.handle(AgentInput::Disk(state));
-    }
-
-    /// Tells the core what links have carried.
-    fn measure(&mut self) {
-        let repairs = !self.core.status().running.is_empty();
-        let report = self.meter.report(repairs);
-        self.handle(AgentInput::Measured(Box::new(report)));
     }
 
     fn on_session(&mut self, event: SessionEvent) {
@@ -506,13 +486,6 @@ impl AgentDriver {
             }
             AgentOutput::Delete(copy) => self.disk.delete(copy),
             AgentOutput::Limit(limit) => self.limit_repair(limit),
-        }
-    }
-
-    /// Never waits for a coordinator that does not listen; the core repeats what matters.
-    fn notify(&mut self, message: FromAgent) {
-        if let Err(mpsc::error::TrySendError::Full(message)) = self.outbox.try_send(message) {
-            warn!("the queue to the coordinator is full; dropped {}", message.kind());
         }
     }
 

@@ -370,7 +370,12 @@ impl Disk {
             let _held = may.await;
             match tokio::task::spawn_blocking(job).await {
                 Ok(event) => notify(&events, event),
-                Err(error) => error!("a disk job failed: {error}"),
+                Err(error) => {
+                    error!("a disk job failed: {error}");
+                    // Whoever waits for a list would wait for ever.
+                    let failed = (operation == DiskOperation::List).then_some(DiskEvent::NotListed);
+                    notify(&events, failed);
+                }
             }
         });
     }

@@ -16,12 +16,13 @@
 mod limits;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use suture_edge::checksum::{Crc32c, crc32c};
 use suture_repair::chunk_store::{ChunkReader, ChunkStore, ChunkWriter, Published, short};
 use suture_repair::id::{ChunkCopy, ListedCopy};
 use suture_repair::label::{LABEL_BYTES_MAX, Label};
-use suture_repair::message::{CopyFault, Failure};
+use suture_repair::message::{CopyFault, DiskState, Failure};
 use suture_repair::plan::Range;
 use suture_repair::slice::PAYLOAD_BYTES_MAX;
 use suture_repair::wire::{Denial, Frame, Payload};
@@ -30,6 +31,7 @@ use tokio::task::spawn_blocking;
 use tracing::{debug, warn};
 
 use super::disk::DiskEvent;
+use super::disk_watch::DiskWatch;
 use super::scope::Scope;
 use crate::identity::AccessRole;
 use crate::limit::{Port, Purpose};
@@ -52,10 +54,14 @@ const AGAIN_BYTES: u64 = 64 * 1024;
 /// Of what a probe asks for, in one frame.
 const PROBE_BYTES: usize = 64 * 1024;
 
+/// That the disk hangs is noticed this much later at most, where a chunk is to become durable.
+const HANGING_SEEN_WITHIN: Duration = Duration::from_secs(1);
+
 /// Serves the chunks of one store.
 #[derive(Debug)]
 pub struct ChunkService {
     store: Arc<dyn ChunkStore>,
+    disk: Arc<DiskWatch>,
     uplink: Arc<Port>,
     downlink: Arc<Port>,
     limits: ClientLimits,
@@ -88,10 +94,10 @@ struct Arriving {
 }
 
 impl ChunkService {
-    /// Serves `store` within the limits of links and clients. `proofs` bounds how many chunks are
-    /// read back at a time.
+    /// Serves `store` within the limits of links and clients; `disk` watches it. `proofs` bounds
+    /// how many chunks are read back at a time.
     pub fn new(
-        store: Arc<dyn ChunkStore>,
+        (store, disk): (Arc<dyn ChunkStore>, Arc<DiskWatch>),
         (uplink, downlink): (Arc<Port>, Arc<Port>),
         limits: ClientLimits,
         (proofs, events): (Arc<Semaphore>, mpsc::UnboundedSender<DiskEvent>),
@@ -101,6 +107,7 @@ impl ChunkService {
         let (readers, writers) = (places(limits.reads), places(limits.writes));
         Arc::new(ChunkService {
             store,
+            disk,
             uplink,
             downlink,
             limits,
@@ -494,15 +501,24 @@ impl ChunkService {
             Ok(chunk) => chunk,
             Err(denial) => return Ok(Err(denial)),
         };
-        let _permit = self.proofs.acquire().await.expect("never closed");
-        let metrics = self.metrics.clone();
-        let publish = move || {
-            metrics.timed(DiskOperation::Publish, || {
-                let proven = chunk.prove(Some(crc), &mut |_| ());
-                proven.and_then(|_| chunk.publish(copy, &label))
-            })
+        let (metrics, proofs) = (self.metrics.clone(), self.proofs.clone());
+        let published = async move {
+            let permit = proofs.acquire_owned().await.expect("never closed");
+            let publish = move || {
+                let _permit = permit;
+                metrics.timed(DiskOperation::Publish, || {
+                    let proven = chunk.prove(Some(crc), &mut |_| ());
+                    proven.and_then(|_| chunk.publish(copy, &label))
+                })
+            };
+            blocking(publish).await
         };
-        Ok(match blocking(publish).await? {
+        let result = tokio::select! {
+            result = published => result?,
+            // Whoever waits has somewhere else to put it, and no need to find that out by himself.
+            () = self.disk_hangs() => Err(Failure::Disk("the disk does not answer".into())),
+        };
+        Ok(match result {
             Ok(Published::Named) => Ok(()),
             Ok(Published::Taken) => Err(Denial::Exists),
             Err(why) => {
@@ -510,6 +526,16 @@ impl ChunkService {
                 Err(denial(copy, why))
             }
         })
+    }
+
+    /// Ends when the disk does not answer.
+    async fn disk_hangs(&self) {
+        loop {
+            tokio::time::sleep(HANGING_SEEN_WITHIN).await;
+            if self.disk.state(std::time::Instant::now()) == DiskState::Hanging {
+                return;
+            }
+        }
     }
 
     async fn read_part(
