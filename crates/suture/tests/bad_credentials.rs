@@ -49,6 +49,8 @@ const CERT: &[Row] = &[
     ("suture cert user eve --role client --prefix ''", "a client of all objects is an admin", 2),
     ("suture cert user eve --role client --prefix eve", "a prefix ends with '/'", 2),
     ("suture cert node n1 && suture cert node n1", SILENT, 0),
+    ("touch key && mkdir l && ln -s ../key l/tls.key && suture cert node l", SILENT, 0),
+    ("test -L l/tls.key && grep -q PRIVATE key", SILENT, 0),
     ("suture cert node n2 --out n1", "is the certificate of agent n1: say another folder", 2),
     ("suture cert user n1 --role viewer", "is the certificate of agent n1: say another folder", 2),
     ("suture cert node n9 --out suture-authority", "is the folder of the authority, which", 2),

@@ -118,6 +118,9 @@ fn an_object_is_overwritten_whole_or_stays_as_it_was() {
     let done = put(&second, &["--overwrite"]);
     assert_eq!(done.status, 0, "{}", done.stderr);
     assert_eq!(names(&cluster), ["x"]);
+    let audited = fs::read_to_string(cluster.path("coordinator/audit.jsonl")).unwrap();
+    let asked = |to: &str| audited.matches(&format!("\"to\":\"{to}\"")).count();
+    assert_eq!((asked("put objects"), asked("overwrite objects")), (1, 2));
     cluster.assert_reads("x", &second);
     cluster.wait("the former one's chunks go", |_| chunks() == 3);
     cluster.assert_reads("x", &second);

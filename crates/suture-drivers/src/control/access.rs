@@ -26,6 +26,8 @@ pub enum Call {
     Session,
     /// Objects are to be stored.
     Put,
+    /// The same in the place of others of their names.
+    Overwrite,
     /// Whoever puts has a new certificate.
     RenewPut,
     /// Where an object's chunks are, to read them.
@@ -104,9 +106,10 @@ use AccessRole::{Admin, Agent, Client, Operator, Viewer};
 
 /// Who may ask what, a line for each call.
 #[rustfmt::skip]
-pub const TABLE: [Rule; 20] = [
+pub const TABLE: [Rule; 21] = [
     rule(Call::Session, "Session", "join as an agent", Record::IfPossible, &[Agent]),
     rule(Call::Put, "Put", "put objects", Record::First, &[Client, Admin]),
+    rule(Call::Overwrite, "Put", "overwrite objects", Record::First, &[Client, Admin]),
     rule(Call::RenewPut, "RenewPut", "put objects", Record::No, &[Client, Admin]),
     rule(Call::Lookup, "Lookup", "read objects", Record::No, &[Client, Admin]),
     rule(Call::List, "List", "list objects", Record::No, &[Viewer, Client, Operator, Admin]),

@@ -124,7 +124,8 @@ async fn steps(
                     served.check_also(Call::Remove, &begin.name).await?;
                 }
                 let share = service.puts.share(served.caller_name())?;
-                let begun = served.begin(&begin.name).await?;
+                let call = if begin.overwrite { Call::Overwrite } else { Call::Put };
+                let begun = served.begin_as(call, &begin.name).await?;
                 let session = match begin_put(service, begin, share, served.begin_put()).await {
                     Ok(session) => PutSession { begun, ..session },
                     Err(refused) => {

@@ -204,9 +204,17 @@ impl Served {
     /// # Errors
     /// When that cannot be written: then nothing is to be changed.
     pub async fn begin(&self, what: &str) -> Result<Option<Begun>, Status> {
-        debug_assert!(self.call.rule().record != Record::No, "only changes are written down");
+        self.begin_as(self.call, what).await
+    }
+
+    /// The same, where more is asked for than the call says by itself.
+    ///
+    /// # Errors
+    /// As [`Served::begin`].
+    pub async fn begin_as(&self, call: Call, what: &str) -> Result<Option<Begun>, Status> {
+        debug_assert!(call.rule().record != Record::No, "only changes are written down");
         match &self.service.audit {
-            Some(audit) => audit.begin(&self.caller, self.call, what).await.map(Some),
+            Some(audit) => audit.begin(&self.caller, call, what).await.map(Some),
             None => Ok(None),
         }
     }

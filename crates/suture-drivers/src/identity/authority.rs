@@ -529,6 +529,8 @@ fn write_public(path: &Path, bytes: &[u8]) -> Result<()> {
 }
 
 fn write(path: &Path, bytes: &[u8], mode: u32) -> Result<()> {
+    // A link stays one: what it leads to is what others read.
+    let path = &fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let folder = path.parent().unwrap_or(Path::new("."));
     let replace = || {
         let mut part = NamedTempFile::new_in(folder)?;
