@@ -62,6 +62,8 @@ pub enum Victim {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deed {
     Put,
+    /// In the place of an object that is there.
+    Overwrite,
     Remove,
     /// The victim's chunk is gone, and is rebuilt onto it.
     Rebuild,
@@ -79,10 +81,13 @@ pub enum Deed {
 }
 
 /// All that is attacked.
-pub const DEEDS: [(Deed, Victim); 15] = [
+pub const DEEDS: [(Deed, Victim); 18] = [
     (Deed::Put, Victim::Agent),
     (Deed::Put, Victim::Coordinator),
     (Deed::Put, Victim::Command),
+    (Deed::Overwrite, Victim::Agent),
+    (Deed::Overwrite, Victim::Coordinator),
+    (Deed::Overwrite, Victim::Command),
     (Deed::Remove, Victim::Agent),
     (Deed::Remove, Victim::Coordinator),
     (Deed::Rebuild, Victim::Agent),
@@ -138,6 +143,10 @@ struct Field<'a> {
     traced: Option<Traced>,
     /// What was acknowledged and not removed.
     objects: Vec<(String, Vec<u8>)>,
+    /// What the object to be overwritten is.
+    former: Vec<u8>,
+    /// Whether the victim kept a copy of the metadata before.
+    had_copy: bool,
     /// How often something was done.
     turn: u32,
 }
@@ -164,7 +173,9 @@ impl<'a> Field<'a> {
         fs::create_dir(&commands).unwrap();
         let attack = Arc::new(Mutex::new(Attack::on(&commands)));
         let (objects, traced) = (Vec::new(), None);
-        let mut field = Field { tracer, victim, cluster, attack, traced, objects, turn: 0 };
+        let (former, had_copy, turn) = (Vec::new(), false, 0);
+        let mut field =
+            Field { tracer, victim, cluster, attack, traced, objects, former, had_copy, turn };
         for index in 0..AGENTS {
             field.configure(index);
             if victim == Victim::Agent && index == VICTIM {
@@ -261,6 +272,13 @@ impl<'a> Field<'a> {
         let source = self.cluster.path("commands/source");
         match deed {
             Deed::Put => fs::write(source, content).unwrap(),
+            Deed::Overwrite => {
+                self.former = noise(BASE_BYTES - self.turn as usize);
+                fs::write(&source, &self.former).unwrap();
+                let file = source.display().to_string();
+                self.cluster.ok(&[&["put", &file, "--name", name], &HOW[..]].concat());
+                fs::write(source, content).unwrap();
+            }
             Deed::Remove => {
                 fs::write(&source, content).unwrap();
                 let source = source.display().to_string();
@@ -279,7 +297,8 @@ impl<'a> Field<'a> {
                 let copy = self.cluster.path("commands/copy.db").display().to_string();
                 self.cluster.ok(&["metadata", "backup", "-o", &copy]);
             }
-            Deed::Rebuild | Deed::Help | Deed::Keep | Deed::Restart => {}
+            Deed::Keep => self.had_copy = self.kept().exists(),
+            Deed::Rebuild | Deed::Help | Deed::Restart => {}
         }
         // What was done to files by hand is durable.
         self.attack.lock().unwrap().bury(Loss::Nothing);
@@ -312,6 +331,9 @@ impl<'a> Field<'a> {
         let lose = |agent: usize| fs::remove_file(&self.cluster.chunks(agent)[0]).unwrap();
         let arguments: Vec<&str> = match deed {
             Deed::Put => [&["put", &source, "--name", name], &HOW[..]].concat(),
+            Deed::Overwrite => {
+                [&["put", &source, "--name", name, "--overwrite"], &HOW[..]].concat()
+            }
             Deed::Remove => vec!["rm", name],
             Deed::Scrub => vec!["scrub", "--wait"],
             Deed::Backup => vec!["metadata", "backup", "-o", &copy],
@@ -457,6 +479,11 @@ impl<'a> Field<'a> {
         let mut names = self.names()?;
         let is_there = names.iter().any(|found| found == name);
         match (deed, status) {
+            (Deed::Overwrite, status) => {
+                let said = ended.as_ref().map_or("", |ended| &ended.said);
+                let now = self.overwritten(name, content, (status, said))?;
+                self.objects.push((name.to_string(), now));
+            }
             (Deed::Put, Some(0)) => self.objects.push((name.to_string(), content)),
             (Deed::Put | Deed::Remove, _) if is_there => {
                 if (deed, status) == (Deed::Remove, Some(0)) {
@@ -529,12 +556,41 @@ impl<'a> Field<'a> {
         }
     }
 
-    /// The copy that the victim keeps is whole, or there is none.
+    /// What an object is that was to become `new`: that, or still what it was; the one of both that
+    /// was said, where one was.
+    fn overwritten(
+        &self,
+        name: &str,
+        new: Vec<u8>,
+        (status, said): (Option<i32>, &str),
+    ) -> Result<Vec<u8>, String> {
+        let back = self.cluster.path("back");
+        let got = self.cluster.run(&["get", name, "-o", back.to_str().unwrap()]);
+        if got.status != 0 {
+            return Err(format!("'{name}' cannot be read: {}", got.stderr));
+        }
+        let now = fs::read(&back).unwrap();
+        let may_be_new = status != Some(1) || !said.contains("cannot store");
+        let may_be_old = status != Some(0);
+        if (may_be_new && now == new) || (may_be_old && now == self.former) {
+            return Ok(now);
+        }
+        let is = if now == new { "new" } else { "old or something else" };
+        Err(format!("'{name}' is {is} after status {status:?}: {said}"))
+    }
+
+    /// The copy of the metadata that the victim keeps.
+    fn kept(&self) -> PathBuf {
+        self.cluster.path(&format!("n{VICTIM}/metadata-backup.db"))
+    }
+
+    /// The copy that the victim keeps is whole, or there is none and was none.
     fn check_kept(&self) -> Result<(), String> {
-        let kept = self.cluster.path(&format!("n{VICTIM}/metadata-backup.db"));
+        let kept = self.kept();
         self.clear();
         if !kept.exists() {
-            return Ok(());
+            let lost = Err("the copy from before is gone".to_string());
+            return if self.had_copy { lost } else { Ok(()) };
         }
         fs::copy(kept, self.cluster.path("commands/copy.db")).unwrap();
         self.check_restored(None)

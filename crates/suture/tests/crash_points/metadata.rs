@@ -10,8 +10,10 @@ use std::path::{Path, PathBuf};
 use rusqlite::Connection;
 use rusqlite::config::DbConfig;
 use suture_drivers::metadata::schema::SCHEMA_VERSION;
+use suture_drivers::metadata::unfinished::Unfinished;
 use suture_drivers::metadata::{
-    Incomplete, MetadataError, MetadataStore, NewNode, Object, ObjectStripe, backup,
+    Incomplete, Leftovers, MetadataError, MetadataStore, NewNode, Object, ObjectStripe, Remembered,
+    backup,
 };
 use suture_repair::event::Commit;
 use suture_repair::id::{ChunkCopy, ChunkIndex, Generation, NodeId, RepairId, Stamp, StripeId};
@@ -30,17 +32,38 @@ fn store_object(store: &mut MetadataStore, name: &str, acts: &Acts) -> Result<()
     let put = store.begin_put(name)?;
     let ids = store.reserve_stripes(put, 2)?;
     acts.promise("next stripe", ids[1].0 + 1);
-    let object = Object {
+    let stored = store.commit_put(put, &object(name), ids.into_iter().map(stripe).collect());
+    let _ = store.end_put(put);
+    stored
+}
+
+/// In the place of the one that has the name.
+fn overwrite(store: &mut MetadataStore, name: &str, acts: &Acts) -> Result<(), MetadataError> {
+    let put = store.begin_overwrite(name)?;
+    let ids = store.reserve_stripes(put, 2)?;
+    acts.promise("next stripe", ids[1].0 + 1);
+    let object = Object { checksum: 1, ..object(name) };
+    let stored = store.commit_put(put, &object, ids.into_iter().map(stripe).collect());
+    let _ = store.end_put(put);
+    stored
+}
+
+/// An object of two stripes.
+fn object(name: &str) -> Object {
+    Object {
         name: name.into(),
         bytes: 4 * CHUNK_BYTES,
         code: "rs(2,1)".parse().unwrap(),
         chunk_bytes: CHUNK_BYTES,
         checksum: 0xfedc_ba98_7654_3210,
         created: 1_700_000_000,
-    };
-    let stored = store.commit_put(put, &object, ids.into_iter().map(stripe).collect());
-    let _ = store.end_put(put);
-    stored
+    }
+}
+
+fn node(name: &str) -> NewNode {
+    let (uplink, downlink) = (1e6, 1e6);
+    let address = "127.0.0.1:7000".to_string();
+    NewNode { name: name.into(), rack: None, address, uplink, downlink, store: None }
 }
 
 fn stripe(id: StripeId) -> ObjectStripe {
@@ -75,11 +98,7 @@ pub fn killed(folder: &Path) {
 fn filled(folder: &Path) -> MetadataStore {
     let mut store = MetadataStore::open(&metadata_in(folder), Incomplete::Refuse).unwrap();
     for name in ["a", "b", "c", "d"] {
-        let address = "127.0.0.1:7000".to_string();
-        let (uplink, downlink) = (1e6, 1e6);
-        let node =
-            NewNode { name: name.into(), rack: None, address, uplink, downlink, store: None };
-        store.join(&node).unwrap();
+        store.join(&node(name)).unwrap();
     }
     let acts = Acts::untold(folder);
     store_object(&mut store, "base", &acts).unwrap();
@@ -168,6 +187,58 @@ pub fn commits(folder: &Path, acts: &mut Acts) {
     acts.step(|| store.set_paused(true));
     acts.step(|| store_object(&mut store, "late", &promises));
     acts.step(|| store.close());
+}
+
+/// What agents tell, and an object in the place of another.
+pub fn told(folder: &Path, acts: &mut Acts) {
+    let Some(mut store) = opened_metadata(folder, acts) else { return };
+    let promises = acts.promises();
+    acts.begin();
+    acts.step(|| store.join(&node("e")).map(drop));
+    acts.step(|| {
+        let epoch = store.epoch() + 3;
+        store.outrank("a", Remembered { epoch, committed: 9, mark: None })?;
+        promises.promise("next epoch", u64::from(store.epoch()) + 1);
+        Ok::<_, MetadataError>(())
+    });
+    acts.step(|| {
+        let below = 1 << 40;
+        store.protect(StripeId(below))?;
+        promises.promise("next stripe", below);
+        Ok::<_, MetadataError>(())
+    });
+    acts.step(|| overwrite(&mut store, "base", &promises));
+    acts.step(|| store.close());
+}
+
+/// Made again from labels, in the place of none.
+pub fn rebuild(folder: &Path, acts: &mut Acts) {
+    acts.begin();
+    acts.step(|| {
+        let begun = Unfinished::begin(&metadata_in(folder)).map_err(|why| format!("{why:#}"))?;
+        let begun = begun.ok_or("there are metadata")?;
+        let store = MetadataStore::open(begun.folder(), Incomplete::Refuse);
+        let mut store = store.map_err(|why| format!("{why:#}"))?;
+        let text = |why: MetadataError| why.to_string();
+        for name in ["a", "b", "c"] {
+            store.join(&node(name)).map_err(text)?;
+        }
+        let found = |name: &str, first: u64| {
+            (object(name), [first, first + 1].map(|id| stripe(StripeId(id))).to_vec())
+        };
+        let found = [found("base", 3), found("other", 8)];
+        store.add_found(&found, Leftovers::Keep).map_err(text)?;
+        store.close().map_err(|why| format!("{why:#}"))?;
+        drop(store);
+        begun.finish().map_err(|why| format!("{why:#}"))
+    });
+}
+
+/// All of it is there, or nothing.
+pub fn look_at_rebuilt(folder: &Path) -> Result<State, String> {
+    let State { things, .. } = look_at_metadata(folder)?;
+    let things = BTreeMap::from([("all".to_string(), format!("{things:?}"))]);
+    Ok(State { things, floors: BTreeMap::new() })
 }
 
 /// What follows a start that made the log, and is not folded in.

@@ -28,9 +28,9 @@ use suture_repair::wire::ClusterId;
 use super::acts::{Acts, Look, State};
 use super::daemons::noise;
 use super::metadata::{
-    commits, first_put, former, killed, killed_and_copy, look_at_metadata, look_at_refused,
-    look_at_restored, look_at_upgraded, lost_log, metadata, no_log, open, restore,
-    stopped_and_copy, take,
+    commits, first_put, former, killed, killed_and_copy, look_at_metadata, look_at_rebuilt,
+    look_at_refused, look_at_restored, look_at_upgraded, lost_log, metadata, no_log, open, rebuild,
+    restore, stopped_and_copy, take, told,
 };
 
 /// What is attacked.
@@ -46,7 +46,7 @@ pub struct Story {
 }
 
 /// All of them.
-pub const STORIES: [Story; 19] = [
+pub const STORIES: [Story; 21] = [
     Story { name: "store: first start", prepare: nothing, act: open_store, look: look_at_store },
     Story { name: "store: start", prepare: crashed_store, act: open_store, look: look_at_store },
     Story { name: "store: publish", prepare: store, act: publish, look: look_at_store },
@@ -57,6 +57,8 @@ pub const STORIES: [Story; 19] = [
     Story { name: "metadata: start", prepare: killed, act: open, look: look_at_metadata },
     Story { name: "metadata: upgrade", prepare: former, act: open, look: look_at_upgraded },
     Story { name: "metadata: commits", prepare: metadata, act: commits, look: look_at_metadata },
+    Story { name: "metadata: told", prepare: metadata, act: told, look: look_at_metadata },
+    Story { name: "metadata: rebuild", prepare: nothing, act: rebuild, look: look_at_rebuilt },
     Story { name: "metadata: copy", prepare: metadata, act: take, look: look_at_metadata },
     Story { name: "metadata: first put", prepare: no_log, act: first_put, look: look_at_metadata },
     Story { name: "metadata: lost log", prepare: lost_log, act: open, look: look_at_refused },
