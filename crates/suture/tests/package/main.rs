@@ -1,5 +1,6 @@
 //! The package: built from this binary, unpacked in a root of its own, looked at with the tools
 //! that would install it, and tried. What cannot be tried here is skipped, loudly.
+#![forbid(unsafe_code)]
 
 use std::fs;
 use std::io::Write;
@@ -13,9 +14,14 @@ fn workspace() -> PathBuf {
 fn is_here(tool: &str) -> bool {
     let found = Command::new(tool).arg("--version").output().is_ok();
     if !found {
-        let _ = writeln!(std::io::stderr(), "SKIPPED: {tool} is not here");
+        skipped(&format!("SKIPPED: {tool} is not here"));
     }
     found
+}
+
+/// Past what keeps the output of tests that pass.
+fn skipped(line: &str) {
+    let _ = writeln!(std::io::stderr(), "{line}");
 }
 
 fn said(output: &Output) -> String {
@@ -75,6 +81,8 @@ fn the_package_has_what_a_machine_needs_and_its_binary_runs() {
     assert_eq!(field("Version").trim(), env!("CARGO_PKG_VERSION"));
     let conffiles = ok(Command::new("dpkg-deb").arg("-I").arg(&deb).arg("conffiles"));
     assert!(conffiles.contains("/etc/suture/agent.toml"), "{conffiles}");
+    assert_roots_own(&deb);
+    assert_asks_for_its_library(&binary, &field("Depends"));
 
     let run = |args: &[&str]| ok(Command::new(&binary).args(args).current_dir(folder.path()));
     assert_eq!(run(&["--version"]).trim(), concat!("suture ", env!("CARGO_PKG_VERSION")));
@@ -89,6 +97,36 @@ fn the_package_has_what_a_machine_needs_and_its_binary_runs() {
     let shown = run(&[&["demo", "--data", "data", "--policy", "cr"], &how[..]].concat());
     assert!(shown.contains("repaired"), "{shown}");
     is_installed_as_units_say(&root);
+}
+
+/// All that is packed is root's, for everybody to read and nobody else to change.
+fn assert_roots_own(deb: &Path) {
+    let listed = ok(Command::new("dpkg-deb").arg("-c").arg(deb));
+    for line in listed.lines() {
+        let mut words = line.split_whitespace();
+        let (mode, owner) = (words.next().unwrap(), words.next().unwrap());
+        let wanted = if mode.starts_with('d') {
+            "drwxr-xr-x"
+        } else if line.ends_with("/usr/bin/suture") {
+            "-rwxr-xr-x"
+        } else {
+            "-rw-r--r--"
+        };
+        assert_eq!((mode, owner), (wanted, "root/root"), "{line}");
+    }
+}
+
+/// The C library that the package depends on is the oldest that the binary runs with.
+fn assert_asks_for_its_library(binary: &Path, depends: &str) {
+    if !is_here("readelf") {
+        return;
+    }
+    let needs = ok(Command::new("readelf").arg("--version-info").arg(binary));
+    let minor = |rest: &str| {
+        rest.split(|c: char| !c.is_ascii_digit()).next().and_then(|text| text.parse::<u32>().ok())
+    };
+    let newest = needs.split("GLIBC_2.").skip(1).filter_map(minor).max().expect("a C library");
+    assert!(depends.contains(&format!("libc6 (>= 2.{newest})")), "2.{newest}: {depends}");
 }
 
 /// The user, the folders and the units, made and verified in the root.
