@@ -1,6 +1,9 @@
 //! The package: built from this binary, unpacked in a root of its own, looked at with the tools
-//! that would install it, and tried. What cannot be tried here is skipped, loudly.
+//! that would install it, and tried; and what else is shipped: units, an image, the same bytes
+//! again. What cannot be tried here is skipped, loudly.
 #![forbid(unsafe_code)]
+
+mod units;
 
 use std::fs;
 use std::io::Write;
