@@ -172,6 +172,13 @@ fn is_installed_as_units_say(root: &Path) {
 }
 
 #[test]
+fn the_package_is_installed_used_upgraded_removed_and_purged_in_a_root_of_its_own() {
+    let check = workspace().join("packaging/check");
+    let tried = ok(Command::new(check).arg("--if-there").arg(env!("CARGO_BIN_EXE_suture")));
+    tried.lines().filter(|line| line.contains("SKIPPED")).for_each(skipped);
+}
+
+#[test]
 fn a_package_of_nothing_is_refused() {
     let build = workspace().join("packaging/build-deb");
     for (args, why) in [
