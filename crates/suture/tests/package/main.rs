@@ -3,6 +3,8 @@
 //! again. What cannot be tried here is skipped, loudly.
 #![forbid(unsafe_code)]
 
+mod builds;
+mod stand_ins;
 mod units;
 
 use std::fs;
