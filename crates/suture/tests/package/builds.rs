@@ -1,5 +1,5 @@
-//! What is built to be shipped: with no folder of the machine in it, and twice the
-//! same. Compilers are stood in for; what they are told is looked at.
+//! What is built to be shipped: with no folder of the machine in it, twice the same, and the
+//! release before. Compilers are stood in for; what they are told is looked at.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -27,6 +27,19 @@ chmod 0755 "$target/dist/suture"
 
 const RUSTC: &str = r#"
 case $* in *sysroot*) echo /toolchain ;; *) echo commit-hash: 0123 ;; esac
+"#;
+
+/// Builds a program of the version that the sources have.
+const CARGO_OF_SOURCES: &str = r#"
+case " $* " in *" --locked "*) ;; *) exit 1 ;; esac
+while [ $# -gt 1 ]; do
+    [ "$1" != --manifest-path ] || manifest=$2
+    shift
+done
+version=$(sed -n 's/^version = "\(.*\)"$/\1/p' "$manifest" | head -n 1)
+mkdir -p "$CARGO_TARGET_DIR/debug"
+printf '#!/bin/sh\necho suture %s\n' "$version" >"$CARGO_TARGET_DIR/debug/suture"
+chmod 0755 "$CARGO_TARGET_DIR/debug/suture"
 "#;
 
 /// The script of dist, in a folder of sources.
@@ -112,4 +125,23 @@ fn two_builds_are_compared_byte_for_byte() {
     assert_eq!(other.status.code(), Some(1), "{}", said(&other));
     assert!(said(&other).contains("they differ; both are in"), "{}", said(&other));
     assert_eq!(left(), 1, "both can be looked at");
+}
+
+#[test]
+fn the_release_before_is_built_from_its_commit() {
+    if !is_here("git") {
+        return;
+    }
+    let stand_ins = StandIns::of(&[("cargo", CARGO_OF_SOURCES)]);
+    let folder = tempfile::tempdir().unwrap();
+    let mut previous = stand_ins.command(&workspace().join(".ci/previous"));
+    let output = previous.arg(folder.path()).output().unwrap();
+    if said(&output).contains("this clone lacks commit") {
+        return skipped("SKIPPED: this clone has not the release before");
+    }
+    assert!(output.status.success(), "{}", said(&output));
+    let program = folder.path().join("debug/suture");
+    let version = ok(Command::new(&program).arg("--version"));
+    assert!(said(&output).contains(&format!("{}: {version}", program.display())), "{version}");
+    assert_ne!(version.trim(), concat!("suture ", env!("CARGO_PKG_VERSION")));
 }
