@@ -4,6 +4,9 @@
 #![forbid(unsafe_code)]
 
 mod builds;
+mod container;
+#[path = "../daemons/mod.rs"]
+mod daemons;
 mod stand_ins;
 mod units;
 
