@@ -17,6 +17,7 @@ mod clock;
 mod handle;
 pub mod history;
 pub mod meter;
+mod observe;
 pub mod outbox;
 pub mod refused;
 pub mod report;
@@ -25,9 +26,8 @@ pub mod unheard;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
-use suture_edge::units::format_size;
 use suture_repair::coordinator::Coordinator;
 use suture_repair::event::{Command, Health, Input, Output, Report};
 use suture_repair::id::{ChunkCopy, ListedCopy, NodeId, StripeId};
@@ -39,10 +39,10 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 use tracing::{error, info, warn};
 
-use crate::hdfs::link::{Condition, Link};
+use crate::hdfs::link::Link;
 use crate::hdfs::rebuilt::RebuiltLog;
 use crate::metadata::{Mark, Metadata, NodeRecord, seconds_since_1970};
-use crate::metrics::coordinator::{CoordinatorMetrics, Seen};
+use crate::metrics::coordinator::CoordinatorMetrics;
 use crate::record::RecordedCoordinator;
 use crate::window::ThrottleIntent;
 use backups::Backups;
@@ -232,32 +232,6 @@ impl CoordinatorDriver {
         self.metrics = metrics;
     }
 
-    /// What monitoring sees now.
-    pub fn seen(&self) -> Seen {
-        let (core, status) = (&self.core, self.core.status());
-        let cluster = core.cluster();
-        let named = |node: &suture_repair::event::NodeStatus| {
-            let node = cluster.node(node.node);
-            let rack = node.rack.map(|rack| cluster.racks[rack.0 as usize].clone());
-            (node.name.clone(), rack.unwrap_or_default())
-        };
-        Seen {
-            nodes: status.nodes.iter().map(named).collect(),
-            stripes: core.stripes().len() as u64,
-            eta: self.meter.eta(self.now(), &status),
-            unknown_copies: core.unknown_copies(),
-            refused_agents: self.refused_agents().len(),
-            is_unwritable: self.metadata.is_faulty(),
-            backup_age: self.backups.age(Instant::now()),
-            status,
-        }
-    }
-
-    /// What is wrong with this machine's clock of the day, or was lately.
-    pub fn clock_warning(&self) -> Option<String> {
-        self.clock.warning(std::time::Instant::now())
-    }
-
     /// Has one agent after the other keep a copy of the metadata, the first one soon.
     pub fn spread_backups(&mut self, every: Option<Duration>) {
         self.backups.spread(Instant::now(), every);
@@ -371,35 +345,6 @@ impl CoordinatorDriver {
                 mark.into_iter().for_each(|mark| self.post(node, Outgoing::Marked(mark)));
             }
         }
-    }
-
-    /// Looks how far repairs have come, and says so when they have come to their end.
-    fn measure(&mut self) {
-        self.send_news();
-        self.watch_window();
-        if let Some(why) = self.clock.read(std::time::Instant::now(), SystemTime::now()) {
-            warn!("{why}");
-        }
-        let status = self.core.status();
-        self.meter.measure(self.now(), &status);
-        self.metrics.measure(self.now(), &status);
-        if let Some(hdfs) = &self.hdfs {
-            hdfs.link.note(Condition::of(&status));
-        }
-        let at_risk: u64 = status.at_risk.iter().sum();
-        if at_risk == 0 && self.at_risk > 0 {
-            let (chunks, size) = (status.repaired_chunks, format_size(status.repaired_bytes));
-            info!(repaired_chunks = chunks, repaired = size, "all stripes are healthy");
-        }
-        self.at_risk = at_risk;
-        if status.blocked.len() != self.blocked
-            && let Some((_, why)) = status.blocked.first()
-        {
-            let stripes = status.blocked.len();
-            let hopeless = status.blocked.iter().filter(|(_, why)| why.is_unrepairable()).count();
-            warn!(stripes, unrepairable = hopeless, first = %why, "stripes cannot be repaired yet");
-        }
-        self.blocked = status.blocked.len();
     }
 
     fn handle(&mut self, input: Input) {

@@ -1,0 +1,71 @@
+//! What is looked at now and then: how far repairs have come, for monitoring and for the log.
+//!
+//! Place: beside all of failure -> ... -> stripe healthy; it decides nothing.
+
+use std::time::SystemTime;
+
+use suture_edge::units::format_size;
+use suture_repair::event::NodeStatus;
+use tokio::time::Instant;
+use tracing::{info, warn};
+
+use super::CoordinatorDriver;
+use crate::hdfs::link::Condition;
+use crate::metrics::coordinator::Seen;
+
+impl CoordinatorDriver {
+    /// What monitoring sees now.
+    pub fn seen(&self) -> Seen {
+        let (core, status) = (&self.core, self.core.status());
+        let cluster = core.cluster();
+        let named = |node: &NodeStatus| {
+            let node = cluster.node(node.node);
+            let rack = node.rack.map(|rack| cluster.racks[rack.0 as usize].clone());
+            (node.name.clone(), rack.unwrap_or_default())
+        };
+        Seen {
+            nodes: status.nodes.iter().map(named).collect(),
+            stripes: core.stripes().len() as u64,
+            eta: self.meter.eta(self.now(), &status),
+            unknown_copies: core.unknown_copies(),
+            refused_agents: self.refused_agents().len(),
+            is_unwritable: self.metadata.is_faulty(),
+            backup_age: self.backups.age(Instant::now()),
+            status,
+        }
+    }
+
+    /// What is wrong with this machine's clock of the day, or was lately.
+    pub fn clock_warning(&self) -> Option<String> {
+        self.clock.warning(std::time::Instant::now())
+    }
+
+    /// Looks how far repairs have come, and says so when they have come to their end.
+    pub(super) fn measure(&mut self) {
+        self.send_news();
+        self.watch_window();
+        if let Some(why) = self.clock.read(std::time::Instant::now(), SystemTime::now()) {
+            warn!("{why}");
+        }
+        let status = self.core.status();
+        self.meter.measure(self.now(), &status);
+        self.metrics.measure(self.now(), &status);
+        if let Some(hdfs) = &self.hdfs {
+            hdfs.link.note(Condition::of(&status));
+        }
+        let at_risk: u64 = status.at_risk.iter().sum();
+        if at_risk == 0 && self.at_risk > 0 {
+            let (chunks, size) = (status.repaired_chunks, format_size(status.repaired_bytes));
+            info!(repaired_chunks = chunks, repaired = size, "all stripes are healthy");
+        }
+        self.at_risk = at_risk;
+        if status.blocked.len() != self.blocked
+            && let Some((_, why)) = status.blocked.first()
+        {
+            let stripes = status.blocked.len();
+            let hopeless = status.blocked.iter().filter(|(_, why)| why.is_unrepairable()).count();
+            warn!(stripes, unrepairable = hopeless, first = %why, "stripes cannot be repaired yet");
+        }
+        self.blocked = status.blocked.len();
+    }
+}
