@@ -21,6 +21,7 @@ mod observe;
 pub mod outbox;
 pub mod refused;
 pub mod report;
+pub mod scrub_watch;
 pub mod throttle;
 pub mod unheard;
 
@@ -51,6 +52,7 @@ pub use handle::Handle;
 use meter::Meter;
 use outbox::{Dispatch, Outbox, Outgoing, PeerAddress};
 use refused::{RefusedAgent, RefusedAgents};
+use scrub_watch::ScrubWatch;
 use throttle::Live;
 use unheard::Unheard;
 
@@ -156,6 +158,7 @@ pub struct CoordinatorDriver {
     /// When the window opens, as the core was told; none while it is open.
     closed_until: Option<Time>,
     clock: ClockWatch,
+    scrubs: ScrubWatch,
     meter: Meter,
     metrics: Arc<CoordinatorMetrics>,
     /// Stripes that lacked a chunk when last looked at.
@@ -215,6 +218,7 @@ impl CoordinatorDriver {
             throttle: Default::default(),
             closed_until: None,
             clock: ClockWatch::new(),
+            scrubs: ScrubWatch::default(),
             meter: Meter::default(),
             metrics: CoordinatorMetrics::new(None),
             at_risk: 0,
@@ -466,10 +470,13 @@ impl CoordinatorDriver {
                 let result = store.protect(below);
                 result.inspect_err(|why| error!(%why, %below, "stripe ids are not protected"))
             }),
-            Output::Scrub(step) => self.metadata.submit(move |store| {
-                let result = store.note_pass(step);
-                result.inspect_err(|why| error!(%why, "the scrub's progress is not kept"))
-            }),
+            Output::Scrub(step) => {
+                self.scrubs.note(seconds_since_1970(), step);
+                self.metadata.submit(move |store| {
+                    let result = store.note_pass(step);
+                    result.inspect_err(|why| error!(%why, "the scrub's progress is not kept"))
+                });
+            }
             Output::Faulty { node, copy, fault } => self.metadata.submit(move |store| {
                 let result = store.note_fault(node, copy, fault);
                 result.inspect_err(|why| error!(%why, %copy, "what is wrong with it is not kept"))

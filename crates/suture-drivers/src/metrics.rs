@@ -11,6 +11,7 @@ pub mod agent;
 pub mod coordinator;
 pub mod page;
 mod process;
+mod scrub;
 mod text;
 
 use std::borrow::Cow;

@@ -26,8 +26,15 @@ fn deploy(file: &str) -> String {
 
 /// A cluster whose daemons all serve metrics, on links slow enough to see a repair.
 fn monitored(agents: usize) -> Cluster {
+    monitored_with(agents, "", "")
+}
+
+/// The same, with further keys and tables in the coordinator's configuration.
+fn monitored_with(agents: usize, keys: &str, tables: &str) -> Cluster {
     let folder = tempfile::tempdir().unwrap();
-    fs::write(folder.path().join("first.toml"), "metrics = '127.0.0.1:0'\n").unwrap();
+    let first = format!("metrics = '127.0.0.1:0'\n{keys}");
+    fs::write(folder.path().join("first.toml"), first).unwrap();
+    fs::write(folder.path().join("more.toml"), tables).unwrap();
     let (coordinator, address) = start_coordinator(folder.path(), "127.0.0.1:0");
     let keys = "metrics = '127.0.0.1:0'\nuplink = '2Mbit'\ndownlink = '2Mbit'";
     let agents = (0..agents).map(|i| start_agent(folder.path(), &address, i, keys)).collect();
@@ -159,6 +166,49 @@ fn what_a_repair_does_is_counted_and_all_that_dashboard_and_alerts_name_is_there
         }
     }
     check_with_promtool(&[&[after], &of_agents[..1]].concat());
+}
+
+/// Waits until a daemon's log says this; gives all that it says.
+fn wait_for_log(log: &Path, said: &str) -> String {
+    let began = std::time::Instant::now();
+    loop {
+        let text = fs::read_to_string(log).unwrap();
+        if text.contains(said) {
+            return text;
+        }
+        assert!(began.elapsed() < daemons::TIMEOUT, "not within a minute: {said}: {text}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+#[test]
+fn scrubs_that_cannot_keep_to_their_period_are_in_the_metrics_the_status_and_the_log() {
+    let mut cluster = monitored_with(3, "", "[scrub]\nperiod = '1s'\nrate = '1kB'\n");
+    // Every node has some 150 kB of it, which take it some 150 s.
+    cluster.put("x", 300_000, &["--code", "rs(2,1)", "--chunk-size", "64KiB"]);
+    scrape_until(coordinator_of(&cluster), "scrubs are late", |text| {
+        let period = value(text, "suture_scrub_period_seconds");
+        assert_eq!(period, 1.0);
+        let least = value(text, "suture_scrub_least_seconds");
+        least > 100.0 * period && value(text, "suture_scrub_age_seconds") > 2.0 * period
+    });
+    let log = cluster.path("coordinator.log");
+    let late = ["a scrub at 1.00 kB/s takes at least 2 min", "no scrub has come to its end for"];
+    let status = cluster.ok(&["status"]);
+    for said in late {
+        assert!(status.contains(&format!("warning: {said}")), "{status}");
+        wait_for_log(&log, said);
+    }
+    let scrub = &cluster.json(&["status"])["scrub"];
+    assert_eq!(scrub["period_seconds"], 1.0);
+    assert!(scrub["least_seconds"].as_f64() > Some(100.0), "{scrub}");
+    assert!(scrub["age_seconds"].as_f64() > Some(2.0), "{scrub}");
+    let begun = cluster.ok(&["scrub"]);
+    assert!(begun.contains(", at least 2 min") && begun.contains(" at its rate"), "{begun}");
+    // The log of the next one begins with it.
+    cluster.restart_coordinator();
+    let text = wait_for_log(&log, late[0]);
+    assert_eq!(text.matches(late[0]).count(), 1, "{text}");
 }
 
 /// What was asked a moment ago is answered again, so the newest is waited for.

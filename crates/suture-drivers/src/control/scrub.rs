@@ -6,6 +6,7 @@ use suture_repair::event::ScrubStatus;
 use suture_repair::id::{NodeId, StripeId};
 
 use super::proto;
+use crate::coordinator::scrub_watch::ScrubTimes;
 use crate::metadata::{Metadata, MetadataError, PassRecord};
 
 /// Adds what the metadata know: the times of passes, and to which objects stripes belong; and what
@@ -35,6 +36,7 @@ pub(super) async fn complete(
 /// What the core says of scrubbing, where nodes have only numbers.
 pub(super) fn describe(
     status: &ScrubStatus,
+    times: Option<ScrubTimes>,
     node_name: impl Fn(NodeId) -> String,
 ) -> proto::ScrubStatus {
     let inconsistent = status.inconsistent.iter();
@@ -61,6 +63,9 @@ pub(super) fn describe(
         ended: None,
         unread_copies: status.unread,
         unread: unread.collect(),
+        period_seconds: times.map(|times| times.period.as_secs_f64()),
+        least_seconds: times.and_then(|times| times.least).map(|least| least.as_secs_f64()),
+        age_seconds: times.map(|times| times.age.as_secs_f64()),
     }
 }
 
@@ -94,7 +99,9 @@ fn warnings(scrub: &proto::ScrubStatus) -> Vec<String> {
              long is rebuilt elsewhere"
         ));
     }
-    if scrub.running && scrub.next_seconds == Some(0.0) {
+    // That its rate is too low is said by itself.
+    let is_slow = scrub.least_seconds > scrub.period_seconds;
+    if scrub.running && scrub.next_seconds == Some(0.0) && !is_slow {
         warnings.push(
             "scrubbing takes longer than its period: raise rate in [scrub] of the coordinator's \
              configuration, or period"

@@ -160,7 +160,7 @@ pub(super) fn describe(
         committed_seconds: milestones.committed_at.map(seconds),
         planned_repairs: milestones.planned_repairs,
         planned_seconds: milestones.planned_seconds,
-        scrub: Some(scrub::describe(&status.scrub, name)),
+        scrub: Some(scrub::describe(&status.scrub, driver.scrub_times(), name)),
         throttle: Some(throttle::describe(
             driver.throttle(),
             driver.is_throttle_default(),

@@ -2,7 +2,7 @@
 //!
 //! Place: beside all of failure -> ... -> stripe healthy; it decides nothing.
 
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use suture_edge::units::format_size;
 use suture_repair::event::NodeStatus;
@@ -10,7 +10,9 @@ use tokio::time::Instant;
 use tracing::{info, warn};
 
 use super::CoordinatorDriver;
+use super::scrub_watch::{ScrubTimes, ScrubWatch};
 use crate::hdfs::link::Condition;
+use crate::metadata::{PassRecord, seconds_since_1970};
 use crate::metrics::coordinator::Seen;
 
 impl CoordinatorDriver {
@@ -23,6 +25,7 @@ impl CoordinatorDriver {
             let rack = node.rack.map(|rack| cluster.racks[rack.0 as usize].clone());
             (node.name.clone(), rack.unwrap_or_default())
         };
+        let times = self.scrub_times();
         Seen {
             nodes: status.nodes.iter().map(named).collect(),
             stripes: core.stripes().len() as u64,
@@ -31,6 +34,9 @@ impl CoordinatorDriver {
             refused_agents: self.refused_agents().len(),
             is_unwritable: self.metadata.is_faulty(),
             backup_age: self.backups.age(Instant::now()),
+            scrub_period: times.map(|times| times.period),
+            scrub_least: times.and_then(|times| times.least),
+            scrub_age: times.map(|times| times.age),
             status,
         }
     }
@@ -40,12 +46,33 @@ impl CoordinatorDriver {
         self.clock.warning(std::time::Instant::now())
     }
 
+    /// Has passes watched that begin so often and read so many bytes per second of each disk, where
+    /// the last ones left this.
+    pub fn watch_scrubs(&mut self, how: (Option<Duration>, Option<f64>), pass: PassRecord) {
+        self.scrubs = ScrubWatch::new(seconds_since_1970(), how, pass);
+    }
+
+    /// How passes keep to their period; none where no pass begins unasked.
+    pub fn scrub_times(&self) -> Option<ScrubTimes> {
+        let stripes = self.core.stripes();
+        let fullest = self.nodes.keys().map(|node| stripes.bytes_on(*node)).max();
+        self.scrubs.times(seconds_since_1970(), fullest.unwrap_or(0))
+    }
+
+    /// What an operator should know of that, in sentences.
+    pub fn scrub_warnings(&self) -> Vec<String> {
+        self.scrub_times().iter().flat_map(ScrubTimes::warnings).collect()
+    }
+
     /// Looks how far repairs have come, and says so when they have come to their end.
     pub(super) fn measure(&mut self) {
         self.send_news();
         self.watch_window();
         if let Some(why) = self.clock.read(std::time::Instant::now(), SystemTime::now()) {
             warn!("{why}");
+        }
+        if let Some(times) = self.scrub_times() {
+            self.scrubs.news(&times).into_iter().for_each(|why| warn!("{why}"));
         }
         let status = self.core.status();
         self.meter.measure(self.now(), &status);

@@ -18,6 +18,7 @@ use suture_repair::message::DiskState;
 use suture_repair::throttle::{Limited, Reason};
 use suture_repair::time::Time;
 
+use super::scrub::ScrubLevels;
 use super::{Exposition, FAILURES, Labels, Level, OfDaemon, Sum, TIMES, begin, fault_name, reason};
 use crate::identity::credentials::Kept;
 
@@ -50,6 +51,12 @@ pub struct Seen {
     pub is_unwritable: bool,
     /// How long ago an agent last kept a copy of the metadata, or this coordinator began.
     pub backup_age: Duration,
+    /// How often a scrub begins, unless only operators begin one.
+    pub scrub_period: Option<Duration>,
+    /// What one takes at least, if it has a rate.
+    pub scrub_least: Option<Duration>,
+    /// How long ago one last came to its end, where that is to be known.
+    pub scrub_age: Option<Duration>,
 }
 
 /// The numbers of one coordinator's process, shared by all that change them.
@@ -101,11 +108,7 @@ struct Levels {
     lost_bytes: Level,
     stuck_bytes: Level,
     eta: Family<Labels, Level>,
-    scrub_running: Level,
-    scrub_done: Level,
-    scrub_unread: Level,
-    scrub_inconsistent: Level,
-    scrub_found: Level,
+    scrub: ScrubLevels,
     unknown_copies: Level,
     refused_agents: Level,
     unwritable: Level,
@@ -278,17 +281,7 @@ impl Levels {
                 "suture_repair_eta_seconds",
                 "How long the rest may take; absent while nobody can say",
             ),
-            scrub_running: of.new_one("suture_scrub_running", "Whether copies are being scrubbed"),
-            scrub_done: of.new_one(
-                "suture_scrub_progress_ratio",
-                "Part of the stripes that the scrub has done",
-            ),
-            scrub_unread: of.new_one("suture_scrub_unread_chunks", "Chunks that cannot be read"),
-            scrub_inconsistent: of.new_one(
-                "suture_scrub_inconsistent_stripes",
-                "Stripes whose chunks do not fit each other",
-            ),
-            scrub_found: of.new_one("suture_scrub_bad_chunks", "Bad chunks that scrubs found"),
+            scrub: ScrubLevels::new(of),
             unknown_copies: of.new_one(
                 "suture_unknown_chunks",
                 "Chunks on agents of which the metadata know nothing",
@@ -332,13 +325,8 @@ impl Levels {
                 self.eta.get_or_create(&vec![("bound", bound.into())]).set(value);
             }
         }
-        let scrub = &status.scrub;
-        self.scrub_running.set(f64::from(u8::from(scrub.pass.is_some())));
-        let part = scrub.pass.map_or(0.0, |p| p.stripes_done as f64 / p.stripes.max(1) as f64);
-        self.scrub_done.set(part);
-        self.scrub_unread.set(scrub.unread as f64);
-        self.scrub_inconsistent.set(scrub.inconsistent.len() as f64);
-        self.scrub_found.set(scrub.found as f64);
+        let times = [seen.scrub_period, seen.scrub_least, seen.scrub_age];
+        self.scrub.set(&status.scrub, times);
     }
 
     fn set_risk(&self, status: &Status) {
@@ -489,6 +477,7 @@ mod tests {
         }];
         seen.status.beyond = 1;
         (seen.status.stuck_bytes, seen.status.throttle.closed_for) = (9, Some(Span::ZERO));
+        (seen.scrub_period, seen.scrub_age) = (Some(Duration::from_secs(60)), Some(Duration::ZERO));
         seen.nodes = vec![("n\"1".into(), "r1".into())];
         let before = text(&metrics, &seen);
         assert_has(&before, "suture_stripes_at_risk{margin=\"0\"} 2.0");
@@ -506,10 +495,15 @@ mod tests {
         assert_has(&before, "suture_stripes_blocked{reason=\"silent_nodes\"} 0.0");
         assert_has(&before, "suture_repair_eta_seconds{bound=\"best\"} 7.0");
         assert_has(&before, "suture_repair_eta_seconds{bound=\"high\"} 9.5");
+        assert_has(&before, "suture_scrub_period_seconds 60.0");
+        assert_has(&before, "suture_scrub_age_seconds 0.0");
+        assert!(!before.contains("\nsuture_scrub_least_seconds"), "{before}");
+        (seen.scrub_period, seen.scrub_age) = (None, None);
         seen.eta = None;
         seen.nodes[0].1 = "r2".into();
         let after = text(&metrics, &seen);
         assert!(!after.contains("\nsuture_repair_eta_seconds{"), "{after}");
+        assert!(!after.contains("\nsuture_scrub_age_seconds"), "{after}");
         assert!(!after.contains("r1"), "{after}");
     }
 }

@@ -21,7 +21,7 @@ use suture_drivers::hdfs::rebuilt::RebuiltLog;
 use suture_drivers::identity::AccessRole;
 use suture_drivers::identity::credentials::Kept;
 use suture_drivers::metadata::{
-    Incomplete, Metadata, MetadataStore, NodeRecord, seconds_since_1970,
+    Incomplete, Metadata, MetadataStore, NodeRecord, PassRecord, seconds_since_1970,
 };
 use suture_drivers::metrics::coordinator::CoordinatorMetrics;
 use suture_drivers::put_key::PutKey;
@@ -104,14 +104,14 @@ async fn serve(config: CoordinatorConfig, path: Option<&Path>, args: Args) -> Re
     let incomplete = if args.accept_copy { Incomplete::Accept } else { Incomplete::Refuse };
     let mut store = MetadataStore::open(&config.data_dir, incomplete)?;
     let (cluster, epoch) = (store.cluster(), store.epoch());
-    let throttle = store.intent()?.throttle;
+    let (throttle, pass) = (store.intent()?.throttle, store.pass()?);
     let (core, nodes) = load(&config, &mut store, record)?;
     info!(%cluster, epoch, nodes = nodes.len(), stripes = core.stripes().len(), "metadata loaded");
     let (changes, received) = mpsc::channel(CHANGES_MAX);
     let metadata = Metadata::start(store, changes.clone());
     let (coordinator, inbox): (Handle, _) = inbox(received);
     let mut driver = CoordinatorDriver::new(core, metadata.clone(), nodes);
-    driver.spread_backups(config.backup.every);
+    watch(&mut driver, &config, pass);
     let metrics = CoordinatorMetrics::new(credentials.clone());
     driver.count(metrics.clone());
     let sources = (coordinator.clone(), metadata.clone());
@@ -154,6 +154,15 @@ async fn serve(config: CoordinatorConfig, path: Option<&Path>, args: Args) -> Re
     ended.and(metadata.close().await)?;
     info!("stopped");
     Ok(Outcome::Done)
+}
+
+/// Has the driver watch what is configured to be done now and then; `pass` is what scrubs left.
+fn watch(driver: &mut CoordinatorDriver, config: &CoordinatorConfig, pass: PassRecord) {
+    driver.spread_backups(config.backup.every);
+    // DataNodes scan their blocks themselves.
+    if config.hdfs.mode == HdfsMode::Off {
+        driver.watch_scrubs((config.scrub.period, config.scrub.rate), pass);
+    }
 }
 
 /// Has what is configured anew hold, as far as it can, for as long as it is polled.

@@ -81,11 +81,19 @@ fn begun(scrub: &proto::ScrubStatus, format: Format) -> Result<Outcome> {
     match format {
         Format::Json => print_json(&status::describe_scrub(scrub))?,
         Format::Text => outln!(
-            "scrub began: {}; suture status shows how far it has come",
-            counted(scrub.stripes, "stripe")
+            "scrub began: {}{}; suture status shows how far it has come",
+            counted(scrub.stripes, "stripe"),
+            at_least(scrub)
         ),
     }
     Ok(Outcome::Done)
+}
+
+/// What it takes by its rate, where that is long enough to be waited for.
+fn at_least(scrub: &proto::ScrubStatus) -> String {
+    let least = scrub.least_seconds.filter(|seconds| *seconds >= 1.0);
+    let shown = |seconds| format!(", at least {} at its rate", format_seconds(seconds));
+    least.map_or_else(String::new, shown)
 }
 
 fn ended(

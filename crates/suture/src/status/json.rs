@@ -103,6 +103,9 @@ pub fn describe_scrub(scrub: &proto::ScrubStatus) -> Value {
         "last_begun": scrub.begun,
         "last_ended": scrub.ended,
         "next_seconds": scrub.next_seconds,
+        "period_seconds": scrub.period_seconds,
+        "least_seconds": scrub.least_seconds,
+        "age_seconds": scrub.age_seconds,
     })
 }
 
