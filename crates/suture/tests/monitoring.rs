@@ -211,6 +211,22 @@ fn scrubs_that_cannot_keep_to_their_period_are_in_the_metrics_the_status_and_the
     assert_eq!(text.matches(late[0]).count(), 1, "{text}");
 }
 
+#[test]
+fn an_audit_log_that_takes_no_line_is_in_the_metrics_and_the_status() {
+    let cluster = monitored_with(0, "audit = '/dev/full'\n", "");
+    let coordinator = coordinator_of(&cluster);
+    assert_eq!(value(&scrape(coordinator), "suture_audit_unwritable"), 0.0);
+    let refused = cluster.run(&["repair", "pause"]);
+    assert_eq!(refused.status, 1, "{}", refused.stdout);
+    assert!(refused.stderr.contains("nothing was changed: the audit log"), "{}", refused.stderr);
+    let is_known = |text: &str| value(text, "suture_audit_unwritable") == 1.0;
+    scrape_until(coordinator, "the audit log is known to be full", is_known);
+    let status = cluster.ok(&["status"]);
+    let warning = "warning: changes are refused, since the audit log cannot be written: \
+                   '/dev/full': No space left on device";
+    assert!(status.contains(warning), "{status}");
+}
+
 /// What was asked a moment ago is answered again, so the newest is waited for.
 fn scrape_until(address: SocketAddr, what: &str, is_so: impl Fn(&str) -> bool) -> String {
     let began = std::time::Instant::now();

@@ -20,7 +20,8 @@ use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
 
 use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::Errno;
@@ -29,7 +30,7 @@ use suture_edge::error::brief;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 use tokio::task::spawn_blocking;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 use tonic::Status;
 use tracing::warn;
 
@@ -72,11 +73,29 @@ struct AuditLog {
     open: Arc<()>,
 }
 
+/// Looks whether lines can be written, and counts for no change.
+#[derive(Clone, Debug)]
+pub struct AuditWatch {
+    logs: [WatchedLog; 2],
+}
+
+#[derive(Clone, Debug)]
+struct WatchedLog {
+    pieces: Arc<AuditPieces>,
+    open: Weak<()>,
+}
+
 #[derive(Debug)]
 struct AuditPieces {
+    /// What the newest of them is called.
+    path: PathBuf,
     file: Mutex<AuditFile>,
     /// How many of its lines are on the disk for certain.
     synced: Mutex<u64>,
+    /// Why no line could be written when that was last tried.
+    fault: Mutex<Option<String>>,
+    /// Held while it is looked whether one could be: on a disk that hangs by one thread, not many.
+    probing: Arc<tokio::sync::Mutex<()>>,
 }
 
 /// A change that was written down, and is to be ended.
@@ -99,6 +118,12 @@ struct AuditFile {
 
 /// Longer than any line about how a change went.
 const LINE_BYTES_MAX: u64 = 16 << 10;
+
+/// About as long as most lines are.
+const LINE_BYTES_USUAL: u64 = 1 << 10;
+
+/// How long whoever asks waits until it is known whether a line can be written.
+const PROBE_WAIT: Duration = Duration::from_secs(1);
 
 /// Changes that may fail at once.
 const FAILURES_MAX: u64 = 60;
@@ -218,6 +243,15 @@ impl Audit {
         }
     }
 
+    /// What looks whether lines can be written.
+    pub fn watch(&self) -> AuditWatch {
+        let watched = |log: &AuditLog| {
+            let (pieces, open) = (log.pieces.clone(), Arc::downgrade(&log.open));
+            WatchedLog { pieces, open }
+        };
+        AuditWatch { logs: [&self.runners, &self.others].map(watched) }
+    }
+
     /// Whether so many of its changes failed that further ones would fill the log.
     fn fails_often(&self, caller: &Caller) -> bool {
         let (mut failures, now) = (lock(&self.failures), Instant::now());
@@ -240,20 +274,32 @@ impl Audit {
 
 impl AuditLog {
     fn open(path: PathBuf, piece_bytes_max: u64) -> io::Result<AuditLog> {
-        let file = Mutex::new(AuditFile::open(path, piece_bytes_max)?);
-        let pieces = Arc::new(AuditPieces { file, synced: Mutex::default() });
-        Ok(AuditLog { pieces, open: Arc::default() })
+        let pieces = AuditPieces {
+            file: Mutex::new(AuditFile::open(path.clone(), piece_bytes_max)?),
+            path,
+            synced: Mutex::default(),
+            fault: Mutex::default(),
+            probing: Arc::default(),
+        };
+        Ok(AuditLog { pieces: Arc::new(pieces), open: Arc::default() })
     }
 
     /// Writes a line, if it leaves the space that all who have begun need for their second one.
     async fn write(&self, line: String, is_synced: bool) -> io::Result<()> {
         let space = (Arc::strong_count(&self.open) as u64 - 1) * LINE_BYTES_MAX;
-        self.append(is_synced, move |log| log.append(&line, space)).await
+        let written = self.append(is_synced, move |log| log.append(&line, space)).await;
+        self.pieces.note_fault(written.as_ref().err());
+        written
     }
 
-    /// Writes a second line, into the space that is kept for it.
+    /// Writes a second line, into the space that is kept for it: that it could be written says
+    /// nothing of others.
     async fn write_reserved(&self, line: String, is_synced: bool) -> io::Result<()> {
-        self.append(is_synced, move |log| log.append_reserved(&line)).await
+        let written = self.append(is_synced, move |log| log.append_reserved(&line)).await;
+        if let Err(why) = &written {
+            self.pieces.note_fault(Some(why));
+        }
+        written
     }
 
     async fn append(
@@ -276,6 +322,23 @@ impl AuditLog {
 }
 
 impl AuditPieces {
+    /// Notes why a line could not be written, or that one could.
+    fn note_fault(&self, why: Option<&io::Error>) {
+        let fault = why.map(|why| format!("'{}': {why}", self.path.display()));
+        *lock(&self.fault) = fault;
+    }
+
+    /// Looks whether so many bytes could be written, without any. Where that cannot be told, all is
+    /// as it was.
+    fn probe(&self, bytes: u64) {
+        let probed = lock(&self.file).probe(bytes);
+        match probed {
+            Ok(true) => self.note_fault(None),
+            Ok(false) => {}
+            Err(why) => self.note_fault(Some(&why)),
+        }
+    }
+
     /// Returns when that line is on the disk. Whoever waits for another's sync finds that it was of
     /// its own line too.
     fn sync(&self, number: u64) -> io::Result<()> {
@@ -290,6 +353,39 @@ impl AuditPieces {
         sync(&file)?;
         *synced = lines;
         Ok(())
+    }
+}
+
+impl AuditWatch {
+    /// Why no line can be written now, so that changes are refused, where that is so: as it was
+    /// when one was last tried, or as the disk says without one.
+    pub async fn fault(&self) -> Option<String> {
+        let [runners, others] = &self.logs;
+        match runners.fault().await {
+            None => others.fault().await,
+            fault => fault,
+        }
+    }
+}
+
+impl WatchedLog {
+    async fn fault(&self) -> Option<String> {
+        let (pieces, probing) = (self.pieces.clone(), self.pieces.probing.clone());
+        // What a change needs that begins now: its line, and the second ones of all that are open.
+        let changes = self.open.strong_count() as u64;
+        let bytes = LINE_BYTES_USUAL + changes * LINE_BYTES_MAX;
+        let probe = async move {
+            let one = probing.lock_owned().await;
+            let probe = move || {
+                pieces.probe(bytes);
+                drop(one);
+            };
+            // It has told nothing if it panicked.
+            let _ = spawn_blocking(probe).await;
+        };
+        // A disk that does not answer is taken to be as it was.
+        let _ = timeout(PROBE_WAIT, probe).await;
+        lock(&self.pieces.fault).clone()
     }
 }
 
@@ -382,6 +478,20 @@ impl AuditFile {
         match fallocate(&self.file, FallocateFlags::KEEP_SIZE, before, bytes) {
             Err(why @ (Errno::NOSPC | Errno::DQUOT)) => Err(why.into()),
             _ => Ok(()),
+        }
+    }
+
+    /// Whether the disk has space for so many bytes; false where it does not say.
+    ///
+    /// # Errors
+    /// When it has not, or takes nothing.
+    fn probe(&mut self, bytes: u64) -> io::Result<bool> {
+        self.find()?;
+        let before = self.file.metadata()?.len();
+        match fallocate(&self.file, FallocateFlags::KEEP_SIZE, before, bytes) {
+            Ok(()) => Ok(true),
+            Err(why @ (Errno::NOSPC | Errno::DQUOT | Errno::ROFS | Errno::IO)) => Err(why.into()),
+            Err(_) => Ok(false),
         }
     }
 
@@ -539,6 +649,28 @@ mod tests {
         let error = audit.begin(&caller(), Call::Remove, "a").await.unwrap_err();
         assert!(error.message().starts_with("nothing was changed: the audit log"), "{error}");
         audit.refuse(&caller(), (Call::Remove, "a"), "it is refused all the same").await;
+    }
+
+    #[tokio::test]
+    async fn that_no_line_can_be_written_is_known_until_one_can() {
+        let audit = Audit::open(Path::new("/dev/full")).unwrap();
+        let watch = audit.watch();
+        assert_eq!(watch.fault().await, None, "nobody has tried");
+        audit.begin(&caller(), Call::Remove, "a").await.unwrap_err();
+        let fault = watch.fault().await.unwrap();
+        assert!(fault.starts_with("'/dev/full': No space left"), "{fault}");
+
+        let dir = tempfile::tempdir().unwrap();
+        let audit = Audit::open(&dir.path().join("audit.jsonl")).unwrap();
+        let watch = audit.watch();
+        assert_eq!(watch.fault().await, None);
+        fs::remove_dir_all(dir.path()).unwrap();
+        let fault = watch.fault().await.unwrap();
+        assert!(fault.contains("audit.jsonl': No such file"), "before anybody tries: {fault}");
+        fs::create_dir(dir.path()).unwrap();
+        assert_eq!(watch.fault().await, None, "before anybody tries again");
+        audit.begin(&caller(), Call::Remove, "a").await.unwrap();
+        assert_eq!(Arc::strong_count(&audit.runners.open), 1, "who looks on is no change");
     }
 
     #[tokio::test]

@@ -20,8 +20,8 @@ use super::proto::RepairAction;
 use super::put_budget::PutBudget;
 use super::put_renewal::PutCallers;
 use super::status::{
-    backup_warning, damage_warning, describe, fault_warning, refused_warnings, replaced_warning,
-    set_back_warning, unknown_warning,
+    audit_warning, backup_warning, damage_warning, describe, fault_warning, refused_warnings,
+    replaced_warning, set_back_warning, unknown_warning,
 };
 use super::trust::Trust;
 use super::{STRIPES_PER_MESSAGE, convert, proto, scrub, throttle};
@@ -302,6 +302,9 @@ impl ControlService {
         reply.warnings = of_trust.collect();
         reply.warnings.extend(fault.as_deref().map(fault_warning));
         reply.fault = fault;
+        if let Some(audit) = &self.audit {
+            reply.warnings.extend(audit.watch().fault().await.as_deref().map(audit_warning));
+        }
         reply.warnings.extend(self.metadata.damage().as_deref().map(damage_warning));
         reply.warnings.extend(self.query(CoordinatorDriver::clock_warning).await?);
         let unsaved = self.query(CoordinatorDriver::overdue_backup).await?;

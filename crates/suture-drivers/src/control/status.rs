@@ -27,6 +27,10 @@ pub(super) fn fault_warning(fault: &str) -> String {
     format!("nothing is stored, removed or repaired, since the metadata cannot be written: {fault}")
 }
 
+pub(super) fn audit_warning(fault: &str) -> String {
+    format!("changes are refused, since the audit log cannot be written: {fault}")
+}
+
 pub(super) fn damage_warning(what: &str) -> String {
     format!("the metadata are damaged: {what}")
 }

@@ -33,6 +33,8 @@ impl CoordinatorDriver {
             unknown_copies: core.unknown_copies(),
             refused_agents: self.refused_agents().len(),
             is_unwritable: self.metadata.is_faulty(),
+            // Whoever has the audit log adds it.
+            is_audit_unwritable: false,
             backup_age: self.backups.age(Instant::now()),
             scrub_period: times.map(|times| times.period),
             scrub_least: times.and_then(|times| times.least),

@@ -49,6 +49,8 @@ pub struct Seen {
     pub refused_agents: usize,
     /// Whether the metadata cannot be changed.
     pub is_unwritable: bool,
+    /// Whether the audit log takes no line, so that changes are refused.
+    pub is_audit_unwritable: bool,
     /// How long ago an agent last kept a copy of the metadata, or this coordinator began.
     pub backup_age: Duration,
     /// How often a scrub begins, unless only operators begin one.
@@ -112,6 +114,7 @@ struct Levels {
     unknown_copies: Level,
     refused_agents: Level,
     unwritable: Level,
+    audit_unwritable: Level,
     backup_age: Level,
 }
 
@@ -294,6 +297,10 @@ impl Levels {
                 "suture_metadata_unwritable",
                 "Whether the metadata cannot be changed, so that nothing is stored or repaired",
             ),
+            audit_unwritable: of.new_one(
+                "suture_audit_unwritable",
+                "Whether the audit log cannot be written, so that changes are refused",
+            ),
             backup_age: of.new_one(
                 "suture_backup_age_seconds",
                 "Since an agent last kept a copy of the metadata, or this coordinator began",
@@ -318,6 +325,7 @@ impl Levels {
         self.unknown_copies.set(seen.unknown_copies as f64);
         self.refused_agents.set(seen.refused_agents as f64);
         self.unwritable.set(f64::from(u8::from(seen.is_unwritable)));
+        self.audit_unwritable.set(f64::from(u8::from(seen.is_audit_unwritable)));
         self.backup_age.set(seen.backup_age.as_secs_f64());
         self.eta.clear();
         if let Some(Estimate { seconds, low, high }) = seen.eta {
@@ -475,7 +483,7 @@ mod tests {
             limits: NodeLimits { up: Some(Limited { limit: 7, reason: Reason::Node }), down: None },
             links: Default::default(),
         }];
-        seen.status.beyond = 1;
+        (seen.status.beyond, seen.is_audit_unwritable) = (1, true);
         (seen.status.stuck_bytes, seen.status.throttle.closed_for) = (9, Some(Span::ZERO));
         (seen.scrub_period, seen.scrub_age) = (Some(Duration::from_secs(60)), Some(Duration::ZERO));
         seen.nodes = vec![("n\"1".into(), "r1".into())];
@@ -495,6 +503,7 @@ mod tests {
         assert_has(&before, "suture_stripes_blocked{reason=\"silent_nodes\"} 0.0");
         assert_has(&before, "suture_repair_eta_seconds{bound=\"best\"} 7.0");
         assert_has(&before, "suture_repair_eta_seconds{bound=\"high\"} 9.5");
+        assert_has(&before, "suture_audit_unwritable 1.0");
         assert_has(&before, "suture_scrub_period_seconds 60.0");
         assert_has(&before, "suture_scrub_age_seconds 0.0");
         assert!(!before.contains("\nsuture_scrub_least_seconds"), "{before}");

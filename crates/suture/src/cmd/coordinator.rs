@@ -9,7 +9,7 @@ use suture_drivers::config::CoordinatorConfig;
 use suture_drivers::config::hdfs::HdfsMode;
 use suture_drivers::config::reload::{self, ChangedKeys};
 use suture_drivers::control::acceptor::{self, ControlLimits};
-use suture_drivers::control::audit::Audit;
+use suture_drivers::control::audit::{Audit, AuditWatch};
 use suture_drivers::control::node_command::PAUSE_MAX;
 use suture_drivers::control::service::ControlService;
 use suture_drivers::control::trust::Trust;
@@ -112,9 +112,12 @@ async fn serve(config: CoordinatorConfig, path: Option<&Path>, args: Args) -> Re
     let (coordinator, inbox): (Handle, _) = inbox(received);
     let mut driver = CoordinatorDriver::new(core, metadata.clone(), nodes);
     watch(&mut driver, &config, pass);
+    let log = config.audit();
+    let audit = Audit::open(&log);
+    let audit = audit.with_context(|| format!("cannot write the audit log {}", log.display()))?;
     let metrics = CoordinatorMetrics::new(credentials.clone());
     driver.count(metrics.clone());
-    let sources = (coordinator.clone(), metadata.clone());
+    let sources = (coordinator.clone(), metadata.clone(), audit.watch());
     serve_metrics(monitored, credentials.clone(), sources, metrics);
     let configured = config.throttle.intent().map_err(bad_input)?;
     driver.throttle_at_first(configured, throttle);
@@ -125,9 +128,6 @@ async fn serve(config: CoordinatorConfig, path: Option<&Path>, args: Args) -> Re
         let link = join_hdfs(&config, listener, credentials.clone(), &metadata, changes);
         driver.keep_by_hdfs(link, log);
     }
-    let log = config.audit();
-    let audit = Audit::open(&log);
-    let audit = audit.with_context(|| format!("cannot write the audit log {}", log.display()))?;
     let trust = Trust::new(credentials.clone(), address.ip());
     let watched = coordinator.clone();
     let followed = follow(reloads, path, config, coordinator.clone());
@@ -191,14 +191,15 @@ async fn follow(
 fn serve_metrics(
     listener: Option<TcpListener>,
     credentials: Option<Arc<Kept>>,
-    (coordinator, metadata): (Handle, Metadata),
+    (coordinator, metadata, audit): (Handle, Metadata, AuditWatch),
     metrics: Arc<CoordinatorMetrics>,
 ) {
     daemon::serve_metrics(listener, credentials, move || {
         let (coordinator, metadata) = (coordinator.clone(), metadata.clone());
-        let metrics = metrics.clone();
+        let (metrics, audit) = (metrics.clone(), audit.clone());
         async move {
             let mut seen = coordinator.query(CoordinatorDriver::seen).await?;
+            seen.is_audit_unwritable = audit.fault().await.is_some();
             // Metadata that cannot be read, or hang, are what monitoring must hear of.
             let intent = metadata.query(MetadataStore::intent);
             if let Ok(Ok(intent)) = tokio::time::timeout(METADATA_WAIT, intent).await {
