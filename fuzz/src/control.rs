@@ -84,6 +84,7 @@ pub fn valid() -> Vec<Vec<u8>> {
         takes_name: false,
         renews: true,
         mark: Some(proto::Mark { number: 5, at: 1 << 40 }),
+        heartbeat_ms: Some(1000),
     };
     let join = proto::AgentMessage { message: Some(AgentWord::Join(join)) };
     inputs.push(join.encode_to_vec());

@@ -5,6 +5,7 @@
 //! defaults below. An unknown key is refused with its line: a misspelt limit must not be a limit
 //! that silently does not exist.
 
+pub mod advice;
 pub mod hdfs;
 pub mod rates;
 pub mod reload;

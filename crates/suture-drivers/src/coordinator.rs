@@ -13,6 +13,7 @@
 //! in the next status.
 
 mod backups;
+mod beat_watch;
 mod clock;
 mod handle;
 pub mod history;
@@ -47,6 +48,7 @@ use crate::metrics::coordinator::CoordinatorMetrics;
 use crate::record::RecordedCoordinator;
 use crate::window::ThrottleIntent;
 use backups::Backups;
+use beat_watch::BeatWatch;
 use clock::ClockWatch;
 pub use handle::Handle;
 use meter::Meter;
@@ -93,6 +95,8 @@ pub struct NewSession {
     pub outbox: Outbox,
     /// It takes the place of another one of the same agent, without a gap.
     pub renews: bool,
+    /// How often the agent reports, if it says.
+    pub heartbeat: Option<Duration>,
 }
 
 /// What every agent that was received of holds.
@@ -159,6 +163,7 @@ pub struct CoordinatorDriver {
     closed_until: Option<Time>,
     clock: ClockWatch,
     scrubs: ScrubWatch,
+    beats: BeatWatch,
     meter: Meter,
     metrics: Arc<CoordinatorMetrics>,
     /// Stripes that lacked a chunk when last looked at.
@@ -219,6 +224,7 @@ impl CoordinatorDriver {
             closed_until: None,
             clock: ClockWatch::new(),
             scrubs: ScrubWatch::default(),
+            beats: BeatWatch::default(),
             meter: Meter::default(),
             metrics: CoordinatorMetrics::new(None),
             at_risk: 0,
@@ -396,7 +402,8 @@ impl CoordinatorDriver {
         }
     }
 
-    fn joined(&mut self, record: NodeRecord, NewSession { number, outbox, renews }: NewSession) {
+    fn joined(&mut self, record: NodeRecord, session: NewSession) {
+        let NewSession { number, outbox, renews, heartbeat } = session;
         let id = record.id;
         // What was on its way in a renewed session is said again after the agent's Hello, too.
         if !renews && self.nodes.get(&id).is_some_and(|contact| contact.session.is_some()) {
@@ -404,6 +411,8 @@ impl CoordinatorDriver {
         }
         info!(node = record.node.name, address = record.node.address, "agent joined");
         self.refused.forget(&record.node.name);
+        let rare = self.beats.joined(id, heartbeat, &record.node.name);
+        rare.into_iter().for_each(|why| warn!("{why}"));
         let contact = Contact { address: record.node.address, session: Some((number, outbox)) };
         self.nodes.insert(id, contact);
         self.peers_changed = true;

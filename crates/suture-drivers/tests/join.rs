@@ -106,6 +106,7 @@ fn introduction(address: &str, data_dir: &Path, name: &str) -> Introduction {
         cluster: None,
         store: None,
         takes_name: false,
+        heartbeat: Duration::from_secs(1),
         membership: Membership::read(data_dir).unwrap(),
         mark: None,
         data_dir: data_dir.to_path_buf(),
@@ -338,7 +339,8 @@ fn a_node_whose_session_never_began_shifts_no_address() {
             let (outbox, outgoing) = tokio::sync::mpsc::channel(16);
             outboxes.push(outgoing);
             if begins {
-                let session = NewSession { number: u64::from(id.0), outbox, renews: false };
+                let number = u64::from(id.0);
+                let session = NewSession { number, outbox, renews: false, heartbeat: None };
                 coordinator.joined(NodeRecord { id, node: node(name) }, session).await;
             }
         }

@@ -71,6 +71,8 @@ pub struct Introduction {
     pub store: Option<StoreId>,
     /// Whether it is to have the name, whoever had it: a new data_dir, meant to be one.
     pub takes_name: bool,
+    /// How often it reports.
+    pub heartbeat: Duration,
     /// What its sessions before left, if there were any.
     pub membership: Option<Membership>,
     /// The last mark that a coordinator told it, of the epoch that it has followed last.
@@ -253,6 +255,7 @@ async fn join_by(
         committed: me.membership.map_or(0, |membership| membership.committed),
         mark: me.mark.map(|Mark { number, at }| proto::Mark { number, at }),
         renews,
+        heartbeat_ms: Some(me.heartbeat.as_millis() as u64),
     };
     let first = proto::AgentMessage { message: Some(AgentWord::Join(introduction)) };
     outgoing.try_send(first).expect("the queue is new");

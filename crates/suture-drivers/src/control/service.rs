@@ -310,6 +310,7 @@ impl ControlService {
         let unsaved = self.query(CoordinatorDriver::overdue_backup).await?;
         reply.warnings.extend(unsaved.map(backup_warning));
         reply.warnings.extend(self.query(CoordinatorDriver::scrub_warnings).await?);
+        reply.warnings.extend(self.query(CoordinatorDriver::beat_warnings).await?);
         let copies = self.query(|driver| driver.core().unknown_copies()).await?;
         if copies > 0 && !self.is_hdfs {
             reply.warnings.push(unknown_warning(copies));

@@ -10,6 +10,7 @@ use tokio::time::Instant;
 use tracing::{info, warn};
 
 use super::CoordinatorDriver;
+use super::beat_watch::BeatWatch;
 use super::scrub_watch::{ScrubTimes, ScrubWatch};
 use crate::hdfs::link::Condition;
 use crate::metadata::{PassRecord, seconds_since_1970};
@@ -64,6 +65,19 @@ impl CoordinatorDriver {
     /// What an operator should know of that, in sentences.
     pub fn scrub_warnings(&self) -> Vec<String> {
         self.scrub_times().iter().flat_map(ScrubTimes::warnings).collect()
+    }
+
+    /// Has agents watched for whether they report often enough, where a silent node is not used
+    /// after so long.
+    pub fn watch_beats(&mut self, suspect: Duration) {
+        self.beats = BeatWatch::new(suspect);
+    }
+
+    /// What an operator should know of agents that are there and do not, in sentences.
+    pub fn beat_warnings(&self) -> Vec<String> {
+        let cluster = self.core.cluster();
+        let present = |node| self.is_connected(node).then(|| cluster.node(node).name.as_str());
+        self.beats.warnings(present)
     }
 
     /// Looks how far repairs have come, and says so when they have come to their end.

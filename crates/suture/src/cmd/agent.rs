@@ -348,6 +348,7 @@ fn introduction(config: &AgentConfig, listening: SocketAddr, data_dir: &DataDir)
         cluster: data_dir.identity().map(|identity| identity.cluster),
         store: data_dir.id(),
         takes_name: false,
+        heartbeat: config.timers.heartbeat,
         membership: None,
         mark: None,
         data_dir: config.data_dir.clone(),

@@ -20,7 +20,7 @@ use suture_edge::error::bad_input;
 use crate::cmd::agent::check_own;
 use crate::daemon::{self, ConfigArgs};
 use crate::outcome::Outcome;
-use crate::output::{Format, print_json};
+use crate::output::{Format, alarm, print_json};
 
 /// Check a configuration, or show what it comes to with all defaults.
 ///
@@ -34,7 +34,7 @@ pub struct Args {
 
 #[derive(clap::Subcommand)]
 enum ConfigSubcommand {
-    /// Say whether it can be used; nothing is opened or changed
+    /// Say whether it can be used, and what in it is hardly meant; nothing is opened or changed
     Check(OfRole),
     /// Print every key with its value, as a configuration that means the same
     Show(OfRole),
@@ -70,19 +70,24 @@ pub fn run(args: Args) -> Result<Outcome> {
         ConfigSubcommand::Check(of) => (true, of),
         ConfigSubcommand::Show(of) => (false, of),
     };
-    let (path, keys) = read(&of, is_check)?;
+    let ReadConfig { path, keys, advice } = read(&of, is_check)?;
     let shown = path.as_ref().map(|path| path.display().to_string());
     match (of.format, is_check) {
-        (Format::Json, true) => print_json(&json!({ "file": shown, "usable": true }))?,
+        (Format::Json, true) => {
+            print_json(&json!({ "file": shown, "usable": true, "warnings": advice }))?;
+        }
         (Format::Json, false) => {
             let keys: serde_json::Map<String, serde_json::Value> =
                 keys.iter().map(|key| (key.path(), json!(key.value))).collect();
             print_json(&json!({ "file": shown, "keys": keys }))?;
         }
-        (Format::Text, true) => match shown {
-            Some(path) => outln!("{path} can be used"),
-            None => outln!("there is no file: every key has its default"),
-        },
+        (Format::Text, true) => {
+            match shown {
+                Some(path) => outln!("{path} can be used"),
+                None => outln!("there is no file: every key has its default"),
+            }
+            advice.iter().for_each(|advice| alarm(format_args!("warning: {advice}")));
+        }
         (Format::Text, false) => {
             match shown {
                 Some(path) => outln!("# from {path}"),
@@ -94,7 +99,15 @@ pub fn run(args: Args) -> Result<Outcome> {
     Ok(Outcome::Done)
 }
 
-fn read(of: &OfRole, is_check: bool) -> Result<(Option<PathBuf>, Vec<ShownKey>)> {
+/// What a daemon would read.
+struct ReadConfig {
+    path: Option<PathBuf>,
+    keys: Vec<ShownKey>,
+    /// What in it is hardly meant.
+    advice: Vec<String>,
+}
+
+fn read(of: &OfRole, is_check: bool) -> Result<ReadConfig> {
     match of.role {
         ConfigRole::Coordinator => {
             let path = of.config.path(daemon::COORDINATOR_CONFIG);
@@ -115,7 +128,7 @@ fn read(of: &OfRole, is_check: bool) -> Result<(Option<PathBuf>, Vec<ShownKey>)>
                 }
                 .check()?;
             }
-            Ok((path, config.shown()))
+            Ok(ReadConfig { path, keys: config.shown(), advice: config.advice() })
         }
         ConfigRole::Agent => {
             let path = of.config.path(daemon::AGENT_CONFIG);
@@ -131,7 +144,7 @@ fn read(of: &OfRole, is_check: bool) -> Result<(Option<PathBuf>, Vec<ShownKey>)>
                 .check()?;
                 check_own(&config, credentials.as_deref())?;
             }
-            Ok((path, config.shown()))
+            Ok(ReadConfig { path, keys: config.shown(), advice: config.advice() })
         }
     }
 }

@@ -159,6 +159,7 @@ async fn serve(config: CoordinatorConfig, path: Option<&Path>, args: Args) -> Re
 /// Has the driver watch what is configured to be done now and then; `pass` is what scrubs left.
 fn watch(driver: &mut CoordinatorDriver, config: &CoordinatorConfig, pass: PassRecord) {
     driver.spread_backups(config.backup.every);
+    driver.watch_beats(config.timers.suspect);
     // DataNodes scan their blocks themselves.
     if config.hdfs.mode == HdfsMode::Off {
         driver.watch_scrubs((config.scrub.period, config.scrub.rate), pass);

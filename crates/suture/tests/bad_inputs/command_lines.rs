@@ -39,6 +39,22 @@ pub const COMMAND_LINES: &[Row] = &[
         "nowhere",
         2,
     ),
+    // What can be used and is hardly meant is said with the result.
+    (
+        "printf '[timers]\nheartbeat = \"10s\"' > rare.toml && suture config check agent --config rare.toml | grep -q '^warning: this agent reports every 10s'",
+        SILENT,
+        0,
+    ),
+    (
+        "printf '[timers]\nsuspect = \"2s\"' > soon.toml && suture config check coordinator --config soon.toml --format json | grep -q 'count as silent after 2s: set heartbeat'",
+        SILENT,
+        0,
+    ),
+    (
+        "printf 'memory = \"64MiB\"' > fine.toml && suture config check agent --config fine.toml | grep -c . | grep -qx 1",
+        SILENT,
+        0,
+    ),
     ("SUTURE_CONFIG=/nonexistent suture config show agent", "'/nonexistent': No such file", 2),
     ("SUTURE_CONFIG= suture config show agent", "a value is required", 2),
     ("suture -q -v codes", "'--quiet' cannot be used with '--verbose", 2),
