@@ -41,6 +41,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 use tracing::{error, info, warn};
 
+use crate::attempt::Attempts;
 use crate::hdfs::link::Link;
 use crate::hdfs::rebuilt::RebuiltLog;
 use crate::metadata::{Mark, Metadata, NodeRecord, seconds_since_1970};
@@ -164,6 +165,7 @@ pub struct CoordinatorDriver {
     clock: ClockWatch,
     scrubs: ScrubWatch,
     beats: BeatWatch,
+    attempts: Attempts,
     meter: Meter,
     metrics: Arc<CoordinatorMetrics>,
     /// Stripes that lacked a chunk when last looked at.
@@ -225,6 +227,7 @@ impl CoordinatorDriver {
             clock: ClockWatch::new(),
             scrubs: ScrubWatch::default(),
             beats: BeatWatch::default(),
+            attempts: Attempts::default(),
             meter: Meter::default(),
             metrics: CoordinatorMetrics::new(None),
             at_risk: 0,
@@ -494,9 +497,9 @@ impl CoordinatorDriver {
                 self.peers_changed |= matches!(report, Report::Node { .. });
                 self.meter.note(self.now(), seconds_since_1970(), &report);
                 self.metrics.note(self.now(), &report);
-                let now = self.now();
-                if let Some(hdfs) = &mut self.hdfs {
-                    hdfs.log.note(now, &report, &self.core);
+                let rebuilt = self.attempts.note(self.now(), &report, self.core.stripes());
+                if let (Some(rebuilt), Some(hdfs)) = (rebuilt, &mut self.hdfs) {
+                    hdfs.log.note(&rebuilt, &self.core);
                 }
                 report::log(&report, self.core.cluster());
             }

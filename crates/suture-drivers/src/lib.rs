@@ -14,14 +14,16 @@
 //! daemons, [`address`] where a coordinator is, a [`data_dir`] keeps what they are given, a
 //! [`label`] lies beside each chunk for the metadata that are lost, [`record`] writes down what
 //! they did; [`identity`] is who is at the end of a connection. [`metrics`] are the numbers of a
-//! daemon for monitoring, and [`http`] serves them. [`hdfs`] has a NameNode in place of the map,
-//! and DataNodes in place of the store.
+//! daemon for monitoring, and [`http`] serves them; what is logged of a rebuilt chunk is known from
+//! its [`attempt`]. [`hdfs`] has a NameNode in place of the map, and DataNodes in place of the
+//! store.
 //!
 //! Deliberately absent: arguments, printing and exit codes, which are the binary's.
 #![forbid(unsafe_code)]
 
 pub mod address;
 pub mod agent;
+pub mod attempt;
 pub mod buffer;
 pub mod chunk_client;
 pub mod combination;
