@@ -20,6 +20,7 @@ pub mod history;
 pub mod meter;
 mod observe;
 pub mod outbox;
+mod rebuilt_lines;
 pub mod refused;
 pub mod report;
 pub mod scrub_watch;
@@ -54,6 +55,7 @@ use clock::ClockWatch;
 pub use handle::Handle;
 use meter::Meter;
 use outbox::{Dispatch, Outbox, Outgoing, PeerAddress};
+use rebuilt_lines::RebuiltLines;
 use refused::{RefusedAgent, RefusedAgents};
 use scrub_watch::ScrubWatch;
 use throttle::Live;
@@ -166,6 +168,7 @@ pub struct CoordinatorDriver {
     scrubs: ScrubWatch,
     beats: BeatWatch,
     attempts: Attempts,
+    lines: RebuiltLines,
     meter: Meter,
     metrics: Arc<CoordinatorMetrics>,
     /// Stripes that lacked a chunk when last looked at.
@@ -228,6 +231,7 @@ impl CoordinatorDriver {
             scrubs: ScrubWatch::default(),
             beats: BeatWatch::default(),
             attempts: Attempts::default(),
+            lines: RebuiltLines::default(),
             meter: Meter::default(),
             metrics: CoordinatorMetrics::new(None),
             at_risk: 0,
@@ -498,10 +502,13 @@ impl CoordinatorDriver {
                 self.meter.note(self.now(), seconds_since_1970(), &report);
                 self.metrics.note(self.now(), &report);
                 let rebuilt = self.attempts.note(self.now(), &report, self.core.stripes());
-                if let (Some(rebuilt), Some(hdfs)) = (rebuilt, &mut self.hdfs) {
-                    hdfs.log.note(&rebuilt, &self.core);
+                if let (Some(rebuilt), Some(hdfs)) = (&rebuilt, &mut self.hdfs) {
+                    hdfs.log.note(rebuilt, &self.core);
                 }
-                report::log(&report, self.core.cluster());
+                match rebuilt {
+                    Some(rebuilt) => self.log_rebuilt(rebuilt),
+                    None => report::log(&report, self.core.cluster()),
+                }
             }
         }
     }

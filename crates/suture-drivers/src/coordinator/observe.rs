@@ -90,6 +90,7 @@ impl CoordinatorDriver {
         if let Some(times) = self.scrub_times() {
             self.scrubs.news(&times).into_iter().for_each(|why| warn!("{why}"));
         }
+        self.log_rest();
         let status = self.core.status();
         self.meter.measure(self.now(), &status);
         self.metrics.measure(self.now(), &status);

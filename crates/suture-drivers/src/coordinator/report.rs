@@ -2,7 +2,8 @@
 //!
 //! Place: beside every step of failure -> ... -> stripe healthy.
 //! What an operator must see is a warning, what one wants to see is information, what one looks
-//! for afterwards is debug: one line for each chunk would bury the rest.
+//! for afterwards is debug: one line for each stripe would bury the rest. Lines of rebuilt chunks
+//! are in `rebuilt_lines`.
 
 use suture_edge::units::{format_seconds, format_size};
 use suture_repair::cluster::Cluster;
@@ -41,7 +42,8 @@ pub fn log(report: &Report, cluster: &Cluster) {
         }
         Report::Replaced { repair, by } => debug!(%repair, %by, "repair is replaced"),
         Report::Committed { repair, copy, node, bytes } => {
-            debug!(%repair, %copy, node = name(node), size = format_size(*bytes), "chunk rebuilt");
+            let size = format_size(*bytes);
+            debug!(%repair, %copy, node = name(node), size, "chunk has another location");
         }
         Report::Failed { repair, node, why } => {
             let node = node.as_ref().map_or("nobody", name);
