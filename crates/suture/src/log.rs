@@ -3,11 +3,14 @@
 //! Place: the edge of everything. Where a log goes is somebody else's: a pipe whose reader hangs
 //! takes no more, and a daemon that waited for it would be silent to its cluster. So daemons hand
 //! lines to a thread of their own, and those that it cannot take are left out and counted.
+//! `SUTURE_LOG` says how much is logged, `SUTURE_LOG_FORMAT` whether it is text or JSON.
+
+mod json;
 
 use std::env;
 use std::io::{self, IsTerminal, Write};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 use std::time::Duration;
@@ -16,6 +19,7 @@ use suture_edge::error::quoted;
 use tracing::warn;
 use tracing_subscriber::EnvFilter;
 
+use self::json::JsonLines;
 use crate::verbosity::Verbosity;
 
 /// Levels of what is logged, from nothing to everything.
@@ -23,6 +27,12 @@ const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 
 /// What libraries log of each frame and connection says nothing of repairs.
 const QUIET: &str = "h2=warn,hyper=warn,hyper_util=warn,tower=warn,tonic=warn,rustls=warn";
+
+/// What SUTURE_LOG_FORMAT says where lines are to be JSON.
+const JSON: &str = "json";
+
+/// Whether the lines of this process are.
+static IS_JSON: AtomicBool = AtomicBool::new(false);
 
 /// Lines that may wait to be written.
 const LINES_MAX: usize = 4096;
@@ -34,27 +44,61 @@ const FLUSHED_WITHIN: Duration = Duration::from_secs(1);
 /// otherwise. Who logs already goes on.
 pub fn begin(level: &'static str) {
     let level = Verbosity::current().log_level(level);
-    let wanted = env::var("SUTURE_LOG").ok().filter(|wanted| !wanted.is_empty());
-    let refused = wanted.as_deref().and_then(|wanted| check(wanted).err());
-    let wanted = wanted.filter(|_| refused.is_none());
+    let (wanted, filter_flaw) = usable("SUTURE_LOG", check);
+    let (form, form_flaw) = usable("SUTURE_LOG_FORMAT", check_form);
     let wanted = wanted.as_deref().unwrap_or(level);
     let filter = match wanted.trim().to_ascii_lowercase().as_str() {
         "off" | "error" => wanted.to_owned(),
         _ => format!("{QUIET},{wanted}"),
     };
     let is_plain = env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-    // It fails only where it has begun before, by the same rule.
-    let begun = tracing_subscriber::fmt()
+    let lines = tracing_subscriber::fmt()
         .with_env_filter(EnvFilter::new(filter))
         .with_writer(|| Lines)
-        .with_ansi(io::stderr().is_terminal() && !is_plain)
-        .with_target(false)
         // A log that cannot be written is no reason to end, and the fallback would panic.
-        .log_internal_errors(false)
-        .try_init();
-    if let (Ok(()), Some(why)) = (begun, refused) {
-        warn!("SUTURE_LOG counts for nothing: {why}");
+        .log_internal_errors(false);
+    let is_json = form.as_deref() == Some(JSON);
+    // It fails only where it has begun before, by the same rule.
+    let begun = if is_json {
+        lines.event_format(JsonLines).try_init()
+    } else {
+        lines.with_ansi(io::stderr().is_terminal() && !is_plain).with_target(false).try_init()
+    };
+    if begun.is_ok() {
+        IS_JSON.store(is_json, Ordering::Relaxed);
+        filter_flaw.into_iter().chain(form_flaw).for_each(|why| warn!("{why}"));
     }
+}
+
+/// What a variable says, where it is set and can be used; or else why it cannot.
+fn usable(
+    name: &str,
+    check: impl Fn(&str) -> Result<(), String>,
+) -> (Option<String>, Option<String>) {
+    let set = env::var(name).ok().filter(|value| !value.is_empty());
+    match set.as_deref().map(check) {
+        None | Some(Ok(())) => (set, None),
+        Some(Err(why)) => (None, Some(format!("{name} counts for nothing: {why}"))),
+    }
+}
+
+/// Refuses a form that lines do not have.
+fn check_form(form: &str) -> Result<(), String> {
+    match form {
+        "text" | JSON => Ok(()),
+        other => Err(format!("{} is neither text nor {JSON}", quoted(other))),
+    }
+}
+
+/// Writes why the process ends as the last line of its log, where its lines are JSON; gives whether
+/// they are.
+pub fn fail_in_json(why: &str) -> bool {
+    let is_json = IS_JSON.load(Ordering::Relaxed);
+    if is_json {
+        // There is nowhere left to say that nothing can be said.
+        let _ = writeln!(io::stderr().lock(), "{}", json::line("error", module_path!(), why));
+    }
+    is_json
 }
 
 /// What a filter says that is none: a level, or a module with a level.
@@ -133,7 +177,10 @@ fn write_all(queued: &Receiver<Queued>) {
         let queue = QUEUE.get();
         let left_out = queue.map_or(0, |queue| queue.left_out.swap(0, Ordering::Relaxed));
         if left_out > 0 {
-            let _ = writeln!(stderr, "{left_out} lines of this log were left out: it took none");
+            let what = format!("{left_out} lines of this log were left out: it took none");
+            let is_json = IS_JSON.load(Ordering::Relaxed);
+            let line = if is_json { json::line("warn", module_path!(), &what) } else { what };
+            let _ = writeln!(stderr, "{line}");
         }
     }
 }
@@ -153,5 +200,14 @@ mod tests {
             assert!(check(filter).is_err(), "{filter}");
         }
         assert!(check("loud").unwrap_err().starts_with("'loud' is none of off, error, warn"));
+    }
+
+    #[test]
+    fn lines_are_text_or_json_and_nothing_else() {
+        assert_eq!((check_form("text"), check_form("json")), (Ok(()), Ok(())));
+        for form in ["JSON", "xml", " json"] {
+            let why = check_form(form).unwrap_err();
+            assert_eq!(why, format!("'{form}' is neither text nor json"));
+        }
     }
 }

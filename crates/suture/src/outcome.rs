@@ -11,6 +11,7 @@ use anyhow::Error;
 use serde_json::{Value, json};
 use suture_edge::error::{ErrorKind, kind};
 
+use crate::log;
 use crate::output::{self, visible};
 
 /// A command that ran to its end.
@@ -41,8 +42,11 @@ pub fn report(result: anyhow::Result<Outcome>) -> ExitCode {
                 ErrorKind::Failure => 1,
                 ErrorKind::Unreadable => 3,
             };
-            errln!("suture: {error:#}");
-            output::print_json_error(&format!("{error:#}"), status);
+            let why = format!("{error:#}");
+            if !log::fail_in_json(&why) {
+                errln!("suture: {why}");
+            }
+            output::print_json_error(&why, status);
             status
         }
     };

@@ -6,7 +6,8 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use daemons::{Cluster, Process, TIMEOUT, count};
+use daemons::{Cluster, Finished, Process, TIMEOUT, count, finish, suture};
+use serde_json::Value;
 
 /// Waits until a log is as it should be; gives it.
 fn wait_for_log(log: &Path, what: &str, is_so: impl Fn(&str) -> bool) -> String {
@@ -106,4 +107,78 @@ fn every_rebuilt_chunk_has_a_line_or_is_counted_with_others() {
         assert!(from.len() == 2 && !from.contains(&to), "{line}");
     }
     assert!(!own.is_empty(), "the first of a second has a line");
+}
+
+/// The configuration of a coordinator that is alone.
+fn lonely(folder: &Path) -> std::path::PathBuf {
+    let (config, data) = (folder.join("lonely.toml"), folder.join("data"));
+    let data = data.display();
+    fs::write(&config, format!("listen = '127.0.0.1:0'\ndata_dir = '{data}'\n")).unwrap();
+    config
+}
+
+/// What a coordinator that is alone logs with these options and variables while somebody asks for
+/// its status a few times.
+fn log_of(options: &[&str], variables: &[(&str, &str)]) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("log");
+    let mut command = suture();
+    command.arg("coordinator").args(options).arg("--config").arg(lonely(folder.path()));
+    command.envs(variables.iter().copied()).stderr(fs::File::create(&log).unwrap());
+    let (mut coordinator, line) = Process::start_by(&mut command);
+    let address = line.strip_prefix("listening on ").expect(&line).to_owned();
+    for _ in 0..3 {
+        let status = finish(suture().args(["status", "--coordinator", &address]));
+        assert_eq!(status.status, 0, "{}", status.stderr);
+    }
+    coordinator.stop();
+    fs::read_to_string(&log).unwrap()
+}
+
+/// The lines of a log, each one JSON object.
+fn as_json(log: &str) -> Vec<Value> {
+    let parse = |line: &str| serde_json::from_str::<Value>(line);
+    let lines = log.lines().map(|line| parse(line).unwrap_or_else(|why| panic!("{why}: {line}")));
+    lines.collect()
+}
+
+#[test]
+fn lines_are_json_where_that_is_asked_for_and_libraries_are_silent_unless_they_are_named() {
+    let libraries = ["h2", "hyper", "tower", "tonic", "rustls"];
+    let is_of_library = |line: &Value| {
+        let target = line["target"].as_str().expect("it says which module logs");
+        libraries.iter().any(|library| target.starts_with(library))
+    };
+    for (filter, has_frames) in [("debug", false), ("debug,h2=debug", true)] {
+        let log = log_of(&[], &[("SUTURE_LOG", filter), ("SUTURE_LOG_FORMAT", "json")]);
+        let lines = as_json(&log);
+        let loaded = lines.iter().find(|line| line["message"] == "metadata loaded").expect(&log);
+        assert_eq!((&loaded["level"], &loaded["fields"]["stripes"]), (&"info".into(), &0.into()));
+        assert_eq!(loaded["target"], "suture::cmd::coordinator");
+        assert!(loaded["time"].as_str().is_some_and(|time| time.ends_with('Z')), "{loaded}");
+        assert_eq!(lines.last().unwrap()["message"], "stopped");
+        assert_eq!(lines.iter().any(is_of_library), has_frames, "{log}");
+    }
+}
+
+#[test]
+fn why_a_daemon_ended_is_json_too_and_a_form_that_there_is_not_counts_for_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = lonely(folder.path());
+    fs::write(folder.path().join("data"), "").unwrap();
+    let start = |form: &str| {
+        let mut command = suture();
+        finish(
+            command.args(["coordinator", "--config"]).arg(&config).env("SUTURE_LOG_FORMAT", form),
+        )
+    };
+    let Finished { status, stderr, .. } = start("json");
+    let last = as_json(&stderr).pop().expect("it says why");
+    assert_eq!((status, &last["level"]), (1, &"error".into()));
+    assert!(last["message"].as_str().unwrap().ends_with("it is not a folder"), "{last}");
+
+    let Finished { status, stderr, .. } = start("xml");
+    let flaw = "SUTURE_LOG_FORMAT counts for nothing: 'xml' is neither text nor json";
+    assert!(status == 1 && stderr.contains(flaw), "{stderr}");
+    assert!(stderr.lines().last().unwrap().starts_with("suture: "), "{stderr}");
 }

@@ -59,14 +59,18 @@ fn errors_that_cannot_be_printed_leave_the_exit_status() {
     }
 }
 
+/// How lines of logs are written.
+const FORMS: [&str; 2] = ["text", "json"];
+
 /// A coordinator whose log goes there, and its address.
-fn coordinator(folder: &Path, log: Stdio, level: &str) -> (Child, String) {
+fn coordinator(folder: &Path, log: Stdio, [level, form]: [&str; 2]) -> (Child, String) {
     let (config, data) = (folder.join("coordinator.toml"), folder.join("data"));
     std::fs::write(&config, format!("listen = \"127.0.0.1:0\"\ndata_dir = {data:?}\n")).unwrap();
     let mut coordinator = suture()
         .args(["coordinator", "--until-stdin-closes", "--config"])
         .arg(&config)
         .env("SUTURE_LOG", level)
+        .env("SUTURE_LOG_FORMAT", form)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(log)
@@ -90,19 +94,21 @@ fn goes_on(mut coordinator: Child, address: &str, times: usize) {
 
 #[test]
 fn a_coordinator_whose_log_cannot_be_written_goes_on() {
-    for sink in [full(), closed()] {
+    for (sink, form) in FORMS.into_iter().flat_map(|form| [(full(), form), (closed(), form)]) {
         let folder = tempfile::tempdir().unwrap();
-        let (coordinator, address) = coordinator(folder.path(), sink, "info");
+        let (coordinator, address) = coordinator(folder.path(), sink, ["info", form]);
         goes_on(coordinator, &address, 1);
     }
 }
 
 #[test]
 fn a_coordinator_whose_log_nobody_reads_goes_on() {
-    let folder = tempfile::tempdir().unwrap();
-    // It is held open, and takes what fits into a pipe.
-    let (coordinator, address) = coordinator(folder.path(), Stdio::piped(), "trace");
-    goes_on(coordinator, &address, 30);
+    for form in FORMS {
+        let folder = tempfile::tempdir().unwrap();
+        // It is held open, and takes what fits into a pipe.
+        let (coordinator, address) = coordinator(folder.path(), Stdio::piped(), ["trace", form]);
+        goes_on(coordinator, &address, 30);
+    }
 }
 
 #[test]
