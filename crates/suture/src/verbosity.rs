@@ -70,7 +70,7 @@ impl Verbosity {
             Verbosity::Quiet => "warn",
             Verbosity::Normal => usual,
             Verbosity::Verbose => "info,suture=debug,suture_drivers=debug",
-            Verbosity::Everything => "debug",
+            Verbosity::Everything => "trace",
         }
     }
 }

@@ -3,10 +3,12 @@
 mod daemons;
 
 use std::fs;
-use std::path::Path;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use daemons::{Cluster, Finished, Process, TIMEOUT, count, finish, suture};
+use daemons::{Cluster, Finished, Process, TIMEOUT, count, finish, noise, suture};
 use serde_json::Value;
 
 /// Waits until a log is as it should be; gives it.
@@ -22,12 +24,20 @@ fn wait_for_log(log: &Path, what: &str, is_so: impl Fn(&str) -> bool) -> String 
     }
 }
 
+/// The configuration of another agent, like that of the first.
+fn another(cluster: &Cluster, name: &str) -> PathBuf {
+    let config = cluster.path(&format!("{name}.toml"));
+    let text = fs::read_to_string(cluster.path("n0.toml")).unwrap();
+    let text = text.replace("'n0'", &format!("'{name}'")).replace("/n0'", &format!("/{name}'"));
+    fs::write(&config, text).unwrap();
+    config
+}
+
 #[test]
 fn an_agent_that_reports_too_rarely_is_in_the_log_once_and_in_the_status() {
     let mut cluster = Cluster::of(1);
-    let config = cluster.path("n1.toml");
-    let text = fs::read_to_string(cluster.path("n0.toml")).unwrap();
-    let text = text.replace("'n0'", "'n1'").replace("/n0'", "/n1'");
+    let config = another(&cluster, "n1");
+    let text = fs::read_to_string(&config).unwrap();
     fs::write(&config, text.replace("heartbeat = '200ms'", "heartbeat = '600ms'")).unwrap();
     cluster.agents.push(Process::start("agent", &config).0);
     let warning = "n1 reports every 600ms, and counts as silent after 1s: set heartbeat in \
@@ -110,7 +120,7 @@ fn every_rebuilt_chunk_has_a_line_or_is_counted_with_others() {
 }
 
 /// The configuration of a coordinator that is alone.
-fn lonely(folder: &Path) -> std::path::PathBuf {
+fn lonely(folder: &Path) -> PathBuf {
     let (config, data) = (folder.join("lonely.toml"), folder.join("data"));
     let data = data.display();
     fs::write(&config, format!("listen = '127.0.0.1:0'\ndata_dir = '{data}'\n")).unwrap();
@@ -181,4 +191,85 @@ fn why_a_daemon_ended_is_json_too_and_a_form_that_there_is_not_counts_for_nothin
     let flaw = "SUTURE_LOG_FORMAT counts for nothing: 'xml' is neither text nor json";
     assert!(status == 1 && stderr.contains(flaw), "{stderr}");
     assert!(stderr.lines().last().unwrap().starts_with("suture: "), "{stderr}");
+}
+
+/// What a command shows on a terminal; nothing where there is no program to make one.
+fn on_terminal(cluster: &Cluster, args: &[&str]) -> Option<String> {
+    let words = [&[env!("CARGO_BIN_EXE_suture")], args].concat();
+    let line: Vec<String> = words.iter().map(|word| format!("'{word}'")).collect();
+    let mut script = Command::new("script");
+    script.args(["-qec", &line.join(" "), "/dev/null"]).stdin(Stdio::null());
+    let Ok(output) = script.env("SUTURE_COORDINATOR", &cluster.address).output() else {
+        // Past what keeps the output of tests that pass.
+        let _ = writeln!(std::io::stderr(), "SKIPPED: needs script (package bsdutils)");
+        return None;
+    };
+    let shown = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{args:?}: {shown}");
+    Some(shown)
+}
+
+#[test]
+fn quiet_leaves_out_progress_and_verbose_adds_what_is_done_and_no_result_changes() {
+    let cluster = Cluster::of(4);
+    let (source, back) = (cluster.path("source"), cluster.path("back"));
+    fs::write(&source, noise(3_000_000)).unwrap();
+    let [source, back] = [&source, &back].map(|path| path.to_str().unwrap());
+    let put = |name: &'static str| ["put", source, "--name", name, "--code", "rs(2,1)"];
+    let get = |name: &'static str| ["get", name, "-o", back];
+    for (options, name) in
+        [(&["-q"][..], "quiet"), (&[], "usual"), (&["-v"], "more"), (&["-vv"], "all")]
+    {
+        let (put, get) = (put(name), get(name));
+        for (command, result, done) in [
+            (&put[..], ": 2.86 MiB as rs(2,1), ", " DEBUG stripe is durable stripe="),
+            (&get, ": 2.86 MiB read and checked", " DEBUG reading object="),
+            (&["repair", "start"], "healthy: every chunk", " DEBUG connected to the coordinator"),
+            (&["status"], "healthy: every chunk", " DEBUG connected to the coordinator"),
+        ] {
+            // On a slow machine a put leaves a chunk to repair.
+            cluster.wait_healthy();
+            let Finished { status, stdout, stderr } = cluster.run(&[options, command].concat());
+            assert_eq!(status, 0, "{options:?} {command:?}: {stderr}");
+            assert!(stdout.contains(result) && !stdout.contains("DEBUG"), "{command:?}: {stdout}");
+            if ["quiet", "usual"].contains(&name) {
+                assert_eq!(stderr, "", "{options:?} {command:?}");
+            } else {
+                assert!(stderr.contains(done), "{options:?} {command:?}: {stderr}");
+            }
+            let has_all = command[0] == "put" || command[0] == "get";
+            assert_eq!(stderr.contains(" TRACE "), has_all && name == "all", "{stderr}");
+        }
+        let refused = cluster.run(&[options, &["stat", "nope"]].concat());
+        assert_eq!(refused.status, 2);
+        assert!(refused.stderr.contains("suture: there is no object 'nope'"), "{}", refused.stderr);
+    }
+    // Where somebody looks on, there is progress, unless it is to be quiet.
+    for (command, bar) in [(&put("bar")[..], "storing ["), (&get("bar"), "reading [")] {
+        let Some(shown) = on_terminal(&cluster, command) else { break };
+        assert!(shown.contains(bar), "{shown}");
+    }
+    for (command, bar) in [(&put("none")[..], "storing ["), (&get("none"), "reading [")] {
+        let Some(shown) = on_terminal(&cluster, &[&["-q"], command].concat()) else { break };
+        assert!(!shown.contains(bar) && shown.contains("none: 2.86 MiB"), "{shown}");
+    }
+}
+
+#[test]
+fn a_daemon_is_as_quiet_or_verbose_as_it_is_told_to_be() {
+    let cluster = Cluster::of(1);
+    let (config, log) = (another(&cluster, "n1"), cluster.path("n1.log"));
+    for (options, has_info, has_debug) in
+        [(&["-q"][..], false, false), (&[], true, false), (&["-v"], true, true)]
+    {
+        let mut command = suture();
+        command.args(options).args(["agent", "--config"]).arg(&config);
+        let (mut agent, _) = Process::start_by(command.stderr(fs::File::create(&log).unwrap()));
+        cluster.wait("it is there", |status| count(status, "up") == 2);
+        agent.stop();
+        cluster.wait("it is gone", |status| count(status, "up") == 1);
+        let text = fs::read_to_string(&log).unwrap();
+        let has = [" INFO ", " DEBUG "].map(|level| text.contains(level));
+        assert_eq!(has, [has_info, has_debug], "{options:?}: {text}");
+    }
 }

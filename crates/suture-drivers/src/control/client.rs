@@ -23,6 +23,7 @@ use tonic::codegen::Service;
 use tonic::codegen::http::Uri;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Status};
+use tracing::debug;
 
 use super::proto::coordinator_client::CoordinatorClient;
 use super::{KEEPALIVE_EVERY, KEEPALIVE_TIMEOUT, REPLY_BYTES_MAX, REQUEST_BYTES_MAX};
@@ -118,6 +119,7 @@ pub async fn connect(address: &str, credentials: Option<Arc<Kept>>) -> Result<Cl
         cause if is_distrust(cause) => bad_input(format!("what answers at {address}: {cause}")),
         cause => anyhow!("no coordinator answers at {address}: {cause}"),
     })?;
+    debug!(address, "connected to the coordinator");
     Ok(Client { rpc: rpc(channel), endpoint, number, credentials, proven, connector })
 }
 

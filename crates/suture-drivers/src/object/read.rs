@@ -31,6 +31,7 @@ use suture_repair::stripe::Stripe;
 use tokio::sync::{OnceCell, mpsc};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::sleep;
+use tracing::{debug, trace};
 
 use super::answer_times::AnswerTimes;
 use super::layout::{Checksum, data_in_chunk, object_checksum};
@@ -100,6 +101,8 @@ pub async fn get(
         times: Mutex::default(),
         reports,
     });
+    let Object { name, bytes, .. } = &lookup.object;
+    debug!(object = name, bytes, nodes = lookup.nodes.len(), "reading");
     let mut fetched = Fetched::default();
     let mut checksum = Checksum::default();
     let mut in_flight: VecDeque<JoinHandle<Result<Piece>>> = VecDeque::new();
@@ -260,6 +263,10 @@ impl Reader {
     async fn fetch(self: Arc<Self>, want: Want) -> Result<Piece> {
         let (read, is_decoded) = self.fetch_bytes(&want).await?;
         let (offset, bytes) = (want.offset, want.bytes);
+        if is_decoded {
+            let (stripe, chunk) = (want.row.stripe.id.0, want.chunk.0);
+            debug!(stripe, chunk, bytes, "decoded from other chunks");
+        }
         let checksum = object_checksum(&read[..bytes as usize]);
         Ok(Piece { offset, read, bytes, checksum, is_decoded })
     }
@@ -379,6 +386,7 @@ impl Reader {
             let _ = self.reports.send((node, copy));
         }
         result?;
+        trace!(%copy, %agent, from, bytes, "read");
         let (took, now) = (since.elapsed(), Instant::now());
         self.times.lock().expect("no thread panics here").answered(agent, bytes, took, now);
         Ok(buffer)

@@ -29,6 +29,7 @@ use suture_repair::label::Label;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
+use tracing::debug;
 
 use self::chunk::{Interrupted, Windows, lags_behind};
 use super::cut::{CHANGED, Cut, Cutter, ObjectSource};
@@ -187,6 +188,8 @@ impl Written {
         self.stored.stripes += 1;
         self.stored.stored_bytes += present * stripe.chunk_bytes;
         self.stored.missing_chunks += missing;
+        let (id, bytes) = (stripe.stripe, stripe.data_bytes);
+        debug!(stripe = id, bytes, chunks = present, missing, "stripe is durable");
     }
 }
 
@@ -357,6 +360,9 @@ impl Writer {
             let (index, result) = result?;
             waits.remove(&index);
             stripe.is_stored[index] = result.is_ok();
+            if let Err(why) = &result {
+                debug!(chunk = index, why = format!("{why:#}"), "chunk is not stored there");
+            }
             stripe.is_interrupted |= result.as_ref().is_err_and(|why| why.is::<Interrupted>());
             // What there is no node for says less than what failed before.
             let is_told = !has_node(&stripe.place.nodes[index]) && stripe.trouble.is_some();

@@ -15,6 +15,7 @@ use suture_repair::label::Label;
 use suture_repair::wire::Denial;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, sleep, timeout_at};
+use tracing::trace;
 
 use super::Writer;
 use crate::address::AgentAddress;
@@ -124,6 +125,7 @@ impl Writer {
             return Err(Interrupted(why).into());
         }
         ensure!(matches!(result?, Sent::Durable), "the stripe was given up");
+        trace!(%copy, %agent, bytes, "chunk is durable");
         Ok(())
     }
 
