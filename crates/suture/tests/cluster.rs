@@ -75,10 +75,10 @@ fn nodes_are_emptied_while_everything_can_be_read_and_none_is_failed_that_is_nee
     }
     // Eight are left, so each of the stripes of six lies on some of any five.
     let refused = cluster.run(&["node", "fail", "n0", "n3", "n4", "n5", "n6"]);
-    assert_eq!(refused.status, 2, "{}", refused.stdout);
+    assert_eq!(refused.status, 1, "it may be possible later: {}", refused.stdout);
     assert!(refused.stderr.contains("(x) could not be read"), "{}", refused.stderr);
     let stuck = cluster.run(&["node", "drain", "n0", "n3", "n4", "n5", "n6"]);
-    assert!(stuck.stderr.contains("nowhere to go"), "{}", stuck.stderr);
+    assert!(stuck.status == 1 && stuck.stderr.contains("nowhere to go"), "{}", stuck.stderr);
     cluster.ok(&["node", "return", "n1", "n2"]);
     cluster.wait_healthy();
 }

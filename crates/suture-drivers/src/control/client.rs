@@ -216,7 +216,9 @@ pub fn refusal(status: Status) -> anyhow::Error {
         }
         _ if status.source().is_some() => anyhow!(broken(&root_cause(&status).to_string())),
         // It understands, and cannot do it now.
-        Code::ResourceExhausted | Code::Unavailable => anyhow!("{}", status.message()),
+        Code::ResourceExhausted | Code::Unavailable | Code::Aborted => {
+            anyhow!("{}", status.message())
+        }
         Code::Cancelled | Code::Unknown => {
             anyhow!("the coordinator went away: {}", status.message())
         }

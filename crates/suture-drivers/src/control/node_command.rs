@@ -4,7 +4,8 @@
 //! a command that is forgotten at the next restart was not carried out.
 //! Several nodes of one command are judged together, before any of them is changed: it is done with
 //! all of them or with none. What would make data unreadable, or leave chunks with nowhere to go,
-//! is refused unless it is forced.
+//! is refused unless it is forced. A refusal by the state of the cluster, which may be another one
+//! later, has a code of its own (`Aborted`), which tells it from a mistake.
 
 use std::time::Duration;
 
@@ -47,7 +48,9 @@ impl ControlService {
     pub(super) async fn command_nodes(&self, command: proto::NodeCommand) -> Result<(), Status> {
         let is_of_several = !command.others.is_empty();
         self.command_all(command).await.map_err(|refused| match refused.code() {
-            Code::InvalidArgument | Code::NotFound | Code::FailedPrecondition if is_of_several => {
+            Code::InvalidArgument | Code::NotFound | Code::FailedPrecondition | Code::Aborted
+                if is_of_several =>
+            {
                 let why = refused.message();
                 Status::new(refused.code(), format!("{why}; nothing was changed of the others"))
             }
@@ -114,7 +117,7 @@ impl ControlService {
                     return Ok(());
                 }
                 let what = self.count_stripes(&stripes).await?;
-                Err(Status::failed_precondition(format!(
+                Err(Status::aborted(format!(
                     "without {names} {what} could not be read: bring other nodes back or let \
                      repairs end first; --force does it all the same"
                 )))
@@ -126,7 +129,7 @@ impl ControlService {
                     return Ok(());
                 }
                 let what = self.count_stripes(&stripes).await?;
-                Err(Status::failed_precondition(format!(
+                Err(Status::aborted(format!(
                     "too few other nodes are up for the chunks of {names}: {what} would have \
                      nowhere to go; add nodes first; --force moves what can be moved"
                 )))
@@ -155,7 +158,7 @@ impl ControlService {
         for &Named { node, ref name } in nodes {
             let is_connected = move |driver: &CoordinatorDriver| driver.is_connected(node);
             if self.query(is_connected).await? {
-                return Err(Status::failed_precondition(format!(
+                return Err(Status::aborted(format!(
                     "the agent of '{name}' is running: stop it first"
                 )));
             }
@@ -178,7 +181,7 @@ impl ControlService {
             MetadataError::NodeHolds { node, .. } => {
                 let name = nodes.iter().find(|named| named.node == node);
                 let name = name.map_or("", |named| &named.name);
-                Status::failed_precondition(format!("'{name}' cannot be removed: {error}"))
+                Status::aborted(format!("'{name}' cannot be removed: {error}"))
             }
             error => error.into(),
         })
