@@ -29,6 +29,16 @@ pub enum Outcome {
     Unrepairable,
 }
 
+impl Outcome {
+    /// That some of it is missing, unless there is worse.
+    pub fn or_missed(self) -> Outcome {
+        match self {
+            Outcome::Done => Outcome::Missed,
+            other => other,
+        }
+    }
+}
+
 /// Prints what went wrong, once and for all commands, and gives the exit status.
 pub fn report(result: anyhow::Result<Outcome>) -> ExitCode {
     let status = match result {

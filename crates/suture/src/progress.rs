@@ -42,8 +42,9 @@ impl Progress {
     }
 
     /// A bar whose state, rate and time left are measured elsewhere, and set by [`Progress::set`].
+    /// The words have a line of their own: beside the bar they would need 125 columns.
     pub fn reported(format: Format, what: &'static str) -> Progress {
-        let template = "{prefix} [{bar:32}] {binary_bytes} of {binary_total_bytes}, {msg}";
+        let template = "{prefix} [{wide_bar}] {binary_bytes} of {binary_total_bytes}\n{wide_msg}";
         Progress::measured(format, what, template)
     }
 

@@ -35,15 +35,23 @@ pub async fn ask(client: &mut Client) -> Result<proto::StatusReply> {
     Ok(client.status(proto::StatusRequest {}).await.map_err(refusal)?.into_inner())
 }
 
-/// The exit status of a command that shows this: whether anything cannot be read, or repaired.
+/// The exit status of a command that shows this: whether anything cannot be read, or cannot be
+/// repaired before something changes. What waits for a window, or because an operator paused
+/// repairs, can be.
 pub fn outcome(status: &proto::StatusReply) -> Outcome {
     let unrepairable = status.blocked.iter().any(|entry| entry.unrepairable);
     let is_unwell = is_inconsistent(status) || is_foreign(status) || status.fault.is_some();
-    if unrepairable || status.unreadable_stripes > 0 || is_unwell {
+    if unrepairable || status.unreadable_stripes > 0 || is_unwell || is_stuck(status) {
         Outcome::Unrepairable
     } else {
         Outcome::Done
     }
+}
+
+/// Whether lost chunks have nowhere to go, or wait for something else that no repair brings. While
+/// repairs are paused none is tried, so nobody knows.
+fn is_stuck(status: &proto::StatusReply) -> bool {
+    status.stuck_chunks > 0 && !status.paused
 }
 
 /// Whether this may be the wrong coordinator for its agents: they are of other clusters, and here
@@ -460,6 +468,23 @@ mod tests {
             assert_eq!(said.matches("paused").count(), usize::from(paused), "{said}");
             assert_eq!(said.contains("1 repair running"), running, "{said}");
         }
+    }
+
+    #[test]
+    fn what_only_waits_is_no_alarm_and_what_has_nowhere_to_go_is_one() {
+        let lost = proto::StatusReply { at_risk: vec![0, 1], lost_chunks: 1, ..Default::default() };
+        assert_eq!(outcome(&lost), Outcome::Done);
+        let closed =
+            Some(proto::ThrottleStatus { closed_seconds: Some(9.0), ..Default::default() });
+        let waiting = proto::StatusReply { throttle: closed, ..lost.clone() };
+        assert_eq!((state(&waiting), outcome(&waiting)), ("waiting", Outcome::Done));
+        let blocked = vec![proto::BlockedStripe::default()];
+        let stuck = proto::StatusReply { stuck_chunks: 1, blocked, ..lost };
+        assert_eq!((state(&stuck), outcome(&stuck)), ("blocked", Outcome::Unrepairable));
+        let paused = proto::StatusReply { paused: true, ..stuck };
+        assert_eq!((state(&paused), outcome(&paused)), ("paused", Outcome::Done));
+        let unreadable = proto::StatusReply { unreadable_stripes: 1, ..paused };
+        assert_eq!(outcome(&unreadable), Outcome::Unrepairable);
     }
 
     #[test]

@@ -30,7 +30,7 @@ pub struct Args {
 #[derive(clap::Subcommand)]
 enum RepairSubcommand {
     /// Repair what is lost now, and what silent nodes hold, without waiting for timers. Exit status
-    /// 3: not all of it can be.
+    /// 0: it is begun; 3: not all of it can be.
     /// With an object's name: what of it is lost or on silent nodes, before everything else
     Start {
         /// The object
@@ -42,9 +42,12 @@ enum RepairSubcommand {
         #[command(flatten)]
         common: Common,
     },
-    /// Show how repairs go. Exit status 3: something cannot be repaired
+    /// Show how repairs go. Exit status 3: something cannot be read, or repaired before something
+    /// changes
     Status {
-        /// Draw a progress bar until nothing is left to do
+        /// Draw a progress bar until nothing is left to do, or can be done before somebody does
+        /// something. Exit status 0: nothing is lost; 1: something is left, as where repairs are
+        /// paused
         #[arg(long)]
         watch: bool,
         #[command(flatten)]
@@ -108,7 +111,12 @@ async fn command(common: &Common, action: RepairAction, object: Option<String>) 
     let shown = finish(&status, common.format)?;
     let is_asked = |name: &str| object.as_deref().is_none_or(|object| object == name);
     let waits = status.blocked.iter().any(|entry| is_asked(&entry.object));
-    Ok(if is_start && waits { Outcome::Unrepairable } else { shown })
+    Ok(match (is_start, waits) {
+        (true, true) => Outcome::Unrepairable,
+        (true, false) => shown,
+        // It is done, however the cluster is.
+        (false, _) => Outcome::Done,
+    })
 }
 
 async fn show(client: &mut Client, common: &Common) -> Result<Outcome> {
@@ -141,7 +149,7 @@ async fn watch(common: &Common) -> Result<Outcome> {
         let words = format!(
             "{chunks} of {}, {}",
             counted(chunks + status.lost_chunks + status.leaving_chunks, "chunk"),
-            status::rate_and_eta(&status)
+            waits_for(&status).unwrap_or_else(|| status::rate_and_eta(&status))
         );
         let left = status.lost_bytes + status.leaving_bytes;
         progress.set(repaired + running, repaired + left, words);
@@ -149,20 +157,45 @@ async fn watch(common: &Common) -> Result<Outcome> {
         status = status::ask(&mut client).await?;
     }
     drop(progress);
-    finish(&status, common.format)
+    let shown = finish(&status, common.format)?;
+    Ok(if is_left(&status) { shown.or_missed() } else { shown })
 }
 
 /// Whether something is being rebuilt or moved, or will be without anybody doing anything.
 fn goes_on(status: &proto::StatusReply) -> bool {
+    let runs = !status.running.is_empty();
+    if status.at_risk.iter().sum::<u64>() > 0 {
+        return runs || (!status.paused && status.lost_chunks > status.stuck_chunks);
+    }
     match status::state(status) {
-        "repairing" | "waiting" => true,
-        "unreadable" => {
-            let waits = !status.paused && status.lost_chunks > status.stuck_chunks;
-            waits || !status.running.is_empty()
-        }
-        "draining" => !status.running.is_empty() || (!status.paused && status.blocked.is_empty()),
+        "draining" => runs || (!status.paused && status.blocked.is_empty()),
+        "degraded" => is_decided(status),
         _ => false,
     }
+}
+
+/// Whether what cannot be read comes back or is given up by itself. Nodes that an operator lets be
+/// silent are not given up.
+fn is_decided(status: &proto::StatusReply) -> bool {
+    let is_silent = |node: &&proto::NodeStatus| ["suspect", "unknown"].contains(&&*node.health);
+    let mut silent = status.nodes.iter().filter(is_silent).peekable();
+    silent.peek().is_none() || silent.any(|node| node.intent != "paused")
+}
+
+/// Whether some chunk is lost, cannot be read or is to move, though all can be read.
+fn is_left(status: &proto::StatusReply) -> bool {
+    status.lost_chunks + status.leaving_chunks + status.degraded_stripes > 0
+}
+
+/// What is waited for where nothing runs, as far as that is known.
+fn waits_for(status: &proto::StatusReply) -> Option<String> {
+    if !status.running.is_empty() {
+        return None;
+    }
+    let closed = status.throttle.as_ref().and_then(|throttle| throttle.closed_seconds);
+    let opens = closed.map(|seconds| format!("the window opens in {}", format_seconds(seconds)));
+    let blocked = || status.blocked.iter().find(|entry| !entry.unrepairable);
+    opens.or_else(|| blocked().map(|entry| entry.why.clone()))
 }
 
 async fn preview(common: &Common) -> Result<Outcome> {
@@ -237,4 +270,60 @@ fn describe(preview: &proto::PreviewReply) -> serde_json::Value {
         "load": load.collect::<Vec<_>>(),
         "blocked": status::describe_blocked(&preview.blocked),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lost(lost_chunks: u64, stuck_chunks: u64) -> proto::StatusReply {
+        let blocked = match stuck_chunks {
+            0 => Vec::new(),
+            _ => vec![proto::BlockedStripe { why: "all are full".into(), ..Default::default() }],
+        };
+        let at_risk = vec![0, lost_chunks];
+        proto::StatusReply { at_risk, lost_chunks, stuck_chunks, blocked, ..Default::default() }
+    }
+
+    #[test]
+    fn it_is_watched_for_as_long_as_something_happens_by_itself() {
+        let running = vec![proto::Running::default()];
+        assert!(goes_on(&lost(3, 0)) && goes_on(&lost(3, 2)), "some can be repaired");
+        assert!(!goes_on(&lost(3, 3)), "none can");
+        assert!(goes_on(&proto::StatusReply { running: running.clone(), ..lost(3, 3) }));
+        let paused = |running| proto::StatusReply { paused: true, running, ..lost(3, 0) };
+        assert!(!goes_on(&paused(Vec::new())) && goes_on(&paused(running)), "what runs ends first");
+        assert!(!goes_on(&proto::StatusReply::default()), "it is healthy");
+        // What is beyond repair is not counted as lost, and keeps nobody from the rest.
+        let mut mixed = lost(3, 0);
+        mixed.blocked = vec![proto::BlockedStripe { unrepairable: true, ..Default::default() }];
+        assert_eq!((status::state(&mixed), goes_on(&mixed)), ("unrepairable", true));
+    }
+
+    #[test]
+    fn silent_nodes_are_waited_for_unless_an_operator_lets_all_of_them_be_silent() {
+        let node = |health: &str, intent: &str| proto::NodeStatus {
+            health: health.into(),
+            intent: intent.into(),
+            ..Default::default()
+        };
+        let degraded =
+            |nodes| proto::StatusReply { degraded_stripes: 1, nodes, ..Default::default() };
+        assert!(goes_on(&degraded(vec![node("up", ""), node("suspect", "")])));
+        assert!(goes_on(&degraded(vec![node("suspect", "paused"), node("unknown", "")])));
+        assert!(!goes_on(&degraded(vec![node("up", ""), node("suspect", "paused")])));
+        assert!(goes_on(&degraded(vec![node("up", "")])), "copies are read again");
+    }
+
+    #[test]
+    fn where_nothing_runs_it_is_said_what_is_waited_for() {
+        assert_eq!(waits_for(&lost(3, 0)), None);
+        assert_eq!(waits_for(&lost(3, 1)).unwrap(), "all are full");
+        let closed =
+            Some(proto::ThrottleStatus { closed_seconds: Some(60.0), ..Default::default() });
+        let mut waiting = proto::StatusReply { throttle: closed, ..lost(3, 1) };
+        assert_eq!(waits_for(&waiting).unwrap(), "the window opens in 60.0 s");
+        waiting.running = vec![proto::Running::default()];
+        assert_eq!(waits_for(&waiting), None);
+    }
 }

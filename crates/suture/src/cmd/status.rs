@@ -15,8 +15,8 @@ use crate::status::{
 
 /// Show the cluster: nodes, what is at risk, what is being repaired, what waits and why.
 ///
-/// Exit status 3: something cannot be read at the moment, or cannot be repaired until chunks
-/// return.
+/// Exit status 3: something cannot be read at the moment, or cannot be repaired before chunks return
+/// or nodes or space come.
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]
