@@ -85,6 +85,7 @@ pub fn valid() -> Vec<Vec<u8>> {
         renews: true,
         mark: Some(proto::Mark { number: 5, at: 1 << 40 }),
         heartbeat_ms: Some(1000),
+        file_system: Some(11),
     };
     let join = proto::AgentMessage { message: Some(AgentWord::Join(join)) };
     inputs.push(join.encode_to_vec());

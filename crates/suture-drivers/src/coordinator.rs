@@ -20,6 +20,7 @@ pub mod history;
 pub mod meter;
 mod observe;
 pub mod outbox;
+mod places;
 mod rebuilt_lines;
 pub mod refused;
 pub mod report;
@@ -33,10 +34,10 @@ use std::time::Duration;
 
 use suture_repair::coordinator::Coordinator;
 use suture_repair::event::{Command, Health, Input, Output, Report};
-use suture_repair::id::{ChunkCopy, ListedCopy, NodeId, StripeId};
+use suture_repair::id::{ChunkCopy, ListedCopy, NodeId};
 use suture_repair::keeper::Keeper;
 use suture_repair::message::{FromAgent, ToAgent};
-use suture_repair::placement::{Placer, Wanted};
+use suture_repair::placement::Placer;
 use suture_repair::time::Time;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
@@ -55,6 +56,7 @@ use clock::ClockWatch;
 pub use handle::Handle;
 use meter::Meter;
 use outbox::{Dispatch, Outbox, Outgoing, PeerAddress};
+pub use places::{NewPlaces, Placed, StoredChunks};
 use rebuilt_lines::RebuiltLines;
 use refused::{RefusedAgent, RefusedAgents};
 use scrub_watch::ScrubWatch;
@@ -100,44 +102,12 @@ pub struct NewSession {
     pub renews: bool,
     /// How often the agent reports, if it says.
     pub heartbeat: Option<Duration>,
+    /// Which file system its chunks are on, if it says one: agents that share one say the same.
+    pub file_system: Option<u64>,
 }
 
 /// What every agent that was received of holds.
 pub type Listings = BTreeMap<NodeId, Vec<ListedCopy>>;
-
-/// For each stripe, the node of each chunk; fewer than asked for when there are no more.
-pub type Placed = Vec<Vec<NodeId>>;
-
-/// Chunks that need nodes: [`Wanted`], to be sent.
-#[derive(Clone, Debug, Default)]
-pub struct NewPlaces {
-    /// The ids of the stripes to place.
-    pub stripes: Vec<StripeId>,
-    /// How many nodes each needs.
-    pub width: usize,
-    /// The longest that a chunk may be, in bytes.
-    pub chunk_bytes: u64,
-    /// Nodes that are chosen only where there are not enough others.
-    pub avoid: Vec<NodeId>,
-    /// Nodes that have chunks of these stripes already, or could not store one.
-    pub beside: Vec<NodeId>,
-}
-
-/// The chunks of a stripe that a put has stored.
-#[derive(Clone, Debug, Default)]
-pub struct StoredChunks {
-    /// The nodes that were to have one, each promised so many bytes.
-    pub placed: (Vec<NodeId>, u64),
-    /// The nodes that have one, and its bytes.
-    pub durable: (Vec<NodeId>, u64),
-}
-
-impl NewPlaces {
-    fn as_wanted(&self) -> Wanted<'_> {
-        let NewPlaces { stripes, width, chunk_bytes, avoid, beside } = self;
-        Wanted { stripes, width: *width, chunk_bytes: *chunk_bytes, avoid, beside }
-    }
-}
 
 /// What the driver owns.
 pub struct CoordinatorDriver {
@@ -184,9 +154,11 @@ struct HdfsKeeping {
 }
 
 /// How to reach a node.
+#[derive(Default)]
 struct Contact {
     address: String,
     session: Option<(u64, Outbox)>,
+    file_system: Option<u64>,
 }
 
 /// What the driver receives: requests, and changes of the metadata.
@@ -209,7 +181,7 @@ impl CoordinatorDriver {
         nodes: Vec<NodeRecord>,
     ) -> CoordinatorDriver {
         let contact = |record: NodeRecord| {
-            (record.id, Contact { address: record.node.address, session: None })
+            (record.id, Contact { address: record.node.address, ..Contact::default() })
         };
         CoordinatorDriver {
             core,
@@ -330,6 +302,11 @@ impl CoordinatorDriver {
         Some(contact.address.as_str()).filter(|address| !address.is_empty())
     }
 
+    /// Which file system a node's chunks are on, if its agent said so.
+    pub fn file_system(&self, node: NodeId) -> Option<u64> {
+        self.nodes.get(&node)?.file_system
+    }
+
     /// The address of a living agent of that name at another address, if there is one.
     pub fn conflicting_session(&self, name: &str, address: &str) -> Option<String> {
         let contact = self.nodes.get(&self.core.cluster().find(name)?)?;
@@ -367,8 +344,7 @@ impl CoordinatorDriver {
     fn handle(&mut self, input: Input) {
         if let Input::NodeAdded { id, .. } = &input {
             // One whose agent has gone before its session began, or that has none, is a node too.
-            let contact = Contact { address: String::new(), session: None };
-            self.nodes.entry(*id).or_insert(contact);
+            self.nodes.entry(*id).or_default();
         }
         self.core.handle(self.now(), input);
     }
@@ -409,8 +385,8 @@ impl CoordinatorDriver {
         }
     }
 
-    fn joined(&mut self, record: NodeRecord, session: NewSession) {
-        let NewSession { number, outbox, renews, heartbeat } = session;
+    fn joined(&mut self, record: NodeRecord, new: NewSession) {
+        let NewSession { number, outbox, renews, heartbeat, file_system } = new;
         let id = record.id;
         // What was on its way in a renewed session is said again after the agent's Hello, too.
         if !renews && self.nodes.get(&id).is_some_and(|contact| contact.session.is_some()) {
@@ -420,8 +396,8 @@ impl CoordinatorDriver {
         self.refused.forget(&record.node.name);
         let rare = self.beats.joined(id, heartbeat, &record.node.name);
         rare.into_iter().for_each(|why| warn!("{why}"));
-        let contact = Contact { address: record.node.address, session: Some((number, outbox)) };
-        self.nodes.insert(id, contact);
+        let (address, session) = (record.node.address, Some((number, outbox)));
+        self.nodes.insert(id, Contact { address, session, file_system });
         self.peers_changed = true;
         // Whoever is new hears both with the others.
         self.sent_news = None;

@@ -6,9 +6,10 @@
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
+use crc_fast::CrcAlgorithm;
 use rustix::fs::{StatVfs, StatVfsMountFlags};
 use tracing::warn;
 
@@ -111,6 +112,21 @@ pub fn is_read_only(of: &StatVfs) -> bool {
     of.f_flag.contains(StatVfsMountFlags::RDONLY)
 }
 
+/// What another start of the machine has another of.
+const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
+
+/// A number of the file system that the folder is on, among those of all machines: folders on one
+/// have the same. It is of this start of the machine, which numbers its file systems anew at each.
+/// None where the system does not tell.
+pub fn file_system(folder: &Path) -> Option<u64> {
+    let boot = fs::read_to_string(BOOT_ID).ok()?;
+    Some(numbered(boot.trim(), fs::metadata(folder).ok()?.dev()))
+}
+
+fn numbered(boot: &str, device: u64) -> u64 {
+    crc_fast::checksum(CrcAlgorithm::Crc64Nvme, format!("{boot} {device}").as_bytes())
+}
+
 /// Refuses a folder that holds anything: in one that is nobody's, it is not ours to remove.
 ///
 /// # Errors
@@ -119,4 +135,24 @@ pub fn refuse_files_of_others(folder: &Path) -> io::Result<()> {
     let is_filled = fs::read_dir(folder).is_ok_and(|mut files| files.next().is_some());
     let why = "it is not empty, and nothing says that it is an agent's: name another data_dir";
     if is_filled { Err(io::Error::other(why)) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_on_one_file_system_have_its_number_and_others_another() {
+        let folder = tempfile::tempdir().unwrap();
+        let inner = folder.path().join("inner");
+        fs::create_dir(&inner).unwrap();
+        let number = file_system(folder.path());
+        assert!(number.is_some());
+        assert_eq!(file_system(&inner), number);
+        assert_ne!(file_system(Path::new("/proc")), number);
+        assert_eq!(file_system(&inner.join("nowhere")), None);
+        assert_eq!(numbered("boot", 1), numbered("boot", 1));
+        assert_ne!(numbered("boot", 1), numbered("boot", 2));
+        assert_ne!(numbered("boot", 1), numbered("another", 1), "devices of two machines");
+    }
 }

@@ -110,6 +110,7 @@ fn introduction(address: &str, data_dir: &Path, name: &str) -> Introduction {
         membership: Membership::read(data_dir).unwrap(),
         mark: None,
         data_dir: data_dir.to_path_buf(),
+        file_system: Some(7),
         credentials: None,
     }
 }
@@ -340,7 +341,8 @@ fn a_node_whose_session_never_began_shifts_no_address() {
             outboxes.push(outgoing);
             if begins {
                 let number = u64::from(id.0);
-                let session = NewSession { number, outbox, renews: false, heartbeat: None };
+                let (renews, heartbeat, file_system) = (false, None, Some(number));
+                let session = NewSession { number, outbox, renews, heartbeat, file_system };
                 coordinator.joined(NodeRecord { id, node: node(name) }, session).await;
             }
         }

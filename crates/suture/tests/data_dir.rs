@@ -340,6 +340,38 @@ fn a_copied_name_does_not_take_the_place_of_a_store_that_is_away() {
 }
 
 #[test]
+fn what_is_free_on_a_file_system_counts_once_for_all_agents_on_it() {
+    let mut cluster = Cluster::of(0);
+    let (folder, address) = (cluster.folder.path().to_path_buf(), cluster.address.clone());
+    let start = |index: usize| {
+        let rack = format!("rack = '{}'", ["left", "right"][index / 2]);
+        start_agent(&folder, &address, index, &rack)
+    };
+    cluster.agents = (0..3).map(start).collect();
+    let check = |cluster: &Cluster| {
+        cluster.wait("all are up", |status| count(status, "up") == 3);
+        let df = cluster.json(&["df"]);
+        let free = |of: &serde_json::Value| of["free_bytes"].as_u64().unwrap();
+        let most_of = |nodes: std::ops::Range<usize>| {
+            nodes.map(|node| free(&df["nodes"][node])).max().unwrap()
+        };
+        assert_eq!(free(&df["total"]), most_of(0..3), "{df:#}");
+        let racks = [("left", most_of(0..2)), ("right", most_of(2..3))];
+        for ((name, expected), rack) in racks.iter().zip(df["racks"].as_array().unwrap()) {
+            assert_eq!((rack["name"].as_str().unwrap(), free(rack)), (*name, *expected));
+        }
+        assert!(df["nodes"][0]["file_system"].is_string(), "{df:#}");
+        let table = cluster.ok(&["df"]);
+        let said = "n0, n1, n2 share a file system: what is free there counts once";
+        assert_eq!(table.lines().last().unwrap(), said);
+    };
+    check(&cluster);
+    // Agents tell every coordinator.
+    cluster.restart_coordinator();
+    check(&cluster);
+}
+
+#[test]
 fn a_node_that_holds_nothing_can_be_removed_and_is_one_again_when_it_joins() {
     let mut cluster = Cluster::of(4);
     let content = cluster.put("it", 100_000, &["--code", "rs(2,1)", "--chunk-size", "4KiB"]);

@@ -79,6 +79,8 @@ pub struct Introduction {
     pub mark: Option<Mark>,
     /// Where the membership is kept.
     pub data_dir: PathBuf,
+    /// Which file system its chunks are on, where that is known.
+    pub file_system: Option<u64>,
     /// What proves that it is this node, if anything does.
     pub credentials: Option<Arc<Kept>>,
 }
@@ -256,6 +258,7 @@ async fn join_by(
         mark: me.mark.map(|Mark { number, at }| proto::Mark { number, at }),
         renews,
         heartbeat_ms: Some(me.heartbeat.as_millis() as u64),
+        file_system: me.file_system,
     };
     let first = proto::AgentMessage { message: Some(AgentWord::Join(introduction)) };
     outgoing.try_send(first).expect("the queue is new");

@@ -54,7 +54,7 @@ pub async fn begin(
 ) -> Result<Messages, Status> {
     let joined = join(&served, &mut said).await;
     let joined = joined.inspect_err(|why| warn!("an agent is refused: {}", why.message()));
-    let Joined { record, epoch, protocol, renews, heartbeat } = joined?;
+    let Joined { record, epoch, protocol, renews, heartbeat, file_system } = joined?;
     let (node, name) = (record.id, record.node.name.clone());
     let welcome = proto::Welcome {
         protocol,
@@ -69,7 +69,7 @@ pub async fn begin(
         .filter(move |message| protocol >= MARKED_SINCE || !matches!(message, Outgoing::Marked(_)))
         .map(|message| Ok::<_, Status>(convert::encode_outgoing(message)));
     let session = NEXT_SESSION.fetch_add(1, Ordering::Relaxed);
-    let new = NewSession { number: session, outbox, renews, heartbeat };
+    let new = NewSession { number: session, outbox, renews, heartbeat, file_system };
     served.service.coordinator.joined(record, new).await;
     tokio::spawn(async move {
         if let Err(status) = receive(&served, (node, session), &mut said).await {
@@ -110,6 +110,8 @@ struct Joined {
     renews: bool,
     /// How often it reports, if it says.
     heartbeat: Option<Duration>,
+    /// Which file system its chunks are on, if it says one.
+    file_system: Option<u64>,
 }
 
 async fn join(
@@ -126,6 +128,7 @@ async fn join(
     let begun = served.begin(&join.name).await?;
     let (renews, protocol) = (join.renews, agreed_protocol(&join));
     let heartbeat = join.heartbeat_ms.map(Duration::from_millis);
+    let file_system = join.file_system;
     let (name, theirs) = (join.name.clone(), join.cluster.map(ClusterId));
     let joined = admit(&served.service, join).await;
     if let Err(why) = &joined
@@ -139,7 +142,7 @@ async fn join(
     served.end(begun, joined.as_ref().map(drop).map_err(Clone::clone)).await?;
     let (record, epoch) = joined?;
     let protocol = protocol.map_err(Status::failed_precondition)?;
-    Ok(Joined { record, epoch, protocol, renews, heartbeat })
+    Ok(Joined { record, epoch, protocol, renews, heartbeat, file_system })
 }
 
 /// Lets an agent in under its number.

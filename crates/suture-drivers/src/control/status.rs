@@ -99,6 +99,7 @@ fn describe_node(driver: &CoordinatorDriver, status: &NodeStatus) -> proto::Node
             other => other.to_string(),
         },
         cut_off: status.is_cut_off,
+        file_system: driver.file_system(status.node),
         chunks: status.chunks,
         used_bytes: core.stripes().bytes_on(status.node),
         failed_by_operator: status.intent == NodeIntent::Failed,

@@ -13,6 +13,7 @@ use suture_drivers::config::reload::{self, ChangedKeys};
 use suture_drivers::config::{AgentConfig, span};
 use suture_drivers::control::join::{self, Introduction, Left, Welcome};
 use suture_drivers::control::membership::Membership;
+use suture_drivers::data_dir::file_system;
 use suture_drivers::hdfs::datanode::{DataNodeClient, DataNodeError, DataNodeHello};
 use suture_drivers::hdfs::link::store_id;
 use suture_drivers::hdfs::store::HdfsStore;
@@ -352,6 +353,11 @@ fn introduction(config: &AgentConfig, listening: SocketAddr, data_dir: &DataDir)
         membership: None,
         mark: None,
         data_dir: config.data_dir.clone(),
+        // A DataNode has folders of its own, often several.
+        file_system: match config.hdfs.socket {
+            None => file_system(&config.data_dir),
+            Some(_) => None,
+        },
         credentials: None,
     }
 }

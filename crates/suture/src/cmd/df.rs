@@ -17,7 +17,8 @@ use crate::status::{ask, by_number};
 ///
 /// Used is what chunks have, free what more chunks could have, size both together: what else is on
 /// a disk, and what is kept free there, counts as neither. Nodes that are not used count for
-/// nothing. Agents that share a disk each show what is free on it.
+/// nothing. Agents that share a file system each show what is free on it; of racks and of all it
+/// counts once, and a line says which nodes these are.
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]
@@ -37,6 +38,22 @@ struct Usage {
 impl Usage {
     fn of(node: &proto::NodeStatus) -> Usage {
         Usage { used: node.used_bytes, free: node.free_bytes }
+    }
+
+    /// What nodes have together. What is free on a file system that several of them share is there
+    /// once: as much as the one that may take most of it could have.
+    fn of_all<'a>(nodes: impl IntoIterator<Item = &'a proto::NodeStatus>) -> Usage {
+        let (mut all, mut shared) = (Usage::default(), BTreeMap::<u64, u64>::new());
+        for node in nodes {
+            let mut usage = Usage::of(node);
+            if let Some(file_system) = node.file_system {
+                let counted = shared.entry(file_system).or_default();
+                usage.free = usage.free.saturating_sub(*counted);
+                *counted += usage.free;
+            }
+            all.add(usage);
+        }
+        all
     }
 
     fn add(&mut self, other: Usage) {
@@ -71,13 +88,15 @@ pub fn run(args: Args) -> Result<Outcome> {
     let status = daemon::block_on(async { ask(&mut args.coordinator.connect().await?).await })?;
     let mut nodes = status.nodes;
     nodes.sort_by_cached_key(|node| by_number(&node.name));
-    let (mut racks, mut all) = (BTreeMap::<String, Usage>::new(), Usage::default());
-    for node in nodes.iter().filter(|node| is_up(node)) {
-        all.add(Usage::of(node));
-        if let Some(rack) = &node.rack {
-            racks.entry(rack.clone()).or_default().add(Usage::of(node));
-        }
+    let up = || nodes.iter().filter(|node| is_up(node));
+    let mut in_racks = BTreeMap::<String, Vec<&proto::NodeStatus>>::new();
+    for (rack, node) in up().filter_map(|node| Some((node.rack.clone()?, node))) {
+        in_racks.entry(rack).or_default().push(node);
     }
+    let in_racks = in_racks.into_iter();
+    let racks: BTreeMap<String, Usage> =
+        in_racks.map(|(rack, nodes)| (rack, Usage::of_all(nodes))).collect();
+    let all = Usage::of_all(up());
     match args.format {
         Format::Json => print_json(&describe(&nodes, &racks, all))?,
         Format::Text => print(&nodes, &racks, all),
@@ -101,6 +120,7 @@ fn describe(nodes: &[proto::NodeStatus], racks: &BTreeMap<String, Usage>, all: U
         value["rack"] = json!(node.rack);
         value["health"] = json!(node.health);
         value["chunks"] = json!(node.chunks);
+        value["file_system"] = json!(node.file_system.map(|number| format!("{number:016x}")));
         value
     };
     json!({
@@ -126,6 +146,22 @@ fn print(nodes: &[proto::NodeStatus], racks: &BTreeMap<String, Usage>, all: Usag
     }
     rows.add_row(row("total".into(), all.cells()));
     print_table(&rows);
+    for names in sharing(nodes) {
+        outln!("{} share a file system: what is free there counts once", names.join(", "));
+    }
+}
+
+/// The names of the nodes that share a file system, for each that several have.
+fn sharing(nodes: &[proto::NodeStatus]) -> Vec<Vec<&str>> {
+    let mut names = BTreeMap::<u64, Vec<&str>>::new();
+    for node in nodes.iter().filter(|node| is_up(node)) {
+        if let Some(number) = node.file_system {
+            names.entry(number).or_default().push(&node.name);
+        }
+    }
+    let mut shared: Vec<Vec<&str>> = names.into_values().filter(|names| names.len() > 1).collect();
+    shared.sort_by_key(|names| by_number(names[0]));
+    shared
 }
 
 #[cfg(test)]
@@ -140,5 +176,32 @@ mod tests {
         assert_eq!(all.cells(), ["4.00 MiB", "1.00 MiB", "3.00 MiB", "25 %"]);
         all.add(Usage { used: u64::MAX, free: 1 });
         assert_eq!(all.size(), u64::MAX, "what cannot be is not more than can be said");
+    }
+
+    #[test]
+    fn a_file_system_counts_once_however_many_nodes_are_on_it() {
+        let node = |name: &str, used_bytes, free_bytes, file_system| proto::NodeStatus {
+            name: name.into(),
+            health: "up".into(),
+            used_bytes,
+            free_bytes,
+            file_system,
+            ..Default::default()
+        };
+        let nodes = [
+            node("n2", 1, 90, Some(7)),
+            // It keeps nothing free for others, and says so a moment later.
+            node("n10", 2, 100, Some(7)),
+            node("n1", 4, 80, Some(7)),
+            node("n3", 8, 1000, Some(9)),
+            // Of an older release, which does not say it.
+            node("n4", 16, 10_000, None),
+            node("n5", 32, 10_000, None),
+        ];
+        assert_eq!(Usage::of_all(&nodes), Usage { used: 63, free: 21_100 });
+        assert_eq!(Usage::of_all(&nodes[..1]), Usage { used: 1, free: 90 });
+        assert_eq!(Usage::of_all([]), Usage::default());
+        assert_eq!(sharing(&nodes), [["n2", "n10", "n1"]], "in the order of the table");
+        assert_eq!(sharing(&nodes[2..]), [[""; 0]; 0]);
     }
 }
