@@ -6,7 +6,6 @@
 
 use std::process::ExitCode;
 
-use clap::builder::Styles;
 use clap::{CommandFactory, Parser, Subcommand};
 
 // First, for its macros.
@@ -88,7 +87,7 @@ enum Command {
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(error) => return outcome::report_usage(&error, &plain(&error)),
+        Err(error) => return outcome::usage::report(error, Cli::command),
     };
     cli.verbosity.apply();
     if verbosity::Verbosity::current() > verbosity::Verbosity::Normal {
@@ -98,15 +97,6 @@ fn main() -> ExitCode {
     let outcome = run(cli.command);
     log::flush();
     outcome::report(outcome)
-}
-
-/// Why the command line cannot be parsed, without colours: with them, nobody could tell which
-/// escapes somebody typed.
-fn plain(error: &clap::Error) -> String {
-    match Cli::command().styles(Styles::plain()).try_get_matches() {
-        Err(plain) => plain.render().ansi().to_string(),
-        Ok(_) => error.render().to_string(),
-    }
 }
 
 fn run(command: Command) -> anyhow::Result<outcome::Outcome> {

@@ -4,7 +4,8 @@
 //! command is to do, one that fails does not keep the others: it is named at once, and counts at
 //! the end.
 
-use std::io::{self, Write};
+pub mod usage;
+
 use std::process::ExitCode;
 
 use anyhow::Error;
@@ -12,7 +13,7 @@ use serde_json::{Value, json};
 use suture_edge::error::{ErrorKind, kind};
 
 use crate::log;
-use crate::output::{self, visible};
+use crate::output;
 
 /// A command that ran to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,32 +62,6 @@ pub fn report(result: anyhow::Result<Outcome>) -> ExitCode {
         }
     };
     ExitCode::from(status)
-}
-
-/// Prints why a command line cannot be parsed, or the help that it asks for; `plain` is the same
-/// without colours.
-pub fn report_usage(error: &clap::Error, plain: &str) -> ExitCode {
-    // Neither help nor version is an error.
-    if !error.use_stderr() {
-        let printed = error.print().and_then(|()| io::stdout().flush());
-        printed.unwrap_or_else(|error| output::note_unprinted(&error));
-        return ExitCode::from(u8::from(!output::is_complete()));
-    }
-    let shown = visible(plain);
-    if shown == plain {
-        // There is nowhere left to say that nothing can be said.
-        let _ = error.print();
-    } else {
-        output::remark(shown.trim_end());
-    }
-    output::print_json_error(&first_paragraph(plain), 2);
-    ExitCode::from(2)
-}
-
-/// What is wrong, in one line, without the tips and the usage that follow it.
-fn first_paragraph(text: &str) -> String {
-    let lines = text.trim_start_matches("error: ").lines().map(str::trim);
-    lines.take_while(|line| !line.is_empty()).collect::<Vec<_>>().join(" ")
 }
 
 /// What failed of several things.
@@ -152,11 +127,5 @@ mod tests {
             { "name": "b", "error": "the disk is full" },
         ]);
         assert_eq!(Value::Array(failures.describe()), described);
-    }
-
-    #[test]
-    fn a_usage_error_is_one_line() {
-        let text = "error: these were not provided:\n  --output <FILE>\n\nUsage: suture get\n";
-        assert_eq!(first_paragraph(text), "these were not provided: --output <FILE>");
     }
 }

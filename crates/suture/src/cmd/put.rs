@@ -28,6 +28,7 @@ use crate::address::CoordinatorAddress;
 use crate::daemon;
 use crate::input;
 use crate::listing::{find, folder_prefix, list};
+use crate::outcome::usage::origin;
 use crate::outcome::{Failures, Outcome};
 use crate::output::{Format, already_there, counted, print_json};
 use crate::progress::Progress;
@@ -59,10 +60,17 @@ pub struct Args {
     #[arg(long, conflicts_with = "skip_existing")]
     overwrite: bool,
     /// The code, for instance 'rs(6,3)': 6 data chunks, 3 parity chunks, any 3 may be lost
-    #[arg(long, value_name = "CODE", default_value = "rs(6,3)")]
+    #[arg(long, value_name = "CODE", env = "SUTURE_CODE", default_value = "rs(6,3)")]
     code: Code,
     /// Bytes of a chunk; a last, short stripe has shorter chunks
-    #[arg(long, value_name = "SIZE", value_parser = parse_nonzero_size, default_value = "8MiB", allow_negative_numbers = true)]
+    #[arg(
+        long,
+        value_name = "SIZE",
+        env = CHUNK_SIZE_VARIABLE,
+        value_parser = parse_nonzero_size,
+        default_value = "8MiB",
+        allow_negative_numbers = true
+    )]
     chunk_size: u64,
     #[command(flatten)]
     coordinator: CoordinatorAddress,
@@ -70,6 +78,9 @@ pub struct Args {
     #[arg(long, value_enum, default_value_t)]
     format: Format,
 }
+
+/// What `--chunk-size` is where it is not given.
+const CHUNK_SIZE_VARIABLE: &str = "SUTURE_CHUNK_SIZE";
 
 /// Chunks of long objects are no shorter: each is a file that is made durable.
 const CHUNK_BYTES_MIN: u64 = 4 << 10;
@@ -323,9 +334,10 @@ fn check_chunk_size(args: &Args) -> Result<()> {
     layout::check_unit(&args.code, args.chunk_size).map_err(|error| {
         let nearest: Vec<String> = error.nearest().map(format_exact_size).collect();
         bad_input(format!(
-            "chunks of {} are multiples of {}, --chunk-size {} is not: take {}",
+            "chunks of {} are multiples of {}, {} {} is not: take {}",
             args.code,
             format_exact_size(error.step),
+            origin("--chunk-size", CHUNK_SIZE_VARIABLE),
             format_exact_size(error.bytes),
             nearest.join(" or "),
         ))
@@ -346,7 +358,8 @@ fn check_stripes(args: &Args, item: &Item) -> Result<()> {
         enough *= 2;
     }
     Err(bad_input(format!(
-        "--chunk-size {} would cut {} into {} of {} chunks: take --chunk-size {} or more",
+        "{} {} would cut {} into {} of {} chunks: take --chunk-size {} or more",
+        origin("--chunk-size", CHUNK_SIZE_VARIABLE),
         format_exact_size(args.chunk_size),
         quoted(&item.name),
         match item.bytes {

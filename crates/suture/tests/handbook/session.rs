@@ -101,7 +101,9 @@ fn run(folder: &Path, script: &str) {
     let log = fs::File::create(&said).unwrap();
     let mut command = Command::new("bash");
     command.arg(folder.join("script")).env("PATH", path).env("said", &said).process_group(0);
-    for variable in ["COORDINATOR", "CREDENTIALS", "AUTHORITY", "CONFIG", "LOG"] {
+    for variable in
+        ["COORDINATOR", "CREDENTIALS", "AUTHORITY", "CONFIG", "LOG", "CODE", "CHUNK_SIZE"]
+    {
         command.env_remove(format!("SUTURE_{variable}"));
     }
     command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);
