@@ -31,10 +31,11 @@ use crate::progress::Progress;
 /// Read an object into a file; chunks that are missing or corrupt are decoded from the others.
 ///
 /// The file appears whole and checked, or not at all; one that exists is replaced (unless
-/// --no-clobber), a link to one is followed. A device or FIFO is written into, as standard output
-/// is, and never replaced: then the exit status says whether what it was given is whole. With
-/// --recursive an object that cannot be read does not keep the others (exit status 1), nor one
-/// whose name cannot be a file's (2).
+/// --no-clobber) and hands on its permissions, a link to one is followed. A new file has the usual
+/// permissions and the time of now: objects have neither. A device or FIFO is written into, as
+/// standard output is, and never replaced: then the exit status says whether what it was given is
+/// whole. With --recursive an object that cannot be read does not keep the others (exit status 3,
+/// or 1 where it may be another time), nor one whose name cannot be a file's (2).
 #[derive(clap::Args)]
 pub struct Args {
     /// The object

@@ -9,8 +9,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
-use anyhow::{Context, Error, Result, anyhow};
-use items::{Item, Items, Sorted};
+use anyhow::{Context, Error, Result};
+use items::{Item, Items, LeftOut, Sorted};
 use serde_json::{Value, json};
 use suture_code::{Code, layout};
 use suture_drivers::control::client::Client;
@@ -32,17 +32,22 @@ use crate::outcome::usage::origin;
 use crate::outcome::{Failures, Outcome};
 use crate::output::{Format, already_there, counted, print_json};
 use crate::progress::Progress;
+use crate::verbosity::Verbosity;
 use crate::window::Window;
 
 /// Store a file, a folder, or standard input in the native store.
 ///
-/// A folder becomes one object for each file in it, named FOLDER/PATH; links to files count as
-/// files, and what else is no file is skipped. An object is visible when all of it is durable, and
-/// not before: one chunk of each stripe more than hold its data, where nodes are silent, full or
-/// far slower than the others; repair brings the rest. Where a name is taken nothing is stored,
-/// unless --overwrite or --skip-existing says what to do. A file of a folder that cannot be stored
-/// does not keep the others. Exit status 1: something failed, was skipped, or is not known to be
-/// stored; 2: a name cannot be or is taken.
+/// A folder becomes one object for each file in it, named FOLDER/PATH: a name and bytes. Links to
+/// files count as files; other links, pipes, devices and empty folders are left out, which is said.
+/// Who may execute a file and when it was changed is not kept. An archive has all of it: tar -cf -
+/// FOLDER | suture put - --name FOLDER.tar, and suture get FOLDER.tar -o - | tar -xf -.
+///
+/// An object is visible when all of it is durable, and not before: one chunk of each stripe more
+/// than hold its data, where nodes are silent, full or far slower than the others; repair brings
+/// the rest. Where a name is taken nothing is stored, unless --overwrite or --skip-existing says
+/// what to do. A file of a folder that cannot be stored does not keep the others, but where three
+/// in a row cannot be, the rest is not tried. Exit status 1: something failed, was left out, or is
+/// not known to be stored; 2: a name cannot be or is taken.
 #[derive(clap::Args)]
 pub struct Args {
     /// What to store; `-` is standard input
@@ -117,8 +122,10 @@ pub fn run(args: Args) -> Result<Outcome> {
 struct Put {
     objects: Vec<Value>,
     existing: Vec<Item>,
-    skipped: Vec<String>,
+    left_out: LeftOut,
     failures: Failures,
+    /// The names of those that were not tried, since too many before them failed.
+    not_tried: Vec<String>,
     /// The name of the object that was stored last.
     last: String,
     all: Stored,
@@ -171,7 +178,7 @@ async fn taken(
 impl Put {
     /// Nothing is stored yet.
     fn of(items: Items) -> Put {
-        Put { skipped: items.skipped, failures: items.failures, ..Put::default() }
+        Put { left_out: items.left_out, failures: items.failures, ..Put::default() }
     }
 
     /// Stores the files, small ones several at a time: what makes one durable makes others durable
@@ -225,12 +232,9 @@ impl Put {
                 }
             }
         }
-        if let Some((index, item)) = items.next() {
-            let left = counted((count - index) as u64, "object");
-            let error =
-                anyhow!("{left}, from {} on, not tried: too many failed", quoted(&item.name));
-            progress.above(|| self.failures.add(&item.name, error));
-        }
+        self.not_tried = items.map(|(_, item)| item.name).collect();
+        let untried = untried(args, &self.not_tried, stored.len());
+        untried.into_iter().for_each(|line| progress.above(|| errln!("suture: {line}")));
         stored.sort_unstable_by_key(|(index, ..)| *index);
         stored.iter().for_each(|(_, item, stored)| self.add(args, item, stored));
         self.seconds = started.elapsed().as_secs_f64();
@@ -258,16 +262,23 @@ impl Put {
             Format::Json => print_json(&json!({
                 "objects": self.objects,
                 "existing": self.existing.iter().map(|item| &item.name).collect::<Vec<_>>(),
-                "skipped": self.skipped,
+                "skipped": self.left_out.skipped,
+                "empty_folders": self.left_out.empty_folders,
+                "followed_links": self.left_out.followed_links,
+                "executables": self.left_out.executables,
                 "failed": self.failures.describe(),
+                "not_tried": self.not_tried,
                 "seconds": self.seconds,
             }))?,
             Format::Text => self.print(&args.code),
         }
-        Ok(match self.failures.outcome() {
-            Outcome::Done if !self.skipped.is_empty() => Outcome::Missed,
-            outcome => outcome,
-        })
+        self.left_out.describe_missing().into_iter().for_each(|line| errln!("suture: {line}"));
+        if Verbosity::current() > Verbosity::Quiet {
+            let changed = self.left_out.describe_changed();
+            changed.into_iter().for_each(|line| errln!("suture: note: {line}"));
+        }
+        let outcome = self.failures.outcome();
+        Ok(if self.left_out.is_nothing() { outcome } else { outcome.or_missed() })
     }
 
     fn print(&self, code: &Code) {
@@ -296,6 +307,24 @@ impl Put {
         }
         already_there(self.existing.len()).into_iter().for_each(|line| outln!("{line}"));
     }
+}
+
+/// What was not tried because too many failed, how much is stored, and what goes on from there.
+fn untried(args: &Args, names: &[String], stored: usize) -> Option<String> {
+    let (first, left) = (quoted(names.first()?), counted(names.len() as u64, "object"));
+    let stored = match stored {
+        0 => "nothing".to_owned(),
+        stored => counted(stored as u64, "object"),
+    };
+    let next = match (args.overwrite, args.skip_existing) {
+        (true, _) => "the same command puts all of them again",
+        (false, true) => "the same command goes on from there",
+        (false, false) => "the same command with --skip-existing goes on from there",
+    };
+    Some(format!(
+        "{left}, from {first} on, not tried: {FAILURES_IN_A_ROW_MAX} in a row could not be stored; \
+         {stored} stored before; once that is mended, {next}"
+    ))
 }
 
 /// What all objects of one command are stored with.

@@ -3,11 +3,13 @@
 //!
 //! Place: sources -> [an object to be for each file] -> stored, one by one. A source that cannot be
 //! is refused before anything is stored; a file in a folder that cannot be does not keep the
-//! others.
+//! others. An object is a name and bytes: what else a folder has is counted, so that nobody takes
+//! for kept what is not.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, DirEntry};
 use std::io::stdin;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Error, Result};
@@ -24,8 +26,21 @@ pub struct Items {
     pub objects: Vec<Item>,
     /// The names of the sources that are folders.
     pub folders: Vec<String>,
-    pub skipped: Vec<String>,
+    pub left_out: LeftOut,
     pub failures: Failures,
+}
+
+/// What folders have beside the names and bytes of files.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct LeftOut {
+    /// Links that lead to no file, pipes, devices and sockets, by their paths.
+    pub skipped: Vec<String>,
+    /// Folders with nothing in them, by their paths.
+    pub empty_folders: Vec<String>,
+    /// Links that are stored as the files that they lead to.
+    pub followed_links: u64,
+    /// Files that somebody may execute.
+    pub executables: u64,
 }
 
 /// One object to be.
@@ -118,6 +133,9 @@ impl Items {
             Ok(entries) => entries,
             Err(error) => return self.failures.add(folder.display().to_string(), error),
         };
+        if entries.is_empty() {
+            self.left_out.empty_folders.push(folder.display().to_string());
+        }
         entries.sort_by_key(DirEntry::file_name);
         for entry in entries {
             if let Err(error) = self.add_entry(&entry, name) {
@@ -134,19 +152,58 @@ impl Items {
         })?;
         let name = format!("{folder}/{name}");
         let own = entry.file_type().with_context(|| format!("cannot read '{}'", path.display()))?;
-        // A link to a folder may lead round in a circle.
-        match fs::metadata(&path) {
-            Ok(_) if own.is_dir() => self.add_folder(&path, &name),
+        let why = match fs::metadata(&path) {
+            Ok(_) if own.is_dir() => {
+                self.add_folder(&path, &name);
+                return Ok(());
+            }
             Ok(found) if found.is_file() => {
                 check_name(&name).map_err(bad_input)?;
+                self.left_out.followed_links += u64::from(own.is_symlink());
+                self.left_out.executables += u64::from(found.permissions().mode() & 0o111 != 0);
                 self.objects.push(Item { name, path, bytes: found.len(), is_in_folder: true });
+                return Ok(());
             }
-            _ => {
-                errln!("suture: skipped '{}': not a regular file", path.display());
-                self.skipped.push(path.display().to_string());
-            }
-        }
+            // It may lead round in a circle.
+            Ok(found) if found.is_dir() => "a link to a folder",
+            Err(_) if own.is_symlink() => "a link to nothing",
+            _ => "not a regular file",
+        };
+        errln!("suture: skipped '{}': {why}", path.display());
+        self.left_out.skipped.push(path.display().to_string());
         Ok(())
+    }
+}
+
+impl LeftOut {
+    /// Whether nothing is missing where the objects become a folder again.
+    pub fn is_nothing(&self) -> bool {
+        self.skipped.is_empty() && self.empty_folders.is_empty()
+    }
+
+    /// What is missing then, beside what was named already.
+    pub fn describe_missing(&self) -> Option<String> {
+        let (first, count) = (self.empty_folders.first()?, self.empty_folders.len() as u64);
+        Some(match count {
+            1 => format!("left out: '{first}', an empty folder"),
+            _ => format!("left out: {}, '{first}' first", counted(count, "empty folder")),
+        })
+    }
+
+    /// What is there and not as it was.
+    pub fn describe_changed(&self) -> Option<String> {
+        let links = match self.followed_links {
+            0 => None,
+            1 => Some("1 link is stored as the file that it leads to".to_owned()),
+            count => Some(format!("{count} links are stored as the files that they lead to")),
+        };
+        let executables = match self.executables {
+            0 => None,
+            1 => Some("that 1 file may be executed is not kept".to_owned()),
+            count => Some(format!("that {count} files may be executed is not kept")),
+        };
+        let changed: Vec<String> = links.into_iter().chain(executables).collect();
+        (!changed.is_empty()).then(|| changed.join("; "))
     }
 }
 
@@ -239,6 +296,42 @@ mod tests {
         let refused = sorted.ensure_free().unwrap_err().to_string();
         assert!(refused.contains("'d/b' already: 2 of 3 names are taken"), "{refused}");
         assert!(sort(vec![item("d/a", 1)], &taken).ensure_free().is_ok());
+    }
+
+    #[test]
+    fn what_is_no_name_and_no_bytes_of_a_file_is_counted() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        fs::create_dir_all(at("sub/none")).unwrap();
+        fs::create_dir(at("empty")).unwrap();
+        fs::write(at("plain"), "1").unwrap();
+        fs::write(at("sub/run"), "22").unwrap();
+        fs::set_permissions(at("sub/run"), fs::Permissions::from_mode(0o755)).unwrap();
+        for (link, to) in [("link", "plain"), ("again", "sub"), ("to-nothing", "nowhere")] {
+            std::os::unix::fs::symlink(to, at(link)).unwrap();
+        }
+        let items = gather(&[folder.path().to_path_buf()], Some("d")).unwrap();
+        let names: Vec<&str> = items.objects.iter().map(|item| &*item.name).collect();
+        assert_eq!(names, ["d/link", "d/plain", "d/sub/run"]);
+        let paths = |names: [&str; 2]| names.map(|name| at(name).display().to_string()).to_vec();
+        let expected = LeftOut {
+            skipped: paths(["again", "to-nothing"]),
+            empty_folders: paths(["empty", "sub/none"]),
+            followed_links: 1,
+            executables: 1,
+        };
+        assert_eq!(items.left_out, expected);
+        let missing = items.left_out.describe_missing().unwrap();
+        assert!(missing.starts_with("left out: 2 empty folders, '"), "{missing}");
+        assert_eq!(
+            items.left_out.describe_changed().unwrap(),
+            "1 link is stored as the file that it leads to; that 1 file may be executed is not kept"
+        );
+        assert!(!items.left_out.is_nothing());
+        let plain = LeftOut { executables: 2, ..LeftOut::default() };
+        assert!(plain.is_nothing() && plain.describe_missing().is_none());
+        assert_eq!(plain.describe_changed().unwrap(), "that 2 files may be executed is not kept");
+        assert_eq!(LeftOut::default().describe_changed(), None);
     }
 
     #[test]
