@@ -12,7 +12,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use daemons::{Cluster, TIMEOUT, interruptible, suture};
+use daemons::{Cluster, TIMEOUT, count, interruptible, suture};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -75,6 +75,33 @@ fn get_writes_into_what_is_no_regular_file_and_never_replaces_it() {
     assert_eq!(get("folder").status, 0);
     assert!(reader.unwrap().wait().unwrap().success());
     assert!(fs::metadata(cluster.path("folder/it")).unwrap().file_type().is_fifo());
+}
+
+#[test]
+fn an_object_that_is_not_what_was_stored_names_the_stripe_that_is_wrong() {
+    let mut cluster = Cluster::of(3);
+    cluster.put("it", 300_000, &["--code", "rs(2,1)", "--chunk-size", "64KiB"]);
+    cluster.coordinator.stop();
+    let metadata = rusqlite::Connection::open(cluster.path("coordinator/metadata.db")).unwrap();
+    // As if other bytes had been stored; the sums of both rows are made anew at the start.
+    for change in [
+        "UPDATE object SET checksum = checksum + 1, sum = NULL",
+        "UPDATE stripe SET checksum = checksum + 1, sum = NULL WHERE ordinal = 1",
+    ] {
+        assert_eq!(metadata.execute(change, []).unwrap(), 1, "{change}");
+    }
+    drop(metadata);
+    cluster.restart_coordinator();
+    cluster.wait("all agents are up", |status| count(status, "up") == 3);
+    let file = cluster.path("file").display().to_string();
+    for (output, what) in [("-", "what was given out is wrong"), (&*file, "nothing of it was kept")]
+    {
+        let got = cluster.run(&["get", "it", "-o", output]);
+        let said = format!("(bytes 131072 to 262143); {what}");
+        let is_said = got.stderr.contains("wrong is stripe ") && got.stderr.contains(&said);
+        assert!(is_said && got.status == 3, "{}: {}", got.status, got.stderr);
+    }
+    assert!(!Path::new(&file).exists());
 }
 
 #[test]

@@ -20,7 +20,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use suture_code::layout::{Layout, Window};
 use suture_code::{ChunkIndex, Program, Source};
 use suture_edge::checksum::BLOCK_BYTES;
@@ -37,6 +37,7 @@ use super::answer_times::AnswerTimes;
 use super::layout::{Checksum, data_in_chunk, object_checksum};
 use super::lookup::Lookup;
 use super::pool::ConnectionPool;
+use super::stripe_sums::StripeSums;
 use crate::address::AgentAddress;
 use crate::chunk_client::ChunkError;
 use crate::control::client::Client;
@@ -85,8 +86,8 @@ pub struct Fetched {
 /// Reads a whole object into `sink`.
 ///
 /// # Errors
-/// When a stripe has too few chunks that can be read, what was read does not have the object's
-/// checksum, or `sink` fails.
+/// Unreadable when a stripe has too few chunks that can be read, or what was read does not have the
+/// object's checksum; a failure when `sink` fails.
 pub async fn get(
     client: &Client,
     mut lookup: Lookup,
@@ -104,7 +105,7 @@ pub async fn get(
     let Object { name, bytes, .. } = &lookup.object;
     debug!(object = name, bytes, nodes = lookup.nodes.len(), "reading");
     let mut fetched = Fetched::default();
-    let mut checksum = Checksum::default();
+    let (mut checksum, mut stripe_sums) = (Checksum::default(), StripeSums::default());
     let mut in_flight: VecDeque<JoinHandle<Result<Piece>>> = VecDeque::new();
     let mut wanted: VecDeque<Want> = VecDeque::new();
     let mut stripe_offset = 0;
@@ -113,6 +114,8 @@ pub async fn get(
         if wanted.len() < at_once {
             for entry in lookup.next().await? {
                 let data_bytes = entry.data_bytes;
+                let range = stripe_offset..stripe_offset + data_bytes;
+                stripe_sums.expect(entry.stripe.id, range, entry.checksum);
                 wanted.extend(pieces(entry, stripe_offset, sink.takes_any_order()));
                 stripe_offset += data_bytes;
             }
@@ -127,27 +130,36 @@ pub async fn get(
         let bytes = piece.bytes;
         sink.write(piece.offset, piece.data())?;
         checksum.add(piece.offset, bytes, piece.checksum);
+        stripe_sums.add(piece.offset, bytes, piece.checksum);
         progress(Step::Done(bytes));
         fetched.bytes += bytes;
         fetched.decoded_bytes += if piece.is_decoded { bytes } else { 0 };
     }
     drop(reader);
     fetched.bad_copies = reporter.await?;
-    let object = &lookup.object;
-    let (found, sum) = checksum.so_far();
-    ensure!(
-        (found, sum) == (object.bytes, object.checksum),
-        "'{}' came back with {found} bytes and checksum {sum:016x}, {} bytes and {:016x} were stored: {}",
+    check_whole(&lookup.object, checksum.so_far(), &stripe_sums, sink.takes_any_order())?;
+    Ok(fetched)
+}
+
+/// Refuses what is not the object.
+fn check_whole(
+    object: &Object,
+    (found, sum): (u64, u64),
+    stripe_sums: &StripeSums,
+    is_kept_back: bool,
+) -> Result<()> {
+    if (found, sum) == (object.bytes, object.checksum) {
+        return Ok(());
+    }
+    let what = if is_kept_back { "nothing of it was kept" } else { "what was given out is wrong" };
+    Err(unreadable(format!(
+        "'{}' came back with {found} bytes and checksum {sum:016x}, {} bytes and {:016x} were \
+         stored: {}; {what}",
         object.name,
         object.bytes,
         object.checksum,
-        if sink.takes_any_order() {
-            "nothing of it was kept"
-        } else {
-            "what was given out is wrong"
-        }
-    );
-    Ok(fetched)
+        stripe_sums.describe(),
+    )))
 }
 
 fn pieces_at_once(object: &Object) -> usize {
