@@ -95,6 +95,24 @@ fn truncated_longer_and_empty_chunks_are_mended() {
 }
 
 #[test]
+fn decode_counts_no_chunk_as_good_that_it_has_not_opened() {
+    let encoded = Encoded::new("rs(6,3)", 4096, &noise(6 * 4096));
+    // Of those that it reads first too few are left, and of the others none.
+    for chunk in [0, 1, 2, 3, 6, 7] {
+        fs::remove_file(encoded.chunk(0, chunk)).unwrap();
+    }
+    fs::write(encoded.chunk(0, 8), "short").unwrap();
+    let output = encoded.folder().join("decoded");
+    let args = ["decode", "-o", output.to_str().unwrap(), "--format", "json"];
+    let decoded = run(&args, &encoded.directory);
+    assert_eq!(decoded.status, 3);
+    assert!(decoded.stderr.contains("needs 6 surviving chunks, but has 2 ("), "{decoded:?}");
+    let report = decoded.json();
+    assert_eq!(report["unrepairable"][0]["lost"], serde_json::json!([0, 1, 2, 3, 6, 7, 8]));
+    assert!(!output.exists());
+}
+
+#[test]
 fn what_is_beyond_repair_is_listed_and_the_rest_is_rebuilt() {
     // Stripe 0 loses four chunks, stripe 1 one, stripe 2 all with their folder.
     let encoded = Encoded::new("rs(6,3)", 4096, &noise(3 * 6 * 4096));
