@@ -14,7 +14,7 @@ mod timeline;
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use suture_edge::error::bad_input;
 use suture_repair::bound::bound_seconds;
 use suture_repair::cluster::{Cluster, Rate};
@@ -23,7 +23,7 @@ use suture_repair::id::StripeId;
 use suture_repair::plan::load::Load;
 use suture_repair::planner::{Abilities, Job, View};
 use suture_repair::policy::Policy;
-use suture_sim::capacity::Capacities;
+use suture_sim::capacity::{Capacities, Straggler};
 use suture_sim::fluid::EXACT_ENTRIES;
 use suture_sim::scenario::{Overheads, Scenario};
 use suture_sim::simulate::{Outcome as Simulated, simulate};
@@ -43,6 +43,9 @@ use crate::output::{Format, print_json};
 
 /// Seconds of a drawn trace: longer than most repairs, short enough to draw at once.
 const MODEL_SECONDS: u64 = 6000;
+
+/// What the timeline of the one policy that was asked for is called.
+const TIMELINE: &str = "timeline";
 
 /// What names a model where a file could stand.
 const MODEL_PREFIX: &str = "model:";
@@ -105,6 +108,7 @@ struct SimulationInput<'a> {
     damage: &'a Damage,
     damage_ns: u64,
     scenario: Scenario,
+    stragglers: Vec<Straggler>,
     timeline: Option<PathBuf>,
 }
 
@@ -115,7 +119,8 @@ struct SimulationInput<'a> {
 /// be written.
 pub fn run(args: Args) -> Result<Outcome> {
     let input = Input::read(&args.input)?;
-    let capacities = read_capacities(&args, &input)?;
+    let stragglers = straggler::find(&args.straggler, &input.cluster)?;
+    let capacities = read_capacities(&args, &input, stragglers.clone())?;
     let started_ns = cpu_ns();
     let damage = input.damage();
     let damage_ns = cpu_ns() - started_ns;
@@ -134,17 +139,21 @@ pub fn run(args: Args) -> Result<Outcome> {
         exact_entries: EXACT_ENTRIES,
     };
     if let Some(folder) = &args.timeline {
-        std::fs::create_dir_all(folder)
-            .with_context(|| format!("cannot create the folder {}", folder.display()))?;
+        let names: Vec<String> = if args.compare {
+            side_by_side(args.policy).iter().map(timeline_of).collect()
+        } else {
+            vec![TIMELINE.into()]
+        };
+        timeline::prepare(folder, &names)?;
     }
     let (input, damage, timeline) = (&input, &damage, args.timeline);
-    let question = SimulationInput { input, damage, damage_ns, scenario, timeline };
+    let question = SimulationInput { input, damage, damage_ns, scenario, stragglers, timeline };
     if args.compare {
         return compare(question, args.format);
     }
     let evaluation = question.evaluate(args.policy)?;
     let evaluation = evaluation.map_err(|refusal| refusal.of_asked(args.policy))?;
-    question.write_timeline(&evaluation, "timeline")?;
+    question.write_timeline(&evaluation, TIMELINE)?;
     match args.format {
         Format::Text => text::print(&question, &evaluation)?,
         Format::Json => print_json(&report::document(&question, &evaluation))?,
@@ -155,11 +164,10 @@ pub fn run(args: Args) -> Result<Outcome> {
 fn compare(question: SimulationInput<'_>, format: Format) -> Result<Outcome> {
     let asked = question.scenario.policy;
     let mut answers: Vec<Answer<Run>> = Vec::new();
-    for policy in policies([asked].into_iter().chain(asked.under_every_schedule())) {
+    for policy in side_by_side(asked) {
         let result = question.evaluate(policy)?;
         if let Ok(evaluation) = &result {
-            let name = policy.to_string().replace(['/', ':'], "-");
-            question.write_timeline(evaluation, &name)?;
+            question.write_timeline(evaluation, &timeline_of(&policy))?;
         }
         answers.push(Answer { policy, result });
     }
@@ -173,12 +181,21 @@ fn compare(question: SimulationInput<'_>, format: Format) -> Result<Outcome> {
     Ok(compared(&answers, |evaluation| &evaluation.unrepairable))
 }
 
-fn read_capacities(args: &Args, input: &Input) -> Result<Capacities> {
+/// What is compared where one policy is asked for.
+fn side_by_side(asked: Policy) -> Vec<Policy> {
+    policies([asked].into_iter().chain(asked.under_every_schedule()))
+}
+
+/// What the timeline of one of several policies is called.
+fn timeline_of(policy: &Policy) -> String {
+    policy.to_string().replace(['/', ':'], "-")
+}
+
+fn read_capacities(args: &Args, input: &Input, stragglers: Vec<Straggler>) -> Result<Capacities> {
     let uplinks = &args.uplink_trace;
     let uplinks = read_trace(uplinks.as_deref(), "--uplink-trace", Direction::Up, input)?;
     let downlinks = &args.downlink_trace;
     let downlinks = read_trace(downlinks.as_deref(), "--downlink-trace", Direction::Down, input)?;
-    let stragglers = straggler::find(&args.straggler, &input.cluster)?;
     Ok(Capacities::new(input.cluster.clone(), uplinks, downlinks, stragglers))
 }
 
@@ -218,7 +235,10 @@ impl SimulationInput<'_> {
         let scenario = Scenario { policy, ..self.scenario.clone() };
         let simulated = simulate(&scenario, &mut cpu_ns);
         if let Some(given_up) = simulated.given_up {
-            return Ok(Err(Refusal(given_up.to_string())));
+            let Scenario { capacities, failed, .. } = &self.scenario;
+            let link = straggler::slowest_link(capacities, &self.stragglers, failed);
+            let link = link.map(|link| format!("; {link}")).unwrap_or_default();
+            return Ok(Err(Refusal(format!("{given_up}{link}"))));
         }
         let unrepairable = match self.unrepairable(&simulated) {
             Ok(unrepairable) => unrepairable,

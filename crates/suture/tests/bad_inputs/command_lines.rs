@@ -331,10 +331,22 @@ pub const COMMAND_LINES: &[Row] = &[
     ("suture simulate --nodes 12 $PLAN --failed n0 --uplink-trace no --downlink-trace no", "no", 2),
     ("suture durability --nodes 12 $PLAN --years 1e15", "above zero, and at most 10000", 2),
     ("suture $SIM --straggler n1:0", "the repair stands still", 2),
+    (
+        "suture $SIM --straggler n3:0",
+        "the slowest link is the uplink of n3, which is a straggler, with 0.00 bit/s",
+        2,
+    ),
     ("suture $SIM --straggler n1:1e-300", "takes more than 30 days", 2),
     ("suture $SIM --straggler n1:0:0..5", SILENT, 0),
+    ("suture $SIM --timeline f", "--timeline f: it is not a folder", 2),
     (
-        "mkdir lines && ln -s ../linked lines/timeline.csv && touch linked && mkfifo lines/timeline.svg; suture $SIM --timeline lines; r=$?; test -L lines/timeline.csv && test -p lines/timeline.svg && grep -q ^seconds linked && exit $r",
+        "mkdir lines && ln -s ../linked lines/timeline.csv && touch linked && suture $SIM --timeline lines && test -L lines/timeline.csv && grep -q ^seconds linked",
+        SILENT,
+        0,
+    ),
+    // Before anything is simulated.
+    (
+        "rm lines/timeline.svg && mkfifo lines/timeline.svg && echo > linked; suture $SIM --timeline lines; r=$?; test -p lines/timeline.svg && ! grep -q ^seconds linked && exit $r",
         "lines/timeline.svg is not a regular file",
         2,
     ),
@@ -344,6 +356,7 @@ pub const COMMAND_LINES: &[Row] = &[
         2,
     ),
     ("suture $SIM --bandwidth 1bit", "takes more than 30 days", 2),
+    ("suture $SIM --bandwidth 1bit", "the slowest link is the uplink of n1, with 1.00 bit/s", 2),
     (
         "suture $SIM $(printf -- '--straggler n%d:0 ' {1..7}) --compare",
         "no policy serves this input",

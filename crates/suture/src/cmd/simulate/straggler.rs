@@ -1,4 +1,5 @@
-//! `--straggler NODE:FACTOR[:FROM[..TO]]`: a node that becomes slow, unannounced.
+//! `--straggler NODE:FACTOR[:FROM[..TO]]`: a node that becomes slow, unannounced; and which link a
+//! repair waits for that gets nowhere.
 //!
 //! Place: before `[slices flow]`: which node will be slow.
 
@@ -6,8 +7,10 @@ use std::str::FromStr;
 
 use anyhow::Result;
 use suture_edge::error::bad_input;
+use suture_edge::units::format_link_rate;
 use suture_repair::cluster::Cluster;
-use suture_sim::capacity::Straggler;
+use suture_repair::id::NodeId;
+use suture_sim::capacity::{Capacities, Straggler};
 
 /// The value of `--straggler`.
 #[derive(Clone, Debug, PartialEq)]
@@ -57,4 +60,56 @@ pub fn find(stragglers: &[StragglerArg], cluster: &Cluster) -> Result<Vec<Stragg
         Ok(Straggler { node, factor: arg.factor, from: arg.from, to: arg.to })
     };
     stragglers.iter().map(find).collect()
+}
+
+/// The slowest link of the nodes that are left, once stragglers have begun and ended: in words.
+pub fn slowest_link(
+    capacities: &Capacities,
+    stragglers: &[Straggler],
+    failed: &[NodeId],
+) -> Option<String> {
+    let now = capacities.last_moment();
+    let cluster = capacities.average(capacities.period().max(1) as f64);
+    let factor = |id: NodeId| -> f64 {
+        let slow = stragglers.iter().filter(|s| s.node == id && s.from <= now && now < s.to);
+        slow.map(|straggler| straggler.factor).product()
+    };
+    let left = cluster.ids().filter(|id| !failed.contains(id));
+    let links = left.flat_map(|id| {
+        let (node, factor) = (cluster.node(id), factor(id));
+        let links = [("uplink", node.uplink_free()), ("downlink", node.downlink_free())];
+        links.map(|(kind, rate)| (rate.0.max(0.0) * factor, kind, id))
+    });
+    let (rate, kind, id) = links.min_by(|a, b| a.0.total_cmp(&b.0))?;
+    let why = if factor(id) < 1.0 { ", which is a straggler" } else { "" };
+    let (name, rate) = (&cluster.node(id).name, format_link_rate(rate));
+    Some(format!("the slowest link is the {kind} of {name}{why}, with {rate}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use suture_repair::cluster::Rate;
+
+    use super::*;
+
+    #[test]
+    fn the_link_that_holds_a_repair_up_is_named() {
+        let mut cluster = Cluster::uniform(4, Rate(1e6));
+        cluster.nodes[2].downlink = Rate(1e3);
+        let capacities = |stragglers: &[Straggler]| {
+            Capacities::new(cluster.clone(), None, None, stragglers.to_vec())
+        };
+        let slowest = |stragglers: &[Straggler], failed: &[u32]| {
+            let failed: Vec<NodeId> = failed.iter().copied().map(NodeId).collect();
+            slowest_link(&capacities(stragglers), stragglers, &failed)
+        };
+        let said = |kind: &str| Some(format!("the slowest link is the {kind}"));
+        assert_eq!(slowest(&[], &[]), said("downlink of n2, with 8.00 kbit/s"));
+        assert_eq!(slowest(&[], &[2]), said("uplink of n0, with 8.00 Mbit/s"));
+        let slow = |to| Straggler { node: NodeId(3), factor: 0.0, from: 5.0, to };
+        let stands = said("uplink of n3, which is a straggler, with 0.00 bit/s");
+        assert_eq!(slowest(&[slow(f64::INFINITY)], &[]), stands);
+        assert_eq!(slowest(&[slow(9.0)], &[]), said("downlink of n2, with 8.00 kbit/s"));
+        assert_eq!(slowest(&[], &[0, 1, 2, 3]), None);
+    }
 }

@@ -6,11 +6,14 @@
 //! was busy, pale where it was idle; above it the average of all links, and where the bound lies.
 
 use std::fmt::Write as _;
+use std::fs;
 use std::path::Path;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
+use suture_edge::error::bad_input;
 use suture_edge::units::format_seconds;
 use suture_files::directory::write_output;
+use suture_files::output::file_place;
 use suture_repair::plan::load::Port;
 use suture_sim::scenario::Scenario;
 use suture_sim::simulate::timeline_links;
@@ -30,6 +33,25 @@ struct LinkColumn {
     name: String,
     kind: &'static str,
     column: usize,
+}
+
+/// Makes the folder, before anything is simulated for it.
+///
+/// # Errors
+/// Bad input where it is none, or has something that no file of one of these names can take the
+/// place of; a failure when it cannot be made.
+pub fn prepare(folder: &Path, names: &[String]) -> Result<()> {
+    let shown = folder.display();
+    if folder.exists() && !folder.is_dir() {
+        return Err(bad_input(format!("--timeline {shown}: it is not a folder")));
+    }
+    fs::create_dir_all(folder).with_context(|| format!("cannot create the folder {shown}"))?;
+    for name in names {
+        for file in [format!("{name}.csv"), format!("{name}.svg")] {
+            file_place(&folder.join(file))?;
+        }
+    }
+    Ok(())
 }
 
 /// Writes `NAME.csv` and `NAME.svg` to the folder, if a timeline was kept.
