@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
+use clap_mangen::Man;
 use suture_edge::error::bad_input;
+use suture_files::directory::write_output;
 
 use crate::outcome::Outcome;
 
@@ -18,13 +20,31 @@ pub struct Args {
 /// Writes a page for each command.
 ///
 /// # Errors
-/// Bad input when it is no folder; a failure when it cannot be written.
+/// Bad input when it is no folder, or a page's name is that of no regular file; a failure when it
+/// cannot be written.
 pub fn run(args: Args, command: clap::Command) -> Result<Outcome> {
     let shown = args.dir.display();
     if !args.dir.is_dir() {
         return Err(bad_input(format!("'{shown}' is not a folder: make it first")));
     }
-    clap_mangen::generate_to(command, &args.dir)
-        .with_context(|| format!("cannot write to '{shown}'"))?;
+    let mut command = command.disable_help_subcommand(true);
+    command.build();
+    for (name, page) in pages(command).context("cannot make the pages")? {
+        write_output(&args.dir.join(name), &page)
+            .with_context(|| format!("cannot write to '{shown}'"))?;
+    }
     Ok(Outcome::Done)
+}
+
+/// The page of a command and of those below it, with the names of their files.
+fn pages(command: clap::Command) -> std::io::Result<Vec<(String, Vec<u8>)>> {
+    let mut all = Vec::new();
+    for below in command.get_subcommands().filter(|below| !below.is_hide_set()) {
+        all.extend(pages(below.clone())?);
+    }
+    let man = Man::new(command);
+    let mut page: Vec<u8> = Vec::new();
+    man.render(&mut page)?;
+    all.push((man.get_filename(), page));
+    Ok(all)
 }
