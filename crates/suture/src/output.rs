@@ -8,12 +8,13 @@ use std::ffi::OsString;
 use std::fmt::Display;
 use std::fs;
 use std::io::{self, BufWriter, IsTerminal, Write};
+use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::ValueEnum;
-use comfy_table::{CellAlignment, Table, presets};
+use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table, Width, presets};
 use serde_json::json;
 use suture_edge::error::is_hidden;
 pub use suture_edge::units::counted;
@@ -105,12 +106,26 @@ macro_rules! errln {
 
 /// Prints a line that must not be overlooked: red where stdout is a terminal that may have colours.
 pub fn alarm(text: impl Display) {
-    let is_plain = |value: OsString| !value.is_empty();
-    let has_colours =
-        io::stdout().is_terminal() && !std::env::var_os("NO_COLOR").is_some_and(is_plain);
     let text = text.to_string();
     let text = visible(&text);
-    print(&if has_colours { format!("\x1b[31m{text}\x1b[0m") } else { text.into_owned() });
+    let is_red = has_colours(&io::stdout());
+    print(&if is_red { format!("\x1b[31m{text}\x1b[0m") } else { text.into_owned() });
+}
+
+/// Whether a stream is a terminal that may have colours.
+pub fn has_colours(stream: &impl IsTerminal) -> bool {
+    let is_set = |value: OsString| !value.is_empty();
+    let is_dumb = std::env::var_os("TERM").is_some_and(|terminal| terminal == "dumb");
+    stream.is_terminal() && !is_dumb && !std::env::var_os("NO_COLOR").is_some_and(is_set)
+}
+
+/// How many columns the terminal has that a stream is; none where it is something else.
+pub fn terminal_columns(stream: &(impl AsFd + IsTerminal)) -> Option<u16> {
+    if !stream.is_terminal() {
+        return None;
+    }
+    let size = rustix::termios::tcgetwinsize(stream).ok()?;
+    Some(size.ws_col).filter(|columns| *columns > 0)
 }
 
 /// Whether something could not be printed that was to be.
@@ -201,13 +216,19 @@ pub fn already_there(count: usize) -> Option<String> {
     }
 }
 
+/// Blanks behind each column of a table.
+const COLUMN_GAP: u16 = 2;
+
+/// Cells of so many characters are never wrapped: a number and its unit belong together.
+const SHORT_CELL: usize = 12;
+
 /// A table without lines, for people: these columns, of which some are numbers.
 pub fn table<const N: usize>(header: [&str; N], numbers: &[usize]) -> Table {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
     table.set_header(header);
     for (index, column) in table.column_iter_mut().enumerate() {
-        column.set_padding((0, 2));
+        column.set_padding((0, COLUMN_GAP));
         if numbers.contains(&index) {
             column.set_cell_alignment(CellAlignment::Right);
         }
@@ -215,9 +236,38 @@ pub fn table<const N: usize>(header: [&str; N], numbers: &[usize]) -> Table {
     table
 }
 
-/// Prints a table, without the blanks that end its lines.
+/// Prints a table, without the blanks that end its lines. On a terminal that it is too wide for,
+/// cells are wrapped; elsewhere a row is a line, for whoever searches it.
 pub fn print_table(table: &Table) {
-    table.lines().for_each(|line| outln!("{}", line.trim_end()));
+    let fitted = fitted(table, terminal_columns(&io::stdout()));
+    fitted.lines().for_each(|line| outln!("{}", line.trim_end()));
+}
+
+/// The table with cells wrapped so that it has no more than so many columns of characters. No word
+/// is broken for that: a table of long words stays as wide as they are.
+fn fitted(table: &Table, columns: Option<u16>) -> Table {
+    let mut fitted = table.clone();
+    let Some(columns) = columns else { return fitted };
+    for (index, column) in fitted.column_iter_mut().enumerate() {
+        let cells = table.column_cells_with_header_iter(index).flatten();
+        let unbroken = cells.map(|cell| longest_unbroken(&cell.content()));
+        let least = unbroken.max().unwrap_or_default().saturating_add(COLUMN_GAP);
+        if !column.is_hidden() {
+            column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(least)));
+        }
+    }
+    fitted.set_content_arrangement(ContentArrangement::Dynamic);
+    // The gap behind the last column is not printed.
+    fitted.set_width(columns.saturating_add(COLUMN_GAP));
+    fitted
+}
+
+/// How many characters of a cell stand together wherever it is wrapped.
+fn longest_unbroken(cell: &str) -> u16 {
+    let whole = cell.chars().count();
+    let words = cell.split_whitespace().map(|word| word.chars().count());
+    let longest = if whole <= SHORT_CELL { whole } else { words.max().unwrap_or_default() };
+    longest.try_into().unwrap_or(u16::MAX)
 }
 
 #[cfg(test)]
@@ -230,6 +280,38 @@ mod tests {
         assert_eq!(visible("kn\u{f6}ten \u{1f41f}\n"), "kn\u{f6}ten \u{1f41f}\n");
         assert_eq!(visible("\u{1b}[2Ja\tb\rc\u{9b}\u{7f}"), "\\u{1b}[2Ja\tb\\u{d}c\\u{9b}\\u{7f}");
         assert_eq!(visible("1 | a = 2\r\n  | ^\r\n"), "1 | a = 2\n  | ^\n");
+    }
+
+    #[test]
+    fn a_table_is_wrapped_at_words_where_it_is_too_wide_for_its_terminal() {
+        let mut rows = table(["node", "address", "rack", "uplink", "downlink"], &[3, 4]);
+        let link = "1.00 Gbit/s +-12 %, repair 200 Mbit/s";
+        for node in ["n1", "n2"] {
+            rows.add_row([node, "192.168.10.12:7401", "r1", link, link]);
+        }
+        let hidden = rows.column_mut(2).unwrap();
+        hidden.set_constraint(ColumnConstraint::Hidden);
+        let lines = |columns| -> Vec<String> {
+            fitted(&rows, columns).lines().map(|line| line.trim_end().to_owned()).collect()
+        };
+        let wide = lines(None);
+        assert_eq!(wide.len(), 3, "a row is a line");
+        assert!(wide[1].len() > 90, "{wide:?}");
+        assert_eq!(lines(Some(200)), wide, "there is space");
+        for columns in [60, 80] {
+            let narrow = lines(Some(columns));
+            let longest = narrow.iter().map(String::len).max().unwrap();
+            assert!(longest <= usize::from(columns), "{longest}: {narrow:#?}");
+            assert!(narrow.len() > 3, "{narrow:#?}");
+            for word in ["192.168.10.12:7401", "Gbit/s", "repair", "downlink"] {
+                assert!(narrow.iter().any(|line| line.contains(word)), "{word}: {narrow:#?}");
+            }
+            assert!(!narrow.iter().any(|line| line.contains("rack") || line.contains("r1")));
+        }
+        assert_eq!(longest_unbroken("1023 MiB"), 8, "a number and its unit");
+        assert_eq!(longest_unbroken(link), 6);
+        // No word is broken.
+        assert!(lines(Some(10)).iter().any(|line| line.contains("192.168.10.12:7401")));
     }
 
     #[test]

@@ -3,10 +3,11 @@
 //! Place: the first step of every command, where it is the last one too.
 //! What variables of the environment set is in no line of usage, since nobody has to type it; and
 //! where the value of a variable cannot be, the variable is named and not its option, which nobody
-//! typed.
+//! typed. On a terminal lines are folded at words: a terminal itself folds wherever it ends.
 
 use std::ffi::OsString;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
+use std::os::fd::AsFd;
 use std::process::ExitCode;
 
 use clap::Command;
@@ -15,11 +16,14 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use crate::output::{self, visible};
 
+/// Longer lines of text are hard to read, however wide a terminal is.
+const COLUMNS_MAX: usize = 100;
+
 /// Prints why this process's command line cannot be parsed, or the help that it asks for.
 pub fn report(error: clap::Error, command: fn() -> Command) -> ExitCode {
     // Neither help nor version is an error.
     if !error.use_stderr() {
-        let printed = error.print().and_then(|()| io::stdout().flush());
+        let printed = print(&error, io::stdout()).and_then(|()| io::stdout().flush());
         printed.unwrap_or_else(|error| output::note_unprinted(&error));
         return ExitCode::from(u8::from(!output::is_complete()));
     }
@@ -28,12 +32,67 @@ pub fn report(error: clap::Error, command: fn() -> Command) -> ExitCode {
     let shown = visible(&plain);
     if shown == plain {
         // There is nowhere left to say that nothing can be said.
-        let _ = error.print();
+        let _ = print(&error, io::stderr());
     } else {
         output::remark(shown.trim_end());
     }
     output::print_json_error(&first_paragraph(&plain), 2);
     ExitCode::from(2)
+}
+
+/// Prints to the stream that it is for; folded, where that is a terminal.
+fn print(error: &clap::Error, mut stream: impl Write + AsFd + IsTerminal) -> io::Result<()> {
+    let Some(columns) = output::terminal_columns(&stream) else { return error.print() };
+    let text = error.render();
+    let text =
+        if output::has_colours(&stream) { text.ansi().to_string() } else { text.to_string() };
+    let columns = usize::from(columns).min(COLUMNS_MAX);
+    let folded: String = text.lines().map(|line| fold(line, columns)).collect();
+    stream.write_all(folded.as_bytes())
+}
+
+/// A line as lines of no more than so many columns, where its words permit. What follows stands
+/// under the text of the first one: behind its indent, or its first column and the blanks there.
+fn fold(line: &str, columns: usize) -> String {
+    let (mut folded, mut used, mut has_word) = (String::new(), 0, false);
+    let indent = text_begins(line, columns);
+    for (index, word) in line.split(' ').enumerate() {
+        let is_too_long = used + 1 + width(word) > columns;
+        if index > 0 && has_word && is_too_long {
+            folded += &format!("\n{}", " ".repeat(indent));
+            used = indent;
+        } else if index > 0 {
+            folded.push(' ');
+            used += 1;
+        }
+        folded += word;
+        used += width(word);
+        has_word |= !word.is_empty();
+    }
+    folded + "\n"
+}
+
+/// Where the text of a line begins: behind the blanks that it begins with, and behind a first
+/// column, which two blanks end; unless little space is left there.
+fn text_begins(line: &str, columns: usize) -> usize {
+    let rest = line.trim_start_matches(' ');
+    let indent = line.len() - rest.len();
+    let second = rest.find("  ").map_or(0, |end| {
+        let blanks = rest[end..].len() - rest[end..].trim_start_matches(' ').len();
+        width(&rest[..end]) + blanks
+    });
+    [indent + second, indent].into_iter().find(|begins| 2 * begins <= columns).unwrap_or(0)
+}
+
+/// How many columns a text takes: escapes that give it colours take none.
+fn width(text: &str) -> usize {
+    let mut is_escape = false;
+    let is_shown = |c: &char| {
+        let is_shown = !is_escape && *c != '\x1b';
+        is_escape = if is_escape { *c != 'm' } else { *c == '\x1b' };
+        is_shown
+    };
+    text.chars().filter(is_shown).count()
 }
 
 /// The same without colours: with them, nobody could tell which escapes somebody typed.
@@ -112,6 +171,23 @@ mod tests {
     fn a_usage_error_is_one_line() {
         let text = "error: these were not provided:\n  --output <FILE>\n\nUsage: suture get\n";
         assert_eq!(first_paragraph(text), "these were not provided: --output <FILE>");
+    }
+
+    #[test]
+    fn lines_are_folded_at_words_and_stay_under_their_text() {
+        let folded = |line: &str| fold(line, 24);
+        assert_eq!(folded("short"), "short\n");
+        assert_eq!(folded(""), "\n");
+        assert_eq!(folded("    a line of several words"), "    a line of several\n    words\n");
+        assert_eq!(
+            folded("  -f  what it prints, and how"),
+            "  -f  what it prints,\n      and how\n"
+        );
+        let word = "x".repeat(30);
+        assert_eq!(folded(&format!("one {word} two")), format!("one\n{word}\ntwo\n"));
+        let usage = "\x1b[1m\x1b[4mUsage:\x1b[0m suture get NAME FILE";
+        assert_eq!(folded(usage), "\x1b[1m\x1b[4mUsage:\x1b[0m suture get NAME\nFILE\n");
+        assert_eq!(width("\x1b[1mUsage:\x1b[0m x"), 8);
     }
 
     #[test]

@@ -64,6 +64,11 @@ pub const COMMAND_LINES: &[Row] = &[
     ("SUTURE_CONFIG=/nonexistent suture config show agent", "'/nonexistent': No such file", 2),
     ("SUTURE_CONFIG= suture config show agent", "a value is required", 2),
     ("suture -q -v codes", "'--quiet' cannot be used with '--verbose", 2),
+    (
+        "NO_COLOR=1 script -qec 'stty cols 60; suture simulate --help; suture simulate' /dev/null < /dev/null | tr -d '\\r' > narrow; grep -q Usage narrow && ! grep '.\\{61\\}' narrow",
+        SILENT,
+        0,
+    ),
     ("suture codes --quiet=1", "unexpected value '1' for '--quiet'", 2),
     ("suture demo --web=127.0.0.1:0", "--web 127.0.0.1:0: name the port", 2),
     ("suture demo --web=localhost", "invalid socket address syntax", 2),

@@ -124,6 +124,12 @@ pub const OF_A_CLUSTER: &[Row] = &[
     ("suture ls long | grep -qx '0 objects, 0 B'", SILENT, 0),
     ("(sleep 0.5; suture status) | true; exit ${PIPESTATUS[0]}", SILENT, 0),
     ("(sleep 0.5; suture node list) | true; exit ${PIPESTATUS[0]}", SILENT, 0),
+    (
+        "script -qec 'stty cols 70; suture node list' /dev/null < /dev/null | tr -d '\\r' > narrow; grep -q uplink narrow && ! grep '.\\{71\\}' narrow",
+        SILENT,
+        0,
+    ),
+    ("suture node list | grep -q '.\\{71\\}'", SILENT, 0),
     ("suture ls >/dev/full", "cannot print the result: No space left", 1),
     ("suture status >/dev/full", "cannot print the result: No space left", 1),
     ("suture ls >&-", SILENT, 0),
