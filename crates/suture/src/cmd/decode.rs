@@ -18,7 +18,6 @@ use suture_files::unrepairable::Unrepairable;
 use crate::outcome::Outcome;
 use crate::output::{Format, LINES_MAX, counted, is_stdout, line, print_json};
 use crate::progress::Progress;
-use crate::standard::ensure_open;
 
 /// Get the file back from an encoded directory, also when chunks are missing or corrupt.
 ///
@@ -51,7 +50,6 @@ pub fn run(args: Args) -> Result<Outcome> {
     if is_stdout(&args.output) && args.format == Format::Json {
         return Err(bad_input("standard output cannot hold both the file and a JSON object"));
     }
-    ensure_open(&args.output)?;
     let manifest = suture_files::open(&args.directory)?;
     let output = Target::of(&args)?;
     let file_bytes = manifest.geometry.file_bytes;

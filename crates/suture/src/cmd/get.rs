@@ -27,7 +27,6 @@ use crate::listing::explain_missing;
 use crate::outcome::Outcome;
 use crate::output::{Format, counted, is_stdout, print_json};
 use crate::progress::Progress;
-use crate::standard::ensure_open;
 
 /// Read an object into a file; chunks that are missing or corrupt are decoded from the others.
 ///
@@ -82,7 +81,6 @@ pub fn run(args: Args) -> Result<Outcome> {
     if is_stdout(&args.output) && args.format == Format::Json {
         return Err(bad_input("standard output cannot hold both the object and a JSON object"));
     }
-    ensure_open(&args.output)?;
     daemon::block_on(fetch(args))
 }
 

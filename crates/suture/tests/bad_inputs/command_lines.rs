@@ -14,12 +14,6 @@ pub const COMMAND_LINES: &[Row] = &[
     ("suture completions tcsh", "[possible values: bash, elvish, fish, powershell, zsh]", 2),
     ("suture completions", "<SHELL>", 2),
     ("suture man /nonexistent", "'/nonexistent' is not a folder: make it first", 2),
-    ("mkdir pages && suture man pages && grep -q SUTURE_CODE pages/suture-put.1", SILENT, 0),
-    (
-        "rm pages/suture-put.1 && mkfifo pages/suture-put.1 && suture man pages; r=$?; test -p pages/suture-put.1 && exit $r",
-        "cannot write to 'pages': pages/suture-put.1 is not a regular file",
-        2,
-    ),
     ("suture config", "Usage: suture config [OPTIONS] <COMMAND>", 2),
     ("suture config check", "<ROLE>", 2),
     ("suture config check client", "[possible values: coordinator, agent]", 2),
@@ -305,8 +299,6 @@ pub const COMMAND_LINES: &[Row] = &[
         0,
     ),
     ("suture decode enc -o - >/dev/full", "cannot write standard output: No space left", 1),
-    ("suture decode enc -o - >&-", "standard output is closed: name a file with -o", 2),
-    ("suture decode enc -o - >/dev/null", "standard output (5 B) is complete", 0),
     (
         "suture decode broken -o x; r=$?; test -e x || exit $r",
         "cannot be decoded, so x was not written",
