@@ -2,6 +2,8 @@
 //! How good the predictions are is not asserted: that is what the command itself is for, on a
 //! machine that has nothing else to do.
 
+mod listed;
+
 use std::fs;
 use std::process::{Command, Stdio};
 use std::thread::sleep;
@@ -33,6 +35,7 @@ fn a_calibration_reports_what_it_predicted_and_measured() {
         panic!("one JSON object: {why}; {story}");
     });
     assert_eq!(report["format"], "suture-calibrate-1");
+    listed::JsonPage::read().check("suture calibrate", &report);
     assert!(story.contains("1 of 1: sub-chunks, half of each: butterfly(4)"), "{story}");
     let rows = report["scenarios"].as_array().unwrap();
     assert_eq!(rows.len(), 1);

@@ -1,5 +1,7 @@
 //! The demo from outside: it verifies every byte, and ends without a trace whatever happens.
 
+mod listed;
+
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -67,6 +69,7 @@ fn a_demo_repairs_verifies_and_leaves_nothing_behind() {
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{errors}");
     let report: Value = serde_json::from_slice(&output.stdout).expect("one JSON object");
+    listed::JsonPage::read().check("suture demo", &report);
     assert_eq!(report["verified"], true);
     assert_eq!((&report["policy"], &report["code"]), (&"suture".into(), &"rs(6,3)".into()));
     let number = |key: &str| report[key].as_f64().unwrap_or_else(|| panic!("{key} in {report}"));

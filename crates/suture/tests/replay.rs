@@ -1,6 +1,7 @@
 //! `suture replay`: of transcripts that are right, wrong, cut off or none, and of failing seeds.
 
 mod common;
+mod listed;
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -72,6 +73,7 @@ fn a_failing_seed_is_made_smaller_and_its_file_shows_the_same_failure() {
     let args = ["swarm", "--seeds", "0..60", "--without", "checksums", "--format", "json"];
     let swarm = run(&[&args[..], &["--transcript"]].concat(), folder.path());
     assert_eq!(swarm.status, 1, "{swarm:?}");
+    listed::JsonPage::read().check("suture swarm", &swarm.json());
     let first = &swarm.json()["failed"][0];
     let shrunk = &first["shrunk"];
     let size = |key: &str| shrunk[key].as_u64().unwrap();
@@ -80,6 +82,7 @@ fn a_failing_seed_is_made_smaller_and_its_file_shows_the_same_failure() {
     assert_eq!(shrunk["trial"], file.to_str().unwrap());
     let again = run(&["replay", "--format", "json"], &file);
     let report = again.json();
+    listed::JsonPage::read().check("suture replay", &report);
     assert_eq!((again.status, &report["outcome"]), (1, &"broken".into()), "{again:?}");
     assert_eq!(
         (&report["rule"], &report["recorded"]),

@@ -1,6 +1,8 @@
 //! `suture reproduce` from outside: what it lists, writes and refuses, and that an interruption
 //! leaves what was finished. Which claims hold is not asserted: that is what the report is for.
 
+mod listed;
+
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -72,6 +74,7 @@ fn an_experiment_becomes_a_report_values_settings_and_claims() {
     let output = run(&folder, &["car/fig9", "--quick", "-o", "out", "--format", "json"]);
     assert!(output.status.success(), "{}", text(&output.stderr));
     let json: Value = serde_json::from_slice(&output.stdout).unwrap();
+    listed::JsonPage::read().check("suture reproduce PAPER", &json);
     let claims = json["claims"].as_array().unwrap();
     assert!(claims.len() >= 3 && claims.iter().all(|claim| claim["measured"].is_number()));
     let csv = read(&folder, "out/car/fig9.csv");

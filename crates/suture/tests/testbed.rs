@@ -2,6 +2,8 @@
 //!
 //! Network namespaces need root. Without it these tests say so loudly and do nothing.
 
+mod listed;
+
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::symlink;
@@ -134,6 +136,7 @@ fn a_scenario_is_measured_verified_and_leaves_nothing_behind() {
     let bench = Bench::new();
     let output = bench.run(SMALL).output().unwrap();
     let found = report(&output);
+    listed::JsonPage::read().check("suture testbed run", &found);
     assert_eq!((&found["format"], &found["nodes"]), (&"suture-testbed-1".into(), &5.into()));
     let results = found["results"].as_array().unwrap();
     assert_eq!(results.len(), 2);
@@ -251,6 +254,7 @@ fn what_is_made_by_hand_stays_until_it_is_taken_down() {
         .args(["--oversubscription", "2", "--format", "json"])
         .output();
     let made = report(&made.unwrap());
+    listed::JsonPage::read().check("suture testbed up", &made);
     let run = made["run"].as_str().unwrap();
     let (first, second) = (&made["nodes"][0], &made["nodes"][1]);
     let namespace = first["namespace"].as_str().unwrap();
