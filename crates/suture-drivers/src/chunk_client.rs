@@ -11,6 +11,7 @@ use std::io;
 use std::time::Duration;
 
 use suture_edge::checksum::crc32c;
+use suture_edge::units::format_seconds;
 use suture_repair::id::{ChunkCopy, ListedCopy};
 use suture_repair::label::{LABEL_BYTES_MAX, Label};
 use suture_repair::message::CopyFault;
@@ -378,7 +379,8 @@ impl fmt::Display for ChunkError {
         match self {
             ChunkError::Unreachable { agent, source } => write!(f, "agent {agent}: {source}"),
             ChunkError::Timeout { agent, doing, waited } => {
-                write!(f, "agent {agent}: {doing}: nothing for {} s", waited.as_secs_f64())
+                let waited = format_seconds(waited.as_secs_f64());
+                write!(f, "agent {agent}: {doing}: nothing for {waited}")
             }
             ChunkError::Fault { copy, fault } => write!(f, "{copy} is {fault}"),
             ChunkError::Refused { agent, why } => write!(f, "agent {agent} refused: {why}"),

@@ -23,7 +23,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use suture_edge::bounded::read_text;
 use suture_edge::error::{bad_input, brief, is_hidden, quoted};
-use suture_edge::units::{format_rate, format_size};
+use suture_edge::units::{format_exact_duration, format_exact_link_rate, format_size};
 use suture_repair::coordinator::ScrubConfig;
 use suture_repair::event::Timers;
 use suture_repair::policy::Policy;
@@ -370,8 +370,8 @@ impl AgentConfig {
             [("uplink", self.uplink), ("downlink", self.downlink), ("repair_cap", self.repair_cap)];
         for (key, rate) in rates {
             if let Some(rate) = rate.filter(|rate| !(RATE_MIN..=RATE_MAX).contains(rate)) {
-                let (rate, max) = (format_rate(rate), format_rate(RATE_MAX));
-                return Err(format!("{key}: {rate} is not a link's rate: 1 KB/s to {max}"));
+                let [rate, least, most] = [rate, RATE_MIN, RATE_MAX].map(format_exact_link_rate);
+                return Err(format!("{key}: {rate} is not a link's rate: {least} to {most}"));
             }
             if self.repair_cap > rate && rate.is_some() {
                 return Err(format!("repair_cap must not be above {key}"));
@@ -540,14 +540,18 @@ fn check_timer(key: &str, value: Duration, (min, max): (Duration, Duration)) -> 
     if (min..=max).contains(&value) {
         Ok(())
     } else {
-        Err(format!("timers: {key} must be {min:?} to {max:?}, not {value:?}"))
+        let [min, max, value] = [min, max, value].map(format_exact_duration);
+        Err(format!("timers: {key} must be {min} to {max}, not {value}"))
     }
 }
 
 fn check_every(key: &str, value: Option<Duration>) -> Result<(), String> {
     match value.filter(|value| *value < EVERY_MIN) {
         None => Ok(()),
-        Some(value) => Err(format!("{key} must be {EVERY_MIN:?} or more, not {value:?}")),
+        Some(value) => {
+            let [least, value] = [EVERY_MIN, value].map(format_exact_duration);
+            Err(format!("{key} must be {least} or more, not {value}"))
+        }
     }
 }
 

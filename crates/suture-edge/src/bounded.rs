@@ -4,7 +4,7 @@
 
 use std::io::{self, BufRead, Read};
 
-use crate::units::format_exact_size;
+use crate::units::format_size;
 
 /// All of a text.
 ///
@@ -33,7 +33,7 @@ pub fn read_line(from: &mut impl BufRead, line: &mut Vec<u8>, bytes_max: u64) ->
 }
 
 fn too_long(what: &str, bytes_max: u64) -> io::Error {
-    let why = format!("{what} has more than {}", format_exact_size(bytes_max));
+    let why = format!("{what} has more than {}", format_size(bytes_max));
     io::Error::new(io::ErrorKind::InvalidData, why)
 }
 
@@ -44,15 +44,15 @@ mod tests {
     #[test]
     fn what_never_ends_is_read_to_the_limit() {
         let error = |result: io::Result<String>| result.unwrap_err().to_string();
-        assert_eq!(error(read_text(io::repeat(0), 1024)), "it has more than 1KiB");
+        assert_eq!(error(read_text(io::repeat(0), 1024)), "it has more than 1.00 KiB");
         assert_eq!(error(read_text([0xff].as_slice(), 1)), "it is not valid UTF-8");
         // Half a character is over the limit.
-        assert_eq!(error(read_text("aö".as_bytes(), 1)), "it has more than 1B");
+        assert_eq!(error(read_text("aö".as_bytes(), 1)), "it has more than 1 B");
         assert_eq!(read_text("aö".as_bytes(), 3).unwrap(), "aö");
 
         let mut endless = io::BufReader::new(io::repeat(0));
         let failed = read_line(&mut endless, &mut Vec::new(), 64).unwrap_err();
-        assert_eq!(failed.to_string(), "a line of it has more than 64B");
+        assert_eq!(failed.to_string(), "a line of it has more than 64 B");
         let (mut lines, mut line) = (b"a\nbc".as_slice(), Vec::new());
         let mut next = || read_line(&mut lines, &mut line, 2).unwrap();
         assert_eq!([next(), next(), next()], [2, 2, 0]);

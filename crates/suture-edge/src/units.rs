@@ -8,6 +8,14 @@
 //! A factor of eight hides in one letter, so nothing is guessed: a bare number is a size in bytes
 //! (there is no other reading), but never a rate; `Mb` and `M` are refused rather than interpreted.
 //! Sizes are exact: a fraction is fine when it comes to whole bytes (`1.5KiB`), refused otherwise.
+//!
+//! What people read has one rule: three significant digits, a space, the unit; nothing is `0`.
+//! Sizes and how fast data moves have units of 1024, so that the one over the other is the time;
+//! links have bits and units of 1000, as they are sold and configured. Durations have two units
+//! from a minute on; what is only estimated has one. What is typed again has a form of its own,
+//! without the space and exact: `format_exact_*`.
+
+use std::time::Duration;
 
 /// Units of sizes and of byte rates. Case matters, but for the `k` that people write either way.
 const BYTE_UNITS: [(&str, u64); 15] = [
@@ -44,6 +52,22 @@ const RATE_MAX: f64 = 1e18;
 /// Units of times, in seconds. A year is one of 365.25 days.
 const TIME_UNITS: [(&str, f64); 6] =
     [("ms", 1e-3), ("s", 1.0), ("min", 60.0), ("h", 3600.0), ("d", 86400.0), ("y", 31_557_600.0)];
+
+/// Units of what people read, each 1024 times the one before.
+const SIZES: [&str; 7] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+
+/// Units of links for people, each 1000 times the one before.
+const LINK_RATES: [&str; 5] = ["bit/s", "kbit/s", "Mbit/s", "Gbit/s", "Tbit/s"];
+
+/// Units of durations as they are typed, longest first, in milliseconds.
+const DURATIONS: [(&str, u128); 6] = [
+    ("w", 7 * 24 * 3_600_000),
+    ("d", 24 * 3_600_000),
+    ("h", 3_600_000),
+    ("min", 60_000),
+    ("s", 1000),
+    ("ms", 1),
+];
 
 /// Reads a size such as `64MiB`, `4096B` or `4096` as bytes.
 ///
@@ -160,19 +184,59 @@ pub fn counted(count: u64, thing: &str) -> String {
     if count == 1 { format!("1 {thing}") } else { format!("{count} {thing}s") }
 }
 
-/// A size for people, three significant digits: `64.0 MiB`, `1.50 GiB`, `517 B`.
+/// A size for people: `64.0 MiB`, `1.50 GiB`, `517 B`.
 pub fn format_size(bytes: u64) -> String {
-    let mut value = bytes as f64;
-    let mut unit = "B";
-    for larger in ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"] {
-        // 1000 KiB would read as four digits: move on before that.
-        if value < 999.5 {
-            break;
-        }
-        value /= 1024.0;
-        unit = larger;
+    if bytes < 1000 { format!("{bytes} B") } else { scaled(bytes as f64, 1024.0, &SIZES) }
+}
+
+/// How fast data moves, for people: `23.8 MiB/s`.
+pub fn format_rate(bytes_per_sec: f64) -> String {
+    format!("{}/s", scaled(bytes_per_sec, 1024.0, &SIZES))
+}
+
+/// A rate of a link for people, in bits: `200 Mbit/s`.
+pub fn format_link_rate(bytes_per_sec: f64) -> String {
+    scaled(bytes_per_sec * 8.0, 1000.0, &LINK_RATES)
+}
+
+/// A percentage for people: `12.5 %`, `99.7 %`, `133 %`, `0 %`.
+pub fn format_percent(percent: f64) -> String {
+    format!("{} %", three_digits(percent))
+}
+
+/// A duration for people: `740 us`, `12.3 ms`, `4.56 s`, `1 min 05 s`, `2 h 05 min`, `28 d 00 h`,
+/// `0 s`.
+pub fn format_seconds(seconds: f64) -> String {
+    if seconds < 5e-9 {
+        "0 s".to_string()
+    } else if seconds < 0.000_999_5 {
+        format!("{} us", three_digits(seconds * 1e6))
+    } else if seconds < 0.999_5 {
+        format!("{} ms", three_digits(seconds * 1e3))
+    } else if seconds < 59.95 {
+        format!("{} s", three_digits(seconds))
+    } else if seconds < 3599.5 {
+        let whole = seconds.round() as u64;
+        format!("{} min {:02} s", whole / 60, whole % 60)
+    } else if seconds < 86_370.0 {
+        let minutes = (seconds / 60.0).round() as u64;
+        format!("{} h {:02} min", minutes / 60, minutes % 60)
+    } else {
+        let hours = (seconds / 3600.0).round() as u64;
+        format!("{} d {:02} h", hours / 24, hours % 24)
     }
-    if unit == "B" { format!("{bytes} B") } else { format!("{} {unit}", three_digits(value)) }
+}
+
+/// A duration that nobody knows well, with as many digits as mean something: `40 s`, `12 min`,
+/// `3 h`, `5 days`; never nothing.
+pub fn format_estimate(seconds: f64) -> String {
+    let (value, unit) = match seconds {
+        seconds if seconds < 90.0 => (seconds.max(1.0), "s"),
+        seconds if seconds < 90.0 * 60.0 => (seconds / 60.0, "min"),
+        seconds if seconds < 48.0 * 3600.0 => (seconds / 3600.0, "h"),
+        seconds => (seconds / 86_400.0, "days"),
+    };
+    format!("{value:.0} {unit}")
 }
 
 /// A size that reads back as exactly itself: `64MiB`, `4097B`.
@@ -184,33 +248,23 @@ pub fn format_exact_size(bytes: u64) -> String {
     }
 }
 
-/// A rate of data for people, in bytes: `25.0 MB/s`.
-pub fn format_rate(bytes_per_sec: f64) -> String {
-    format_si(bytes_per_sec, ["B/s", "kB/s", "MB/s", "GB/s", "TB/s"])
+/// A rate that reads back as exactly itself, in bytes a second: `32MB`.
+pub fn format_exact_rate(bytes_per_sec: f64) -> String {
+    exact(bytes_per_sec, [("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)], "B")
 }
 
-/// A rate of a link for people, in bits: `200 Mbit/s`.
-pub fn format_link_rate(bytes_per_sec: f64) -> String {
-    format_si(bytes_per_sec * 8.0, ["bit/s", "kbit/s", "Mbit/s", "Gbit/s", "Tbit/s"])
+/// A rate of a link that reads back as exactly itself, in bits a second: `200Mbit`.
+pub fn format_exact_link_rate(bytes_per_sec: f64) -> String {
+    let units = [("Tbit", 1e12), ("Gbit", 1e9), ("Mbit", 1e6), ("kbit", 1e3)];
+    exact(bytes_per_sec * 8.0, units, "bit")
 }
 
-/// A duration for people: `740 us`, `12.3 ms`, `4.56 s`, `3 min 20 s`, `2 h 05 min`, `28 d 00 h`.
-pub fn format_seconds(seconds: f64) -> String {
-    if seconds < 0.000_999_5 {
-        format!("{} us", three_digits(seconds * 1e6))
-    } else if seconds < 0.999_5 {
-        format!("{} ms", three_digits(seconds * 1e3))
-    } else if seconds < 119.5 {
-        format!("{} s", three_digits(seconds))
-    } else if seconds < 7199.5 {
-        let whole = seconds.round() as u64;
-        format!("{} min {:02} s", whole / 60, whole % 60)
-    } else if seconds < 172_770.0 {
-        let minutes = (seconds / 60.0).round() as u64;
-        format!("{} h {:02} min", minutes / 60, minutes % 60)
-    } else {
-        let hours = (seconds / 3600.0).round() as u64;
-        format!("{} d {:02} h", hours / 24, hours % 24)
+/// A duration of whole milliseconds that reads back as exactly itself: `500ms`, `90s`, `1min`.
+pub fn format_exact_duration(duration: Duration) -> String {
+    let ms = duration.as_millis();
+    match DURATIONS.iter().find(|(_, unit)| ms > 0 && ms.is_multiple_of(*unit)) {
+        Some((name, unit)) => format!("{}{name}", ms / unit),
+        None => "0s".to_string(),
     }
 }
 
@@ -242,17 +296,29 @@ fn parse_decimal(number: &str) -> Option<Decimal> {
     Some(Decimal { digits: joined.parse().ok()?, fraction_digits: fraction.len() as u32 })
 }
 
-fn format_si(mut value: f64, units: [&str; 5]) -> String {
+/// A value in the unit in which it has at most three digits before its point.
+fn scaled(mut value: f64, step: f64, units: &[&str]) -> String {
     let mut index = 0;
+    // 1000 KiB would read as four digits: move on before that.
     while value >= 999.5 && index + 1 < units.len() {
-        value /= 1000.0;
+        value /= step;
         index += 1;
     }
     format!("{} {}", three_digits(value), units[index])
 }
 
+/// A value in the largest unit of which it is a whole number.
+fn exact(value: f64, units: [(&str, f64); 4], smallest: &str) -> String {
+    match units.iter().find(|(_, scale)| value > 0.0 && value % scale == 0.0) {
+        Some((unit, scale)) => format!("{}{unit}", value / scale),
+        None => format!("{value}{smallest}"),
+    }
+}
+
 fn three_digits(value: f64) -> String {
-    if value < 9.995 {
+    if value < 0.005 {
+        "0".to_string()
+    } else if value < 9.995 {
         format!("{value:.2}")
     } else if value < 99.95 {
         format!("{value:.1}")
@@ -348,29 +414,75 @@ mod tests {
         }
     }
 
+    /// What each formatter makes of numbers at which its rule changes.
     #[test]
-    fn people_read_three_digits() {
-        assert_eq!(format_size(0), "0 B");
-        assert_eq!(format_size(517), "517 B");
-        assert_eq!(format_size(64 << 20), "64.0 MiB");
-        assert_eq!(format_size(1023 << 10), "1.00 MiB");
-        assert_eq!(format_size(3 << 29), "1.50 GiB");
-        assert_eq!(format_size(u64::MAX), "16.0 EiB");
-        assert_eq!(format_rate(25e6), "25.0 MB/s");
-        assert_eq!(format_rate(999.9e6), "1.00 GB/s");
-        assert_eq!(format_link_rate(25e6), "200 Mbit/s");
-        assert_eq!(format_seconds(0.000_74), "740 us");
-        assert_eq!(format_seconds(0.0123), "12.3 ms");
-        assert_eq!(format_seconds(4.561), "4.56 s");
-        assert_eq!(format_seconds(200.2), "3 min 20 s");
-        assert_eq!(format_seconds(7500.0), "2 h 05 min");
-        assert_eq!(format_seconds(172_769.0), "47 h 59 min");
-        assert_eq!(format_seconds(172_770.0), "2 d 00 h");
-        assert_eq!(format_seconds(28.0 * 86400.0), "28 d 00 h");
+    fn people_read_three_digits_a_space_and_a_unit() {
+        for (bytes, text) in [
+            (0, "0 B"),
+            (1, "1 B"),
+            (517, "517 B"),
+            (999, "999 B"),
+            (1000, "0.98 KiB"),
+            (3000, "2.93 KiB"),
+            (1023 << 10, "1.00 MiB"),
+            (8 << 20, "8.00 MiB"),
+            (64 << 20, "64.0 MiB"),
+            (3 << 29, "1.50 GiB"),
+            (700 << 30, "700 GiB"),
+            (u64::MAX, "16.0 EiB"),
+        ] {
+            assert_eq!(format_size(bytes), text);
+        }
+        for (rate, data, link) in [
+            (0.0, "0 B/s", "0 bit/s"),
+            (125.0, "125 B/s", "1.00 kbit/s"),
+            (1_048_576.0, "1.00 MiB/s", "8.39 Mbit/s"),
+            (25e6, "23.8 MiB/s", "200 Mbit/s"),
+            (125e6, "119 MiB/s", "1.00 Gbit/s"),
+            (12.5e12, "11.4 TiB/s", "100 Tbit/s"),
+        ] {
+            assert_eq!((&*format_rate(rate), &*format_link_rate(rate)), (data, link));
+        }
+        for (percent, text) in [
+            (0.0, "0 %"),
+            (0.004, "0 %"),
+            (0.05, "0.05 %"),
+            (3.421, "3.42 %"),
+            (25.0, "25.0 %"),
+            (99.94, "99.9 %"),
+            (99.96, "100 %"),
+            (133.4, "133 %"),
+        ] {
+            assert_eq!(format_percent(percent), text);
+        }
     }
 
     #[test]
-    fn an_exact_size_reads_back_as_itself() {
+    fn durations_have_two_units_from_a_minute_on_and_estimates_one() {
+        for (seconds, text, estimate) in [
+            (0.0, "0 s", "1 s"),
+            (1e-12, "0 s", "1 s"),
+            (0.000_74, "740 us", "1 s"),
+            (0.0123, "12.3 ms", "1 s"),
+            (0.999_6, "1.00 s", "1 s"),
+            (4.561, "4.56 s", "5 s"),
+            (59.94, "59.9 s", "60 s"),
+            (59.96, "1 min 00 s", "60 s"),
+            (65.2, "1 min 05 s", "65 s"),
+            (200.2, "3 min 20 s", "3 min"),
+            (3599.4, "59 min 59 s", "60 min"),
+            (3599.6, "1 h 00 min", "60 min"),
+            (7500.0, "2 h 05 min", "2 h"),
+            (86_369.0, "23 h 59 min", "24 h"),
+            (86_370.0, "1 d 00 h", "24 h"),
+            (28.0 * 86400.0, "28 d 00 h", "28 days"),
+        ] {
+            assert_eq!((&*format_seconds(seconds), &*format_estimate(seconds)), (text, estimate));
+        }
+    }
+
+    #[test]
+    fn what_is_exact_reads_back_as_itself() {
         for (bytes, text) in [
             (0, "0B"),
             (1, "1B"),
@@ -381,6 +493,28 @@ mod tests {
         ] {
             assert_eq!(format_exact_size(bytes), text);
             assert_eq!(parse_size(text), Ok(bytes));
+        }
+        for (rate, data, link) in [
+            (0.125, "0.125B", "1bit"),
+            (1000.0, "1kB", "8kbit"),
+            (32e6, "32MB", "256Mbit"),
+            (12.5e6, "12500kB", "100Mbit"),
+            (125e6, "125MB", "1Gbit"),
+            (1_234_567.0, "1234567B", "9876536bit"),
+            (12.5e12, "12500GB", "100Tbit"),
+        ] {
+            assert_eq!((&*format_exact_rate(rate), &*format_exact_link_rate(rate)), (data, link));
+            assert_eq!((parse_rate(data), parse_rate(link)), (Ok(rate), Ok(rate)));
+        }
+        for (ms, text) in [
+            (0, "0s"),
+            (500, "500ms"),
+            (90_000, "90s"),
+            (60_000, "1min"),
+            (86_400_000, "1d"),
+            (28 * 86_400_000, "4w"),
+        ] {
+            assert_eq!(format_exact_duration(Duration::from_millis(ms)), text);
         }
     }
 }

@@ -20,7 +20,7 @@ use rustix::io::Errno;
 use suture_code::ChunkIndex;
 use suture_code::layout::{Layout, Piece};
 use suture_edge::checksum::BLOCK_BYTES;
-use suture_edge::units::format_exact_size;
+use suture_edge::units::counted;
 
 use super::checksum::{BlockChecksums, ChecksumRecorder, file_bytes};
 use super::directory::StripeFiles;
@@ -352,12 +352,7 @@ impl fmt::Display for ChunkFault {
         match self {
             ChunkFault::Missing => write!(f, "is missing"),
             ChunkFault::WrongLength { expected, found } => {
-                write!(
-                    f,
-                    "has the wrong length: {} instead of {}",
-                    format_exact_size(*found),
-                    format_exact_size(*expected)
-                )
+                write!(f, "has the wrong length: {} instead of {expected}", counted(*found, "byte"))
             }
             ChunkFault::Corrupt { blocks: None } => {
                 write!(f, "is corrupt: its checksum does not match")

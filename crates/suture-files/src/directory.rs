@@ -20,6 +20,7 @@ use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::Errno;
 use suture_code::ChunkIndex;
 use suture_edge::error::bad_input;
+use suture_edge::units::format_size;
 
 use super::manifest::{MANIFEST_BYTES_MAX, MANIFEST_NAME, Manifest};
 use super::output::{NewFile, file_place, folder_of};
@@ -57,8 +58,9 @@ pub fn read_manifest(directory: &Path) -> Result<Manifest> {
     }
     if metadata.len() > MANIFEST_BYTES_MAX {
         return Err(bad_input(format!(
-            "{shown} has {} bytes; no manifest has more than {MANIFEST_BYTES_MAX}",
-            metadata.len()
+            "{shown} has {}; no manifest has more than {}",
+            format_size(metadata.len()),
+            format_size(MANIFEST_BYTES_MAX)
         )));
     }
     let text = fs::read(&path).with_context(|| format!("cannot read {shown}"))?;

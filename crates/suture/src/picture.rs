@@ -6,6 +6,8 @@
 
 use std::fmt::Write as _;
 
+use suture_edge::units::format_percent;
+
 use crate::svg::{ACCENT, INK, MUTED, escape, nice_step, short};
 
 /// What the timeline draws: ports, rows and their use over time.
@@ -296,5 +298,5 @@ fn color(shade: usize) -> String {
 /// The average over time of those buckets that had bandwidth.
 fn percent(used: &[Option<f64>]) -> String {
     let (sum, count) = used.iter().flatten().fold((0.0, 0u32), |(s, n), part| (s + part, n + 1));
-    if count == 0 { "-".to_string() } else { format!("{:.0} %", 100.0 * sum / f64::from(count)) }
+    if count == 0 { "-".to_string() } else { format_percent(100.0 * sum / f64::from(count)) }
 }

@@ -4,22 +4,42 @@
 //! a person: not when the command was asked for JSON, and not when it is to be quiet. Where
 //! stderr is no terminal, what takes long prints a line now and then.
 
+use std::fmt::Write;
 use std::io::{self, IsTerminal};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use suture_edge::progress::Step;
+use suture_edge::units::{format_estimate, format_rate, format_size};
 
-use crate::output::{Format, visible};
+use crate::output::{Format, counted, visible};
 use crate::verbosity::Verbosity;
 
 /// How often a line is printed where no bar can be drawn.
 const LINE_EVERY: Duration = Duration::from_secs(10);
 
+/// What a bar counts.
+#[derive(Clone, Copy, Debug)]
+enum Measure {
+    Bytes,
+    Stripes,
+}
+
+impl Measure {
+    /// So much of so much.
+    fn describe(self, done: u64, all: u64) -> String {
+        match self {
+            Measure::Bytes => format!("{} of {}", format_size(done), format_size(all)),
+            Measure::Stripes => format!("{done} of {}", counted(all, "stripe")),
+        }
+    }
+}
+
 /// A bar of bytes: done, total, rate, time left. Threads may share it.
 pub struct Progress {
     bar: ProgressBar,
+    measure: Measure,
     /// When the last line was printed, where lines are.
     printed_at: Option<Mutex<Instant>>,
 }
@@ -32,26 +52,24 @@ impl Progress {
             if is_told { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
         let is_plain = is_told && !io::stderr().is_terminal();
         let printed_at = is_plain.then(|| Mutex::new(Instant::now()));
-        let template = "{msg} [{wide_bar}] {binary_bytes} of {binary_total_bytes}, {binary_bytes_per_sec}, {eta} left";
-        let style = ProgressStyle::with_template(template)
-            .expect("the template is valid")
-            .progress_chars("=> ");
+        let style = style("{msg} [{wide_bar}] {bytes_done}, {bytes_per_second}, {rest}");
         let bar =
             ProgressBar::with_draw_target(Some(bytes), target).with_style(style).with_message(what);
-        Progress { bar, printed_at }
+        Progress { bar, measure: Measure::Bytes, printed_at }
     }
 
     /// A bar whose state, rate and time left are measured elsewhere, and set by [`Progress::set`].
     /// The words have a line of their own: beside the bar they would need 125 columns.
     pub fn reported(format: Format, what: &'static str) -> Progress {
-        let template = "{prefix} [{wide_bar}] {binary_bytes} of {binary_total_bytes}\n{wide_msg}";
-        Progress::measured(format, what, template)
+        Progress::measured(format, what, "{prefix} [{wide_bar}] {bytes_done}\n{wide_msg}")
     }
 
     /// A bar of stripes, whose state is measured elsewhere and set by [`Progress::set`].
     pub fn stripes(format: Format, what: &'static str) -> Progress {
-        let template = "{prefix} [{bar:32}] {pos} of {len} stripes, {msg}, {eta} left";
-        Progress::measured(format, what, template)
+        let template = "{prefix} [{bar:32}] {pos} of {len} stripes, {msg}, {rest}";
+        let mut progress = Progress::measured(format, what, template);
+        progress.measure = Measure::Stripes;
+        progress
     }
 
     /// Words on what is waited for.
@@ -67,8 +85,7 @@ impl Progress {
 
     fn measured(format: Format, what: &'static str, template: &str) -> Progress {
         let progress = Progress::bytes(format, what, 0);
-        let style = ProgressStyle::with_template(template).expect("the template is valid");
-        progress.bar.set_style(style.progress_chars("=> "));
+        progress.bar.set_style(style(template));
         progress.bar.set_prefix(what);
         progress
     }
@@ -77,11 +94,10 @@ impl Progress {
     pub fn seeds(format: Format, seeds: Option<u64>) -> Progress {
         let progress = Progress::bytes(format, "running", seeds.unwrap_or(0));
         let template = match seeds {
-            Some(_) => "{msg} [{bar:32}] {pos} of {len} seeds, {per_sec}, {eta} left",
-            None => "{msg} {spinner} {pos} seeds, {per_sec}",
+            Some(_) => "{msg} [{bar:32}] {pos} of {len} seeds, {per_second}, {rest}",
+            None => "{msg} {spinner} {pos} seeds, {per_second}",
         };
-        let style = ProgressStyle::with_template(template).expect("the template is valid");
-        progress.bar.set_style(style.progress_chars("=> "));
+        progress.bar.set_style(style(template));
         progress
     }
 
@@ -102,7 +118,9 @@ impl Progress {
             *printed_at = Instant::now();
             let (prefix, done) = (self.bar.prefix(), self.bar.position());
             match self.bar.length() {
-                Some(all) if all > 0 => errln!("{prefix} {done} of {all}, {words}"),
+                Some(all) if all > 0 => {
+                    errln!("{prefix} {}, {words}", self.measure.describe(done, all));
+                }
                 _ => errln!("{prefix} {words}"),
             }
         }
@@ -133,8 +151,45 @@ impl Progress {
     }
 }
 
+/// A template whose numbers are written as all others are.
+fn style(template: &str) -> ProgressStyle {
+    let style = ProgressStyle::with_template(template).expect("the template is valid");
+    // A bar that cannot be drawn is not drawn.
+    style
+        .progress_chars("=> ")
+        .with_key("bytes_done", |state: &ProgressState, out: &mut dyn Write| {
+            let all = state.len().unwrap_or_default();
+            let _ = write!(out, "{}", Measure::Bytes.describe(state.pos(), all));
+        })
+        .with_key("bytes_per_second", |state: &ProgressState, out: &mut dyn Write| {
+            let _ = write!(out, "{}", format_rate(state.per_sec()));
+        })
+        .with_key("per_second", |state: &ProgressState, out: &mut dyn Write| {
+            let _ = write!(out, "{:.0}/s", state.per_sec());
+        })
+        .with_key("rest", |state: &ProgressState, out: &mut dyn Write| {
+            // Nobody knows before the first step.
+            let _ = match state.eta().as_secs_f64() {
+                left if left > 0.0 => write!(out, "about {} left", format_estimate(left)),
+                _ => write!(out, "time left unknown"),
+            };
+        })
+}
+
 impl Drop for Progress {
     fn drop(&mut self) {
         self.bar.finish_and_clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_beside_a_log_have_numbers_as_people_read_them() {
+        assert_eq!(Measure::Bytes.describe(12_582_912, 3 << 30), "12.0 MiB of 3.00 GiB");
+        assert_eq!(Measure::Stripes.describe(0, 1), "0 of 1 stripe");
+        assert_eq!(Measure::Stripes.describe(3, 12), "3 of 12 stripes");
     }
 }

@@ -10,7 +10,9 @@ use anyhow::Result;
 use comfy_table::ColumnConstraint;
 use suture_drivers::control::client::{Client, refusal};
 use suture_drivers::control::proto;
-use suture_edge::units::{format_link_rate, format_rate, format_seconds, format_size};
+use suture_edge::units::{
+    format_estimate, format_link_rate, format_rate, format_seconds, format_size,
+};
 
 use crate::outcome::Outcome;
 use crate::output::{counted, print_table, table};
@@ -209,24 +211,13 @@ pub fn rate_and_eta(status: &proto::StatusReply) -> String {
     let rate = || format_rate(status.rate);
     match (status.eta_seconds, status.eta_low_seconds.zip(status.eta_high_seconds)) {
         (Some(eta), Some((low, high))) => {
-            let (low, high) = (format_rough(low), format_rough(high));
-            format!("{}, about {} left ({low} to {high})", rate(), format_rough(eta))
+            let (low, high) = (format_estimate(low), format_estimate(high));
+            format!("{}, about {} left ({low} to {high})", rate(), format_estimate(eta))
         }
-        (Some(eta), None) => format!("{}, about {} left", rate(), format_rough(eta)),
+        (Some(eta), None) => format!("{}, about {} left", rate(), format_estimate(eta)),
         (None, _) if status.running.is_empty() => "nothing runs".into(),
         (None, _) => format!("{}, time left unknown", rate()),
     }
-}
-
-/// A time that nobody knows well, with as many digits as mean something: `40 s`, `12 min`, `3 h`.
-fn format_rough(seconds: f64) -> String {
-    let (value, unit) = match seconds {
-        seconds if seconds < 90.0 => (seconds.max(1.0), "s"),
-        seconds if seconds < 90.0 * 60.0 => (seconds / 60.0, "min"),
-        seconds if seconds < 48.0 * 3600.0 => (seconds / 3600.0, "h"),
-        seconds => (seconds / 86_400.0, "days"),
-    };
-    format!("{value:.0} {unit}")
 }
 
 /// The table of nodes.
@@ -507,24 +498,24 @@ mod tests {
     #[test]
     fn time_left_is_a_range_or_unknown_but_never_nothing() {
         let eta = |eta_seconds: f64| proto::StatusReply {
-            rate: 2e6,
+            rate: 2_097_152.0,
             eta_seconds: Some(eta_seconds),
             eta_low_seconds: Some(eta_seconds / 2.0),
             eta_high_seconds: Some(eta_seconds * 2.0),
             ..Default::default()
         };
         for (seconds, said) in [
-            (0.02, "2.00 MB/s, about 1 s left (1 s to 1 s)"),
-            (40.0, "2.00 MB/s, about 40 s left (20 s to 80 s)"),
-            (700.0, "2.00 MB/s, about 12 min left (6 min to 23 min)"),
-            (20_000.0, "2.00 MB/s, about 6 h left (3 h to 11 h)"),
-            (400_000.0, "2.00 MB/s, about 5 days left (2 days to 9 days)"),
+            (0.02, "2.00 MiB/s, about 1 s left (1 s to 1 s)"),
+            (40.0, "2.00 MiB/s, about 40 s left (20 s to 80 s)"),
+            (700.0, "2.00 MiB/s, about 12 min left (6 min to 23 min)"),
+            (20_000.0, "2.00 MiB/s, about 6 h left (3 h to 11 h)"),
+            (400_000.0, "2.00 MiB/s, about 5 days left (2 days to 9 days)"),
         ] {
             assert_eq!(rate_and_eta(&eta(seconds)), said);
         }
         let running = vec![proto::Running::default()];
-        let unknown = proto::StatusReply { running, rate: 2e6, ..Default::default() };
-        assert_eq!(rate_and_eta(&unknown), "2.00 MB/s, time left unknown");
+        let unknown = proto::StatusReply { running, rate: 2_097_152.0, ..Default::default() };
+        assert_eq!(rate_and_eta(&unknown), "2.00 MiB/s, time left unknown");
         assert_eq!(rate_and_eta(&proto::StatusReply::default()), "nothing runs");
     }
 }

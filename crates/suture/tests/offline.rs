@@ -86,7 +86,7 @@ fn truncated_longer_and_empty_chunks_are_mended() {
     let verified = run(&["verify"], &encoded.directory);
     assert_eq!(verified.status, 1);
     assert!(
-        verified.stdout.contains("chunk 0 has the wrong length: 4095B instead of 4KiB"),
+        verified.stdout.contains("chunk 0 has the wrong length: 4095 bytes instead of 4096"),
         "{verified:?}"
     );
     encoded.assert_decodes();

@@ -260,7 +260,7 @@ fn text_tells_what_is_lost_where_it_is_tight_and_what_would_help() {
     let text = stdout(&plan(&format!("{GENERATED} --policy cr")));
     for words in [
         "Lost with n0: ",
-        "rs(6,3), chunks of 64MiB",
+        "rs(6,3), chunks of 64.0 MiB",
         "Policy cr = star/random/window",
         "no plan that reads whole chunks is faster",
         "above the bound",

@@ -27,31 +27,47 @@ function write(element, content) {
   if (element.textContent !== String(content)) element.textContent = content;
 }
 
-function size(bytes) {
-  const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB'];
-  let unit = 0;
-  while (bytes >= 1024 && unit < units.length - 1) { bytes /= 1024; unit += 1; }
-  return `${unit === 0 ? Math.round(bytes) : bytes.toPrecision(3)} ${units[unit]}`;
+// Numbers as the commands write them (suture_edge::units): three significant digits, sizes in units
+// of 1024, links in bits and units of 1000, durations in two units from a minute on.
+function digits(value) {
+  if (value < 0.005) return '0';
+  return value.toFixed(value < 9.995 ? 2 : value < 99.95 ? 1 : 0);
 }
 
-function linkRate(bytes) {
-  const units = ['bit/s', 'kbit/s', 'Mbit/s', 'Gbit/s', 'Tbit/s'];
-  let bits = 8 * bytes;
+function scaled(value, step, units) {
   let unit = 0;
-  while (bits >= 1000 && unit < units.length - 1) { bits /= 1000; unit += 1; }
-  return `${unit === 0 ? Math.round(bits) : Number(bits.toPrecision(3))} ${units[unit]}`;
+  while (value >= 999.5 && unit < units.length - 1) { value /= step; unit += 1; }
+  return `${digits(value)} ${units[unit]}`;
 }
+
+function size(bytes) {
+  if (bytes < 1000) return `${Math.round(bytes)} B`;
+  return scaled(bytes, 1024, ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB', 'EiB']);
+}
+
+const linkRate = (bytes) =>
+  scaled(8 * bytes, 1000, ['bit/s', 'kbit/s', 'Mbit/s', 'Gbit/s', 'Tbit/s']);
+
+const percent = (part) => `${digits(100 * part)} %`;
 
 function time(seconds) {
-  if (seconds < 10) return `${Number(seconds.toPrecision(2))} s`;
-  if (seconds < 90) return `${Math.round(seconds)} s`;
+  if (seconds < 0.0005) return '0 s';
+  if (seconds < 0.9995) return `${digits(seconds * 1000)} ms`;
+  if (seconds < 59.95) return `${digits(seconds)} s`;
+  const [unit, large, small] = seconds < 3599.5 ? [1, 'min', 's']
+    : seconds < 86370 ? [60, 'h', 'min'] : [3600, 'd', 'h'];
+  const whole = Math.round(seconds / unit);
+  const each = large === 'd' ? 24 : 60;
+  return `${Math.floor(whole / each)} ${large} ${String(whole % each).padStart(2, '0')} ${small}`;
+}
+
+// A time that nobody knows well.
+function rough(seconds) {
+  if (seconds < 90) return `${Math.max(1, Math.round(seconds))} s`;
   if (seconds < 5400) return `${Math.round(seconds / 60)} min`;
   if (seconds < 172800) return `${Math.round(seconds / 3600)} h`;
   return `${Math.round(seconds / 86400)} days`;
 }
-
-// A time that nobody knows well.
-const rough = (seconds) => time(Math.max(1, Math.round(seconds)));
 
 const count = (number, word, words = `${word}s`) => `${number} ${number === 1 ? word : words}`;
 
@@ -210,12 +226,12 @@ function showPipe(cell, link) {
   const known = Boolean(link) && link.capacity > 0;
   pipe.hidden = !known;
   if (!known) { write(use, '-'); return; }
-  const percent = (bytes) => `${Math.min(100, 100 * bytes / link.capacity).toFixed(1)}%`;
+  const width = (bytes) => `${Math.min(100, 100 * bytes / link.capacity).toFixed(1)}%`;
   const [applications, repair, limit] = pipe.children;
-  applications.style.width = percent(link.applications);
-  repair.style.width = percent(link.repair);
+  applications.style.width = width(link.applications);
+  repair.style.width = width(link.repair);
   limit.hidden = link.limit === null;
-  limit.style.width = percent(link.limit === null ? link.capacity : link.limit);
+  limit.style.width = width(link.limit === null ? link.capacity : link.limit);
   const about = link.is_declared || link.uncertainty !== null ? '' : 'about ';
   write(use, `${linkRate(used(link))} of ${about}${linkRate(link.capacity)}`);
   const words = `${linkRate(link.repair)} repair, ${linkRate(link.applications)} applications`;
@@ -249,7 +265,7 @@ function showLinks(status) {
   write(byId('busiest'), !busiest || part(busiest.link) < 0.005
     ? 'No link carries anything worth naming.'
     : `The busiest: ${busiest.node.name} ${busiest.verb} ${linkRate(used(busiest.link))} of `
-      + `${linkRate(busiest.link.capacity)} (${Math.round(100 * part(busiest.link))} %).`);
+      + `${linkRate(busiest.link.capacity)} (${percent(part(busiest.link))}).`);
 }
 
 function healthOf(node) {

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::Deserialize;
+use suture_edge::units::format_exact_duration;
 
 use super::spelling::{address, duration};
 use crate::hdfs::link::LinkSettings;
@@ -65,12 +66,13 @@ impl HdfsSettings {
     /// Which of them makes no sense.
     pub(super) fn check(&self) -> Result<(), String> {
         if self.lease > LEASE_MAX {
-            return Err(format!("hdfs: lease must be at most {LEASE_MAX:?}, not {:?}", self.lease));
+            let [most, lease] = [LEASE_MAX, self.lease].map(format_exact_duration);
+            return Err(format!("hdfs: lease must be at most {most}, not {lease}"));
         }
         if self.poll * POLLS_PER_LEASE > self.lease {
+            let [lease, poll] = [self.lease, self.poll].map(format_exact_duration);
             return Err(format!(
-                "hdfs: lease must be at least {POLLS_PER_LEASE} times poll: {:?} is not, for {:?}",
-                self.lease, self.poll
+                "hdfs: lease must be at least {POLLS_PER_LEASE} times poll: {lease} is not, for {poll}"
             ));
         }
         Ok(())

@@ -8,20 +8,12 @@ use std::fmt::Display;
 use std::path::Path;
 use std::time::Duration;
 
-use suture_edge::units::format_exact_size;
+use suture_edge::units::{
+    format_exact_duration, format_exact_link_rate, format_exact_rate, format_exact_size,
+};
 
 use super::hdfs::HdfsMode;
 use super::{AgentConfig, CoordinatorConfig};
-
-/// The units of durations, longest first, in milliseconds.
-const UNITS: [(&str, u128); 6] = [
-    ("w", 7 * 24 * 3_600_000),
-    ("d", 24 * 3_600_000),
-    ("h", 3_600_000),
-    ("min", 60_000),
-    ("s", 1000),
-    ("ms", 1),
-];
 
 /// One key of a configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -118,23 +110,12 @@ impl KeyList {
     }
 
     fn duration(&mut self, key: &'static str, value: Duration) {
-        self.text(key, spell_duration(value));
+        self.text(key, format_exact_duration(value));
     }
 
     fn or_off(&mut self, key: &'static str, value: Option<String>) {
         self.text(key, value.unwrap_or_else(|| "off".into()));
     }
-}
-
-fn spell_duration(value: Duration) -> String {
-    let ms = value.as_millis();
-    let unit = UNITS.iter().find(|(_, unit)| ms.is_multiple_of(*unit));
-    let (name, unit) = unit.expect("milliseconds divide all");
-    format!("{}{name}", ms / unit)
-}
-
-fn spell_rate(bytes_per_second: f64) -> String {
-    format!("{bytes_per_second}B")
 }
 
 impl CoordinatorConfig {
@@ -157,7 +138,7 @@ impl CoordinatorConfig {
         of.duration("retry_max", self.timers.retry_max);
         of.table("repair");
         of.text("policy", self.repair.policy);
-        of.or_off("rebalance_after", self.repair.rebalance_after.map(spell_duration));
+        of.or_off("rebalance_after", self.repair.rebalance_after.map(format_exact_duration));
         of.table("throttle");
         of.text("cap", &self.throttle.cap);
         of.text("total", &self.throttle.total);
@@ -168,10 +149,10 @@ impl CoordinatorConfig {
         of.named("nodes", &self.throttle.nodes);
         of.named("racks", &self.throttle.racks);
         of.table("scrub");
-        of.or_off("period", self.scrub.period.map(spell_duration));
-        of.or_off("rate", self.scrub.rate.map(spell_rate));
+        of.or_off("period", self.scrub.period.map(format_exact_duration));
+        of.or_off("rate", self.scrub.rate.map(format_exact_rate));
         of.table("backup");
-        of.or_off("every", self.backup.every.map(spell_duration));
+        of.or_off("every", self.backup.every.map(format_exact_duration));
         of.table("hdfs");
         of.text(
             "mode",
@@ -201,9 +182,9 @@ impl AgentConfig {
         of.some("keep_free", self.keep_free.map(format_exact_size));
         of.text("memory", format_exact_size(self.memory));
         of.some("threads", self.threads);
-        of.some("uplink", self.uplink.map(spell_rate));
-        of.some("downlink", self.downlink.map(spell_rate));
-        of.some("repair_cap", self.repair_cap.map(spell_rate));
+        of.some("uplink", self.uplink.map(format_exact_link_rate));
+        of.some("downlink", self.downlink.map(format_exact_link_rate));
+        of.some("repair_cap", self.repair_cap.map(format_exact_link_rate));
         of.path("credentials", self.credentials.as_deref());
         of.flag("insecure", self.insecure);
         of.some("metrics", self.metrics);
@@ -270,12 +251,5 @@ mod tests {
         let paths = |keys: Vec<ShownKey>| keys.iter().map(ShownKey::path).collect::<Vec<_>>();
         assert_eq!(paths(coordinator.shown()), keys_of("coordinator.toml"));
         assert_eq!(paths(agent.shown()), keys_of("agent.toml"));
-    }
-
-    #[test]
-    fn durations_are_spelt_as_briefly_as_they_can_be() {
-        for (ms, spelt) in [(500, "500ms"), (90_000, "90s"), (60_000, "1min"), (86_400_000, "1d")] {
-            assert_eq!(spell_duration(Duration::from_millis(ms)), spelt);
-        }
     }
 }

@@ -106,7 +106,7 @@ pub fn cap(text: &str) -> Result<u64, String> {
     if (RATE_MIN..=RATE_MAX).contains(&rate) {
         Ok(rate as u64)
     } else {
-        Err(format!("'{text}' is no limit of repair: 8Kbit to 100000Gbit"))
+        Err(format!("'{text}' is not a limit of repair: 8kbit to 100Tbit"))
     }
 }
 

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use suture_edge::units::format_seconds;
+use suture_edge::units::{format_seconds, format_size};
 use suture_repair::cluster::NodeIntent;
 use suture_repair::coordinator::Coordinator as Core;
 use suture_repair::event::{Blocked, Health, NodeStatus};
@@ -227,8 +227,10 @@ fn blocked_stripe(core: &Core, stripe: StripeId, why: &Blocked) -> proto::Blocke
     let mut failed = String::new();
     let text = match why {
         Blocked::Pool { node, needed, pool } => format!(
-            "{} has {pool} bytes of slice memory, one repair needs {needed}: raise its memory",
-            name(node)
+            "{} has {} of slice memory, one repair needs {}: raise its memory",
+            name(node),
+            format_size(*pool),
+            format_size(*needed)
         ),
         Blocked::Failing { attempts, node: Some(node), why } => {
             failed = name(node);
@@ -296,6 +298,10 @@ mod tests {
         }
         let pool = Blocked::Pool { node: NodeId(2), needed: 9, pool: 5 };
         let told = blocked_stripe(&core, StripeId(7), &pool);
-        assert!(told.why.starts_with("n2 has 5 bytes") && told.node.is_empty(), "{}", told.why);
+        assert!(
+            told.why.starts_with("n2 has 5 B of slice memory") && told.node.is_empty(),
+            "{}",
+            told.why
+        );
     }
 }

@@ -6,6 +6,7 @@ use std::fmt;
 use std::io;
 use std::time::Duration;
 
+use suture_edge::units::{format_rate, format_seconds};
 use suture_repair::wire::{ClusterId, DecodeError, Denial, Frame};
 
 use super::allowance::LeastRate;
@@ -81,11 +82,12 @@ impl fmt::Display for NetError {
             NetError::Io(error) => error.fmt(f),
             NetError::Closed => write!(f, "the other side closed the connection"),
             NetError::Stalled { doing, waited } => {
-                write!(f, "{doing}: nothing moved for {} s", waited.as_secs_f64())
+                write!(f, "{doing}: nothing moved for {}", format_seconds(waited.as_secs_f64()))
             }
             NetError::Slow { doing, least: LeastRate { rate, grace } } => {
-                let grace = grace.as_secs_f64();
-                write!(f, "{doing}: {grace} s behind a rate of {rate} bytes per second")
+                let (rate, grace) =
+                    (format_rate(*rate as f64), format_seconds(grace.as_secs_f64()));
+                write!(f, "{doing}: {grace} behind a rate of {rate}")
             }
             NetError::Decode(error) => error.fmt(f),
             NetError::Denied(denial) => denial.fmt(f),

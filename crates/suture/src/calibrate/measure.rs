@@ -10,6 +10,7 @@ use anyhow::{Context, Result, bail, ensure};
 use suture_drivers::control::client::{Client, refusal};
 use suture_drivers::control::proto::{NodeStatus, RepairAction, RepairCommand, StatusReply};
 use suture_drivers::object::lookup::Lookup;
+use suture_edge::units::format_seconds;
 use suture_repair::id::NodeId;
 use suture_repair::stripe::Stripe;
 use tempfile::TempDir;
@@ -112,7 +113,8 @@ async fn wait(
         }
         processes.check()?;
         if since.elapsed() > TIMEOUT {
-            bail!("after {} s still: {}", TIMEOUT.as_secs(), status::summary(&now));
+            let waited = format_seconds(TIMEOUT.as_secs_f64());
+            bail!("after {waited} still: {}", status::summary(&now));
         }
         tokio::time::sleep(ASK_EVERY).await;
     }

@@ -4,7 +4,7 @@ use anyhow::{Context, Result};
 use serde::Serialize;
 use suture_code::Code;
 use suture_edge::error::bad_input;
-use suture_edge::units::{format_seconds, format_size};
+use suture_edge::units::{format_percent, format_seconds, format_size};
 use suture_repair::policy::Policy;
 use suture_sim::scenario::Overheads;
 use tempfile::TempDir;
@@ -234,8 +234,8 @@ fn print_text(report: &CalibrationReport) {
             row.policy.to_string(),
             row.links.to_string(),
             row.lost_chunks.to_string(),
-            format!("{:.2} s", row.predicted_seconds),
-            format!("{:.2} s", row.measured_seconds),
+            format_seconds(row.predicted_seconds),
+            format_seconds(row.measured_seconds),
             format!("{:.3}", row.ratio),
         ]);
     }
@@ -251,6 +251,6 @@ fn print_text(report: &CalibrationReport) {
     let off: Vec<&str> =
         report.scenarios.iter().filter(|row| !is_within(row)).map(|row| row.name).collect();
     if !off.is_empty() {
-        outln!("more than {:.0} % off: {}", 100.0 * TOLERANCE, off.join("; "));
+        outln!("more than {} off: {}", format_percent(100.0 * TOLERANCE), off.join("; "));
     }
 }

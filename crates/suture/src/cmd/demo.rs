@@ -8,7 +8,8 @@ use serde::Serialize;
 use suture_code::{Code, layout};
 use suture_edge::error::bad_input;
 use suture_edge::units::{
-    format_rate, format_seconds, format_size, parse_nonzero_size, parse_rate,
+    format_exact_size, format_link_rate, format_percent, format_rate, format_seconds, format_size,
+    parse_nonzero_size, parse_rate,
 };
 use suture_repair::policy::Policy;
 use tempfile::TempDir;
@@ -142,11 +143,12 @@ fn check(args: &Args) -> Result<()> {
         return Err(bad_input(why));
     }
     layout::check_unit(&args.code, args.chunk_size).map_err(|error| {
-        let nearest: Vec<String> = error.nearest().map(|near| format!("{near}B")).collect();
+        let nearest: Vec<String> = error.nearest().map(format_exact_size).collect();
         bad_input(format!(
-            "a chunk of {} is not a multiple of {} bytes: use {}",
+            "chunks of {} are multiples of {}, --chunk-size {} is not: take {}",
             args.code,
-            error.step,
+            format_exact_size(error.step),
+            format_exact_size(error.bytes),
             nearest.join(" or "),
         ))
     })?;
@@ -166,7 +168,7 @@ async fn both_runs(
         "Suture demo: {}, {} agents, links of {} each way, chunks of {}",
         args.code,
         args.agents,
-        format_rate(args.link),
+        format_link_rate(args.link),
         format_size(args.chunk_size),
     ));
     if let Some(address) = args.web {
@@ -319,10 +321,10 @@ fn print_text(report: &DemoReport, measured: &[DemoResult]) {
         rows.add_row([
             policy.to_string(),
             format_size(run.lost_bytes),
-            format!("{:.2} s", run.seconds),
-            format!("{:.1} MB/s", run.lost_bytes as f64 / run.seconds / 1e6),
-            format!("{:.2} s", run.seconds * percent / 100.0),
-            format!("{percent:.0} %"),
+            format_seconds(run.seconds),
+            format_rate(run.lost_bytes as f64 / run.seconds),
+            format_seconds(run.seconds * percent / 100.0),
+            format_percent(percent),
         ]);
     }
     outln!();

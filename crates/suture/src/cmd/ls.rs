@@ -3,7 +3,7 @@
 use anyhow::Result;
 use serde_json::json;
 use suture_drivers::metadata::Object;
-use suture_edge::units::{format_exact_size, format_size};
+use suture_edge::units::format_size;
 
 use crate::address::CoordinatorAddress;
 use crate::daemon;
@@ -44,7 +44,7 @@ pub fn run(args: Args) -> Result<Outcome> {
         rows.add_row([
             format_size(object.bytes),
             object.code.to_string(),
-            format_exact_size(object.chunk_bytes),
+            format_size(object.chunk_bytes),
             format_timestamp(object.created),
             object.name.clone(),
         ]);

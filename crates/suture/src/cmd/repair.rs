@@ -8,7 +8,7 @@ use anyhow::Result;
 use serde_json::json;
 use suture_drivers::control::client::{Client, refusal};
 use suture_drivers::control::proto::{self, RepairAction};
-use suture_edge::units::{format_seconds, format_size};
+use suture_edge::units::{format_percent, format_seconds, format_size};
 
 use crate::address::CoordinatorAddress;
 use crate::daemon;
@@ -246,7 +246,7 @@ fn above_bound(preview: &proto::PreviewReply) -> String {
     match preview.bound_seconds {
         Some(bound) if bound > 0.0 => {
             let above = (preview.max_load_seconds / bound - 1.0).max(0.0) * 100.0;
-            format!(", {above:.1} % above the least that any plans need")
+            format!(", {} above the least that any plans need", format_percent(above))
         }
         _ => String::new(),
     }

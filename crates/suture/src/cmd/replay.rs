@@ -9,6 +9,7 @@ use anyhow::{Context, Result};
 use serde::Serialize;
 use suture_edge::bounded::{read_line, read_text};
 use suture_edge::error::bad_input;
+use suture_edge::units::format_seconds;
 use suture_repair::transcript::{Difference, Kind, Replay, ReplayError};
 use suture_sim::swarm::{Watch, panic_message, run_trial};
 use suture_sim::trial::{Recorded, one_line};
@@ -187,7 +188,7 @@ const FORMAT: &str = "suture-replay-1";
 fn print_text(path: &Path, report: &ReplayReport) {
     let ReplayReport { machine, inputs, seconds, .. } = report;
     let what = if *machine == Kind::Cluster.word() { "fault" } else { "input" };
-    let of = format!("{machine}, {}, {seconds:.3} s", counted(*inputs, what));
+    let of = format!("{machine}, {}, {}", counted(*inputs, what), format_seconds(*seconds));
     line(format!("{}: {of}", path.display()));
     if report.is_cut {
         line("the file ends in the middle of a line, which was left out");

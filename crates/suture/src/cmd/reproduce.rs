@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result};
 use serde_json::json;
+use suture_edge::units::format_seconds;
 
 use crate::daemon;
 use crate::outcome::Outcome;
@@ -157,7 +158,7 @@ fn perform(
             let finished = Finished { experiment, outcome };
             folder.keep(&finished, configuration)?;
             let tally = Tally::of(finished.judged().iter());
-            errln!("{place}: {seconds:.1} s. {}", tally.describe());
+            errln!("{place}: {}. {}", format_seconds(seconds), tally.describe());
             Ok(finished)
         };
         match one() {

@@ -5,7 +5,7 @@ use serde_json::json;
 use suture_drivers::control::client::refusal;
 use suture_drivers::control::{convert, proto};
 use suture_drivers::metadata::Object;
-use suture_edge::units::{format_exact_size, format_size};
+use suture_edge::units::format_size;
 
 use crate::address::CoordinatorAddress;
 use crate::daemon;
@@ -66,7 +66,7 @@ fn print(object: &Object, stat: &proto::StatReply) {
         "code      {}, {} of chunks up to {}",
         object.code,
         counted(stat.stripes, "stripe"),
-        format_exact_size(object.chunk_bytes)
+        format_size(object.chunk_bytes)
     );
     outln!("on disks  {}", format_size(stat.stored_bytes));
     outln!("checksum  {:016x} (CRC-64/NVME)", object.checksum);

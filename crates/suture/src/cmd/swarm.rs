@@ -10,6 +10,7 @@ use anyhow::{Context, Result};
 use clap::ValueEnum;
 use serde::Serialize;
 use suture_edge::error::bad_input;
+use suture_edge::units::format_seconds;
 use suture_files::directory::write_output;
 use suture_sim::disk::Safeguards;
 use suture_sim::fault::{Coverage, Kind};
@@ -242,10 +243,10 @@ fn print_text(report: &SwarmReport) {
     print_table(&rows);
     outln!();
     outln!(
-        "{}, {} rebuilt; the slowest cluster was healthy {:.1} simulated seconds after its last fault",
+        "{}, {} rebuilt; the slowest cluster was healthy {} (simulated) after its last fault",
         counted(report.seeds, "seed"),
         counted(report.repaired_chunks, "chunk"),
-        report.slowest_recovery_seconds
+        format_seconds(report.slowest_recovery_seconds)
     );
     for failed in &report.failed {
         outln!("seed {} FAILED: {}", failed.seed, failed.violation);

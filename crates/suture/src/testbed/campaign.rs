@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, anyhow};
 use suture_edge::error::bad_input;
-use suture_edge::units::{format_seconds, format_size};
+use suture_edge::units::{format_percent, format_seconds, format_size};
 use suture_repair::policy::Policy;
 
 use super::expect::{Expectation, Expected};
@@ -203,13 +203,12 @@ fn describe(run: &RunRecord, repetitions: usize) -> String {
     let of = format!("{} ({} of {repetitions})", run.policy, run.repetition);
     match &run.result {
         Ok(figures) => format!(
-            "{of}: {} in {}, {:.0} % of the bound, {:.1} processor seconds per GB, cores {:.0} % \
-             busy; limit: {}",
+            "{of}: {} in {}, {} of the bound, {} of processors per GB, cores {} busy; limit: {}",
             format_size(figures.lost_bytes),
             format_seconds(figures.seconds),
-            figures.percent_of_bound,
-            figures.agent_processor_seconds_per_gb,
-            100.0 * figures.processor_part,
+            format_percent(figures.percent_of_bound),
+            format_seconds(figures.agent_processor_seconds_per_gb),
+            format_percent(100.0 * figures.processor_part),
             figures.limit.name(),
         ),
         Err(why) => format!("{of}: {why}"),

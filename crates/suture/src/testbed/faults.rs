@@ -14,6 +14,7 @@ use rustix::process::Signal;
 use serde::Deserialize;
 use suture_drivers::config::parse_duration;
 use suture_edge::error::{bad_input, quoted};
+use suture_edge::units::{format_exact_duration, format_seconds};
 use suture_repair::cluster::Cluster;
 use suture_repair::id::NodeId;
 
@@ -133,9 +134,9 @@ pub(super) fn check_together(
             return Err(bad_input(format!("fault: {what}: it has failed by then")));
         }
         if fault.end() >= timeout {
-            let timeout = timeout.as_secs_f64();
+            let timeout = format_exact_duration(timeout);
             return Err(bad_input(format!(
-                "fault: {what}: a repair is given up after {timeout} s (timeout)"
+                "fault: {what}: a repair is given up after {timeout} (timeout)"
             )));
         }
         if let Some(other) = faults[..index].iter().find(|other| fault.excludes(other)) {
@@ -164,16 +165,16 @@ impl Fault {
     /// What happens, for a report.
     pub fn describe(&self, cluster: &Cluster) -> String {
         let node = self.node.map_or("the coordinator", |node| &cluster.node(node).name);
-        let (at, lasts) = (self.at.as_secs_f64(), self.lasts.as_secs_f64());
+        let [at, lasts] = [self.at, self.lasts].map(|span| format_seconds(span.as_secs_f64()));
         let what = match self.kind {
-            FaultKind::LinkDown => format!("the link of {node} carries nothing for {lasts} s"),
-            FaultKind::Stop => format!("the agent of {node} is stopped for {lasts} s"),
+            FaultKind::LinkDown => format!("the link of {node} carries nothing for {lasts}"),
+            FaultKind::Stop => format!("the agent of {node} is stopped for {lasts}"),
             FaultKind::Kill => format!("the agent of {node} is killed"),
-            FaultKind::Restart => format!("{node} is killed, and started again after {lasts} s"),
+            FaultKind::Restart => format!("{node} is killed, and started again after {lasts}"),
             FaultKind::Corrupt => format!("a byte changes in {CHUNKS_HIT} chunks of {node}"),
             FaultKind::Delete => format!("{CHUNKS_HIT} chunks of {node} are deleted"),
         };
-        format!("{at} s after the failure: {what}")
+        format!("{at} after the failure: {what}")
     }
 
     /// Whether chunks beside those of the failed nodes are lost by it.

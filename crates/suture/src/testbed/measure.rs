@@ -13,7 +13,7 @@ use suture_drivers::control::proto::{
     NodeAction, NodeCommand, NodeStatus, RepairAction, RepairCommand, StatusReply,
 };
 use suture_drivers::object::lookup::Lookup;
-
+use suture_edge::units::format_seconds;
 use suture_repair::id::NodeId;
 use suture_repair::plan::load::Load;
 use suture_repair::planner::{Abilities, Job, View};
@@ -333,10 +333,10 @@ impl Bed<'_> {
                 if is_repaired(&now, play) {
                     match play.next_begin() {
                         Some(at) => bail!(
-                            "all was repaired after {:.1} s, before the fault after {} s: let it \
-                             be earlier, or store more",
-                            since.elapsed().as_secs_f64(),
-                            at.as_secs_f64(),
+                            "all was repaired after {}, before the fault after {}: let it be \
+                             earlier, or store more",
+                            format_seconds(since.elapsed().as_secs_f64()),
+                            format_seconds(at.as_secs_f64()),
                         ),
                         None if play.is_over() => return Ok((now, last_commit)),
                         None => {}
@@ -346,8 +346,8 @@ impl Bed<'_> {
                     bail!("stripe {} cannot be repaired: {}", entry.stripe, entry.why);
                 }
                 if since.elapsed() > self.experiment.timeout {
-                    let timeout = self.experiment.timeout;
-                    bail!("not repaired after {timeout:?}: {}", status::summary(&now));
+                    let timeout = format_seconds(self.experiment.timeout.as_secs_f64());
+                    bail!("not repaired after {timeout}: {}", status::summary(&now));
                 }
             }
             tokio::time::sleep(ASK_EVERY).await;

@@ -262,7 +262,7 @@ fn an_operator_sees_a_failure_and_commands_from_a_browser() {
     browser.wait("document.activeElement.id === 'dialog-rate'");
     browser.type_over("3Mbit");
     browser.press("Enter", 13);
-    browser.wait("document.getElementById('limited').textContent.includes('at most 3 Mbit/s')");
+    browser.wait("document.getElementById('limited').textContent.includes('at most 3.00 Mbit/s')");
     assert_eq!(cluster.json(&["repair", "throttle"])["cap"], json!(375_000));
 
     browser.wait("document.getElementById('state').textContent === 'healthy'");

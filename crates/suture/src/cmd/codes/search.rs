@@ -11,6 +11,7 @@ use anyhow::{Context, Result};
 use serde::{Serialize, Serializer};
 use suture_code::{ChunkIndex, Code, Scheme};
 use suture_edge::error::bad_input;
+use suture_edge::units::format_percent;
 use suture_files::directory::write_output;
 use suture_files::output::file_place;
 use suture_files::{pool, scheme};
@@ -133,7 +134,7 @@ impl SearchReport {
                 scheme.lost.to_string(),
                 scheme.bits.to_string(),
                 scheme.known_bits.map_or("-".to_string(), |bits| bits.to_string()),
-                format!("{:.1} %", 100.0 * scheme.bits as f64 / self.conventional_bits as f64),
+                format_percent(100.0 * scheme.bits as f64 / self.conventional_bits as f64),
             ]);
         }
         print_table(&found);

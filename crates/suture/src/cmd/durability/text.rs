@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 
 use anyhow::Result;
 use comfy_table::{Table, presets};
-use suture_edge::units::{format_chance, format_exact_size, format_long, format_size};
+use suture_edge::units::{format_chance, format_long, format_percent, format_size};
 use suture_sim::durability::{Estimate, Interval, Method};
 
 use super::{DurabilityInput, Prospect};
@@ -89,7 +89,7 @@ fn assumptions(question: &DurabilityInput) -> String {
         counted(input.cluster.nodes.len() as u64, "node"),
         counted(stripes as u64, "stripe"),
         input.code,
-        format_exact_size(input.chunk_bytes),
+        format_size(input.chunk_bytes),
         format_size(question.node_bytes as u64),
         format_long(question.lifetime.mean()),
         format_long(question.detection_seconds),
@@ -217,7 +217,8 @@ fn mttdl_of(estimate: &Estimate) -> String {
 
 fn how_estimated(estimate: &Estimate) -> String {
     let error = if estimate.relative_error.is_finite() {
-        format!("within {:.1} % at 95 % confidence", 100.0 * estimate.relative_error)
+        let error = format_percent(100.0 * estimate.relative_error);
+        format!("within {error} at 95 % confidence")
     } else {
         "no loss was found".to_string()
     };
@@ -242,11 +243,11 @@ pub fn warnings(question: &DurabilityInput, evaluation: &Prospect) -> Vec<String
     let (input, estimate) = (&question.input, &evaluation.estimate);
     let mut all = Vec::new();
     let mut warn = |is_so: bool, text: String| all.extend(is_so.then_some(text));
-    let busy = 100.0 * estimate.busy_share;
+    let busy = format_percent(100.0 * estimate.busy_share);
     warn(
         estimate.busy_share > BUSY_SHARE_MAX,
         format!(
-            "some node is failed in {busy:.0} % of the time; outages run into each other, and weights scatter"
+            "some node is failed in {busy} of the time; outages run into each other, and weights scatter"
         ),
     );
     let is_weighted = estimate.method != Method::Counting;

@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use anyhow::Result;
 use comfy_table::{CellAlignment, Table};
 use suture_code::Code;
-use suture_edge::units::{format_exact_size, format_size};
+use suture_edge::units::format_size;
 use suture_repair::id::StripeId;
 use suture_repair::policy::{Balance, Policy, Shape};
 
@@ -32,7 +32,7 @@ pub fn what_is_lost(input: &Input, damage: &Damage) -> String {
         counted((damage.jobs.len() + damage.unrepairable.len()) as u64, "stripe"),
         format_size(lost_bytes),
         input.code,
-        format_exact_size(input.chunk_bytes),
+        format_size(input.chunk_bytes),
         counted(left, "node"),
     )
 }

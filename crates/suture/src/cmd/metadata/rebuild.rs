@@ -21,7 +21,7 @@ use suture_drivers::metadata::{
 use suture_drivers::put_key::PutKey;
 use suture_drivers::rebuild::{self, IncompleteObject};
 use suture_edge::error::bad_input;
-use suture_edge::units::{format_size, parse_time};
+use suture_edge::units::{format_estimate, format_size, parse_time};
 use suture_repair::event::Command;
 use suture_repair::id::NodeId;
 use suture_repair::wire::ClusterId;
@@ -276,9 +276,9 @@ async fn listed(args: &RebuildArgs, coordinator: &Handle) -> Result<Listed> {
             (before, since) = (agents, Instant::now());
         }
         let quiet = since.elapsed().as_secs_f64();
-        let left = (args.wait - quiet).max(0.0).ceil();
+        let left = format_estimate(args.wait - quiet);
         progress.note(format!(
-            "{} listed what they hold; waiting {left} s for more (Ctrl-C: leave all as it was)",
+            "{} listed what they hold; waiting {left} for more (Ctrl-C: leave all as it was)",
             counted(agents as u64, "agent")
         ));
         if args.agents.is_some_and(|enough| agents as u64 >= enough) || quiet >= args.wait {

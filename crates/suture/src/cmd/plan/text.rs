@@ -9,7 +9,9 @@ use std::fmt::Write as _;
 use anyhow::Result;
 use comfy_table::{ColumnConstraint, Table, presets};
 use suture_code::Code;
-use suture_edge::units::{format_link_rate, format_rate, format_seconds, format_size};
+use suture_edge::units::{
+    format_link_rate, format_percent, format_rate, format_seconds, format_size,
+};
 use suture_repair::id::NodeId;
 use suture_repair::plan::load::{Port, PortLoad};
 use suture_repair::policy::{Balance, Policy, Shape};
@@ -116,10 +118,12 @@ fn figures(input: &Input, evaluation: &Planned) -> String {
     table.load_style(presets::NOTHING);
     let distance = evaluation.ratio().map_or_else(String::new, |ratio| match ratio {
         ratio if ratio < 0.9995 => {
-            format!("{:.1} % below the bound, thanks to traces", (1.0 - ratio) * 100.0)
+            format!("{} below the bound, thanks to traces", format_percent((1.0 - ratio) * 100.0))
         }
         ratio if ratio < 1.0005 => "on the bound".to_string(),
-        ratio if ratio < 2.0 => format!("{:.1} % above the bound", (ratio - 1.0) * 100.0),
+        ratio if ratio < 2.0 => {
+            format!("{} above the bound", format_percent((ratio - 1.0) * 100.0))
+        }
         ratio => format!("{ratio:.1} times the bound"),
     });
     let bound = format_seconds(evaluation.bound_seconds);
@@ -127,8 +131,9 @@ fn figures(input: &Input, evaluation: &Planned) -> String {
     if let Some(own) = evaluation.own_bound_seconds.filter(|own| evaluation.is_apart(*own)) {
         let above = (evaluation.max_load_seconds / own - 1.0).max(0.0) * 100.0;
         let meaning = format!(
-            "{}; this one is {above:.1} % above it",
-            own_bound(evaluation.policy, &input.code)
+            "{}; this one is {} above it",
+            own_bound(evaluation.policy, &input.code),
+            format_percent(above)
         );
         table.add_row(["own bound", &format_seconds(own), &meaning]);
     }
@@ -141,7 +146,7 @@ fn figures(input: &Input, evaluation: &Planned) -> String {
     table.add_row(["moved", &format_size(moved), &each]);
     if !input.cluster.racks.is_empty() {
         let crossing = evaluation.load.cross_rack_bytes();
-        let share = format!("{:.0} % of it", 100.0 * crossing as f64 / moved as f64);
+        let share = format!("{} of it", format_percent(100.0 * crossing as f64 / moved as f64));
         table.add_row(["across racks", &format_size(crossing), &share]);
     }
     let planning = format_seconds(evaluation.planning_seconds);

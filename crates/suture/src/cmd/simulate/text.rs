@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 
 use anyhow::Result;
 use comfy_table::{ColumnConstraint, Table, presets};
-use suture_edge::units::{format_rate, format_seconds, format_size};
+use suture_edge::units::{format_percent, format_rate, format_seconds, format_size};
 use suture_sim::client::percentile;
 
 use super::foreground::Interference;
@@ -91,7 +91,7 @@ fn comparison_table(question: &SimulationInput<'_>, results: &[Answer<Run>]) -> 
         table.add_row([
             policy.to_string(),
             format_seconds(simulated.seconds),
-            evaluation.percent_of_bound().map_or_else(dash, |part| format!("{part:.1} %")),
+            evaluation.percent_of_bound().map_or_else(dash, format_percent),
             format_seconds(evaluation.max_load_seconds),
             format_seconds(percentile(&chunks, 0.5)),
             format_seconds(percentile(&chunks, 0.99)),
@@ -124,7 +124,7 @@ fn figures(question: &SimulationInput<'_>, evaluation: &Run) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
     let percent = evaluation.percent_of_bound().unwrap_or_default();
-    let of_bound = format!("{percent:.1} % of the bound");
+    let of_bound = format!("{} of the bound", format_percent(percent));
     table.add_row(["repaired in", &format_seconds(simulated.seconds), &of_bound]);
     let bound = format_seconds(evaluation.bound_seconds);
     table.add_row(["bound", &bound, bound_meaning(&question.input.code)]);
@@ -146,7 +146,7 @@ fn figures(question: &SimulationInput<'_>, evaluation: &Run) -> String {
     table.add_row(["moved", &format_size(moved), &each]);
     if !question.input.cluster.racks.is_empty() {
         let crossing = simulated.load.cross_rack_bytes();
-        let share = format!("{:.0} % of it", 100.0 * crossing as f64 / moved as f64);
+        let share = format!("{} of it", format_percent(100.0 * crossing as f64 / moved as f64));
         table.add_row(["across racks", &format_size(crossing), &share]);
     }
     table.add_row(["planned in", &format_seconds(evaluation.planning_seconds), ""]);
@@ -159,14 +159,14 @@ fn where_time_went(evaluation: &Run) -> String {
     let added = (evaluation.simulated.seconds / peak - 1.0) * 100.0;
     let schedule = match added {
         added if added < 0.05 => "never idle".to_string(),
-        added => format!("its pauses add {added:.1} %"),
+        added => format!("its pauses add {}", format_percent(added)),
     };
     match evaluation.ratio() {
         Some(ratio) if ratio > 1.0005 => {
-            format!("{:.1} % above the bound; {schedule}", (ratio - 1.0) * 100.0)
+            format!("{} above the bound; {schedule}", format_percent((ratio - 1.0) * 100.0))
         }
         Some(ratio) if ratio < 0.9995 => {
-            format!("{:.1} % below the bound; {schedule}", (1.0 - ratio) * 100.0)
+            format!("{} below the bound; {schedule}", format_percent((1.0 - ratio) * 100.0))
         }
         _ => schedule,
     }
@@ -184,7 +184,7 @@ fn applications(question: &SimulationInput<'_>, all: &Interference, operations: 
     table.add_row(row("during it", all.p50_ms, all.p99_ms));
     align_right(&mut table, 1);
     let longer = match all.interference_degree {
-        degree if degree < 1.0 => format!("{:.0} % longer", 100.0 * degree),
+        degree if degree < 1.0 => format!("{} longer", format_percent(100.0 * degree)),
         degree => format!("{:.1} times as long", 1.0 + degree),
     };
     format!(

@@ -11,7 +11,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use suture_edge::error::bad_input;
-use suture_edge::units::format_seconds;
+use suture_edge::units::{format_percent, format_seconds};
 use suture_files::directory::write_output;
 use suture_files::output::file_place;
 use suture_repair::plan::load::Port;
@@ -125,13 +125,13 @@ fn used(timeline: &Timeline, bucket: usize, columns: &[usize]) -> Option<f64> {
 
 fn picture(timeline: &Timeline, links: &[LinkColumn], evaluation: &Run) -> Picture {
     let simulated = &evaluation.simulated;
-    let percent = evaluation.percent_of_bound().unwrap_or_default();
+    let percent = format_percent(evaluation.percent_of_bound().unwrap_or_default());
     let kinds = ["uplink", "downlink", "rack uplink", "rack downlink"];
     let panels = kinds.iter().map(|kind| panel(timeline, links, kind));
     Picture {
         title: format!("{}: repaired in {}", evaluation.policy, format_seconds(simulated.seconds)),
         subtitle: format!(
-            "{} chunks \u{b7} {percent:.0} % of the bound, which is {} \u{b7} a row for each link",
+            "{} chunks \u{b7} {percent} of the bound, which is {} \u{b7} a row for each link",
             simulated.rebuilt.len(),
             format_seconds(evaluation.bound_seconds),
         ),

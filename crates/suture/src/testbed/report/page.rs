@@ -5,6 +5,8 @@
 
 use std::fmt::Write as _;
 
+use suture_edge::units::{format_percent, format_seconds};
+
 use super::CampaignReport;
 use super::chart::{Bar, BarChart};
 use super::text::{HEADER, cells, notes, subject};
@@ -94,9 +96,9 @@ fn time_chart(campaign: &Campaign) -> BarChart {
         inner: None,
         points: seconds(campaign, policy),
         note: format!(
-            "{:.2} s, {:.0} % of the bound; {}",
-            medians.seconds,
-            medians.percent_of_bound,
+            "{}, {} of the bound; {}",
+            format_seconds(medians.seconds),
+            format_percent(medians.percent_of_bound),
             medians.limit.name()
         ),
         is_flagged: medians.limit == Limit::Processor,
@@ -116,7 +118,10 @@ fn processor_chart(campaign: &Campaign) -> BarChart {
         value: 100.0 * medians.processor_part,
         inner: Some(100.0 * medians.agent_processor_part),
         points: Vec::new(),
-        note: format!("{:.1} s of agents per GB", medians.agent_processor_seconds_per_gb),
+        note: format!(
+            "{} of agents per GB",
+            format_seconds(medians.agent_processor_seconds_per_gb)
+        ),
         is_flagged: medians.limit == Limit::Processor,
     };
     BarChart {
@@ -147,8 +152,9 @@ fn map(policy: &str, figures: &RepairFigures) -> Picture {
     Picture {
         title: policy.to_string(),
         subtitle: format!(
-            "{:.2} s, bound {:.2} s at goodput; a row is a link, dark is busy",
-            figures.seconds, figures.bound_seconds
+            "{}, bound {} at goodput; a row is a link, dark is busy",
+            format_seconds(figures.seconds),
+            format_seconds(figures.bound_seconds)
         ),
         seconds: figures.seconds,
         bucket_seconds: figures.timeline.step,

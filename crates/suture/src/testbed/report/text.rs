@@ -5,7 +5,7 @@
 use std::fmt::Write as _;
 
 use comfy_table::Table;
-use suture_edge::units::format_size;
+use suture_edge::units::{format_percent, format_seconds, format_size};
 
 use super::CampaignReport;
 use crate::output::{counted, table};
@@ -70,14 +70,14 @@ fn applications(campaign: &Campaign) -> impl Iterator<Item = String> + '_ {
             0 => String::new(),
             errors => format!("; {} FAILED", counted(errors, "request")),
         };
+        let (beside, alone) = (felt.beside, felt.alone);
+        let [p99, p99_alone, mean, mean_alone] =
+            [beside.p99_ms, alone.p99_ms, beside.mean_ms, alone.mean_ms]
+                .map(|ms| format_seconds(ms / 1e3));
+        let requests = counted(beside.requests, "request");
         Some(format!(
-            "applications beside {policy}: P99 {:.0} ms, {:.0} ms without a repair; mean {:.0} ms, \
-             {:.0} ms without ({} beside repairs{failed})",
-            felt.beside.p99_ms,
-            felt.alone.p99_ms,
-            felt.beside.mean_ms,
-            felt.alone.mean_ms,
-            counted(felt.beside.requests, "request"),
+            "applications beside {policy}: P99 {p99}, {p99_alone} without a repair; mean {mean}, \
+             {mean_alone} without ({requests} beside repairs{failed})"
         ))
     })
 }
@@ -102,13 +102,13 @@ pub fn subject(document: &CampaignReport) -> String {
 
 /// The cells of a policy's medians.
 pub fn cells(policy: &str, medians: &Medians) -> [String; 9] {
-    let percent = |part: f64| format!("{:.0} %", 100.0 * part);
+    let percent = |part: f64| format_percent(100.0 * part);
     let (least, most) = medians.seconds_range;
     [
         policy.to_string(),
-        format!("{:.2} s", medians.seconds),
-        format!("{least:.2} .. {most:.2}"),
-        format!("{:.0} %", medians.percent_of_bound),
+        format_seconds(medians.seconds),
+        format!("{} .. {}", format_seconds(least), format_seconds(most)),
+        format_percent(medians.percent_of_bound),
         format!("{:.1}", medians.agent_processor_seconds_per_gb),
         percent(medians.agent_processor_part),
         percent(medians.processor_part),
@@ -121,7 +121,7 @@ fn runs(campaign: &Campaign) -> Table {
     let header = [
         "run",
         "policy",
-        "seconds",
+        "repaired in",
         "bound",
         "planned",
         "noticed",
@@ -139,14 +139,14 @@ fn runs(campaign: &Campaign) -> Table {
         rows.add_row([
             run.repetition.to_string(),
             run.policy.to_string(),
-            format!("{:.2}", figures.seconds),
-            format!("{:.2}", figures.bound_seconds),
-            format!("{:.2}", figures.planned_seconds),
-            format!("{:.2}", figures.detection_seconds),
+            format_seconds(figures.seconds),
+            format_seconds(figures.bound_seconds),
+            format_seconds(figures.planned_seconds),
+            format_seconds(figures.detection_seconds),
             figures.busiest_link.port.clone(),
-            format!("{:.0} %", 100.0 * figures.busiest_link.part),
+            format_percent(100.0 * figures.busiest_link.part),
             format!("{:.1}", figures.agent_processor_seconds_per_gb),
-            format!("{:.0} %", 100.0 * figures.processor_part),
+            format_percent(100.0 * figures.processor_part),
             figures.agent_peak_memory_bytes.map_or("unknown".into(), format_size),
             figures.limit.name().to_string(),
             if figures.verified { "every byte" } else { "no" }.to_string(),
