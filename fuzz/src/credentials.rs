@@ -176,7 +176,7 @@ fn check_folder(bytes: &[u8]) -> bool {
         Err(why) => {
             let text = format!("{why:#}");
             let is_named = NAMES.iter().any(|name| text.contains(name));
-            let is_other = text.contains("start it anew");
+            let is_other = text.contains("restart it");
             let dir = dir.display().to_string();
             assert!(text.contains(&dir) && (is_named || is_other), "{text}");
             assert_eq!(kept.current().number, former.number);

@@ -515,7 +515,7 @@ pub fn check_name(of: &str, name: &str) -> Result<(), String> {
         return Ok(());
     }
     Err(format!(
-        "{} is not a name for a {of}: 1 to {NAME_BYTES_MAX} bytes without spaces",
+        "{} is not a valid {of} name: 1 to {NAME_BYTES_MAX} bytes without spaces",
         quoted(name)
     ))
 }

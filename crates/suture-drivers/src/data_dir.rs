@@ -29,7 +29,7 @@ const OTHERS: u32 = 0o077;
 /// When it cannot be made, or is none.
 pub fn open(dir: &Path) -> io::Result<()> {
     if dir.exists() && !dir.is_dir() {
-        return Err(io::Error::new(io::ErrorKind::NotADirectory, "it is not a folder"));
+        return Err(io::Error::new(io::ErrorKind::NotADirectory, "it is not a directory"));
     }
     let above = dir.parent().unwrap_or(dir);
     if dir.exists() {
@@ -75,7 +75,7 @@ pub fn create_folder_unless_taken(path: &Path) -> io::Result<()> {
         Err(why) if why.kind() == io::ErrorKind::AlreadyExists => {
             let path = path.display();
             warn!(
-                "'{path}' is not a folder, and what belongs there cannot be kept: move it away, and start again"
+                "'{path}' is not a directory, and what belongs there cannot be kept: move it away, and start again"
             );
             Ok(())
         }

@@ -168,7 +168,7 @@ impl FromStr for AccessRole {
         let of = |(_, word): &&(AccessRole, &str)| *word == text;
         let found = AccessRole::ALL.iter().find(of).map(|(role, _)| *role);
         let words = || AccessRole::ALL.map(|(_, word)| word).join(", ");
-        found.ok_or_else(|| format!("'{text}' is no role: there are {}", words()))
+        found.ok_or_else(|| format!("'{text}' is not a role: there are {}", words()))
     }
 }
 

@@ -104,8 +104,8 @@ impl fmt::Display for BindError {
             BindError::Exposed(addr) => write!(
                 f,
                 "{addr} can be reached from other machines, where anyone could read and write \
-                 chunks: name a folder of credentials (`credentials`, made by `suture cert`), \
-                 listen on a loopback address, or say `insecure` if the network is trusted",
+                 chunks: set `credentials` (made by `suture cert`), listen on a loopback address, \
+                 or set `insecure` if the network is trusted",
             ),
             BindError::Io { addr, source } if source.kind() == io::ErrorKind::AddrInUse => {
                 write!(f, "{addr} is in use by another process")

@@ -126,7 +126,7 @@ fn check_replaceable(path: &Path) -> io::Result<()> {
     if transcript::NAME.as_bytes().starts_with(&first) {
         Ok(())
     } else {
-        named("is there and is no recording")
+        named("exists and is not a recording")
     }
 }
 

@@ -54,14 +54,14 @@ impl FromStr for Window {
                     month and day of the week, and a time zone";
         let (expression, zone) = text.split_once(';').unwrap_or((text, "UTC"));
         if expression.split_whitespace().count() != 5 {
-            return Err(format!("'{text}' is no window of five fields: {help}"));
+            return Err(format!("'{text}' is not a window of five fields: {help}"));
         }
         // The library takes an empty list, and looks for its next minute for thousands of years.
         if expression.split_whitespace().any(|field| field.split(',').any(str::is_empty)) {
-            return Err(format!("'{text}' is no window: a part of a list is empty; {help}"));
+            return Err(format!("'{text}' is not a window: a part of a list is empty; {help}"));
         }
         let cron = expression.trim().parse::<Cron>();
-        let cron = cron.map_err(|why| format!("'{text}' is no window: {why}; {help}"))?;
+        let cron = cron.map_err(|why| format!("'{text}' is not a window: {why}; {help}"))?;
         let zone = TimeZone::get(zone.trim())
             .map_err(|_| format!("there is no time zone '{}': {help}", zone.trim()))?;
         let window = Window { text: text.to_string(), cron, zone };

@@ -63,7 +63,9 @@ pub fn place(output: &Path) -> Result<Place> {
                 output.file_name().ok_or_else(|| bad_input(format!("{shown} names no file")))?;
             let folder = folder_of(output);
             if output.as_os_str().as_bytes().ends_with(b"/") {
-                return Err(bad_input(format!("{shown} is not there: make the folder first")));
+                return Err(bad_input(format!(
+                    "{shown} does not exist: create the directory first"
+                )));
             }
             let missing = |_| cannot(&format_args!("there is no directory {}", folder.display()));
             Ok(Place::File(fs::canonicalize(folder).map_err(missing)?.join(name)))

@@ -54,7 +54,7 @@ pub fn read(path: &Path, code: &Code) -> Result<Vec<Scheme>> {
     let file =
         File::open(path).map_err(|error| bad_input(format!("cannot read {shown}: {error}")))?;
     let text = read_text(file, FILE_BYTES_MAX)
-        .map_err(|error| bad_input(format!("{shown} is no file of trace schemes: {error}")))?;
+        .map_err(|error| bad_input(format!("{shown} is not a file of trace schemes: {error}")))?;
     let mut schemes = Vec::new();
     let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
     for (index, line) in lines {

@@ -18,7 +18,7 @@ use crate::daemon;
 /// Which coordinator a command talks to.
 #[derive(clap::Args, Clone, Debug)]
 pub struct CoordinatorAddress {
-    /// Where the coordinator listens: HOST or HOST:PORT
+    /// Address of the coordinator: HOST or HOST:PORT
     #[arg(
         long = "coordinator",
         value_name = "ADDR",
@@ -27,7 +27,7 @@ pub struct CoordinatorAddress {
         default_value = COORDINATOR_ADDRESS
     )]
     pub address: String,
-    /// The folder with your certificate, its key and whom you trust (see `suture cert`)
+    /// Directory with your certificate, its key and the authorities that you trust (`suture cert`)
     #[arg(long, value_name = "DIR", env = "SUTURE_CREDENTIALS")]
     pub credentials: Option<PathBuf>,
 }

@@ -50,8 +50,8 @@ pub const AGENT_CONFIG: &str = "/etc/suture/agent.toml";
 /// Which configuration a daemon reads.
 #[derive(clap::Args, Clone, Debug)]
 pub struct ConfigArgs {
-    /// The configuration [default: /etc/suture/coordinator.toml or agent.toml if it is there, else
-    /// every key at its default]
+    /// Configuration file [default: /etc/suture/coordinator.toml or agent.toml if it exists, else
+    /// every key has its default]
     #[arg(long, value_name = "FILE", env = "SUTURE_CONFIG")]
     config: Option<PathBuf>,
 }
@@ -93,7 +93,7 @@ pub fn check_owner(folder: &Path) -> Result<()> {
     }
     let path = path.display();
     Err(bad_input(format!(
-        "'{path}' is of user {owner}, as whom its daemon runs: run this as that user too, for \
+        "'{path}' belongs to user {owner}, as whom its daemon runs: run this as that user too, for \
          instance with `sudo -u '#{owner}'`"
     )))
 }
@@ -101,10 +101,10 @@ pub fn check_owner(folder: &Path) -> Result<()> {
 /// What every daemon can be asked to write down.
 #[derive(clap::Args)]
 pub struct RecordArgs {
-    /// Write down all that is decided and why, for `suture replay`; no user data is in it
+    /// Record all decisions and what led to them, for `suture replay`; no user data is recorded
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
-    /// End the recording before it is larger than this
+    /// Stop recording before the file is larger than this
     #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = parse_nonzero_size)]
     record_limit: u64,
 }
@@ -378,7 +378,7 @@ impl Reloads {
             match path.map(&read) {
                 Some(Ok(config)) => return config,
                 Some(Err(why)) => warn!("the configuration stays as it was: {why:#}"),
-                None => warn!("there is no configuration to read anew: see --config"),
+                None => warn!("there is no configuration to reload: see --config"),
             }
         }
     }
@@ -400,12 +400,12 @@ pub fn log_whole_path(data_dir: &Path) {
 /// Says what a configuration that was read anew changes.
 pub fn log_changed(ChangedKeys { live, restart }: &ChangedKeys) {
     if live.is_empty() {
-        info!("the configuration was read anew")
+        info!("the configuration was reloaded")
     } else {
-        info!("the configuration was read anew: {} changed", live.join(", "))
+        info!("the configuration was reloaded: {} changed", live.join(", "))
     }
     if !restart.is_empty() {
-        warn!("what changed of {} takes a restart", restart.join(", "));
+        warn!("changes of {} take effect after a restart", restart.join(", "));
     }
 }
 

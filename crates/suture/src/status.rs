@@ -148,7 +148,7 @@ fn describe_state(status: &proto::StatusReply) -> String {
             counted(status.running.len() as u64, "repair"),
             rate_and_eta(status)
         ),
-        "paused" => format!("paused: {lost}; run suture repair resume to go on"),
+        "paused" => format!("paused: {lost}; run `suture repair resume` to continue"),
         "unrepairable" => match status.lost_chunks {
             0 => format!("{}; nothing else is lost", hopeless(&status.blocked)),
             _ => format!("{}; otherwise {lost}", hopeless(&status.blocked)),
@@ -165,7 +165,7 @@ fn hopeless(blocked: &[proto::BlockedStripe]) -> String {
         blocked.iter().filter(|entry| entry.unrepairable && is_counted(entry)).count() as u64
     };
     let (away, here) = (count(|entry| entry.away), count(|entry| !entry.away));
-    let copies = "unless copies return: restore them, or store the objects anew";
+    let copies = "unless copies return: restore them, or store the objects again";
     let all = counted(away + here, "stripe");
     match (away, here) {
         (_, 0) => format!("{all} cannot be repaired unless nodes return"),
@@ -179,12 +179,11 @@ fn hopeless(blocked: &[proto::BlockedStripe]) -> String {
 /// How much of the data lacks chunks, and how much cannot be read.
 fn readability(status: &proto::StatusReply) -> String {
     match (status.unreadable_stripes, status.degraded_stripes) {
-        (0, degraded) => format!(
-            "degraded: {} lack chunks at the moment, all can be read",
-            counted(degraded, "stripe")
-        ),
+        (0, degraded) => {
+            format!("degraded: {} lack chunks now, all can be read", counted(degraded, "stripe"))
+        }
         (unreadable, degraded) => format!(
-            "unreadable: {} of the {degraded} that lack chunks cannot be read at the moment",
+            "unreadable: {} of the {degraded} that lack chunks cannot be read now",
             counted(unreadable, "stripe")
         ),
     }
@@ -199,7 +198,7 @@ fn silent(nodes: &[proto::NodeStatus]) -> Vec<String> {
         "paused" => {
             format!("{} (paused for {})", node.name, format_seconds(node.paused_seconds))
         }
-        _ if node.cut_off => format!("{} (other agents cannot reach it)", node.name),
+        _ if node.cut_off => format!("{} (unreachable by other agents)", node.name),
         _ if node.disk == "hanging" => format!("{} (its disk hangs)", node.name),
         _ => node.name.clone(),
     };
@@ -252,7 +251,7 @@ pub fn print_nodes(nodes: &[proto::NodeStatus]) {
 /// How a node is with its disk, and what the operator wants of it.
 fn describe_health(node: &proto::NodeStatus) -> String {
     let health = match node.disk.as_str() {
-        _ if node.cut_off => format!("{}, out of reach of others", node.health),
+        _ if node.cut_off => format!("{}, unreachable by other agents", node.health),
         "" => node.health.clone(),
         disk => format!("{}, disk {disk}", node.health),
     };
@@ -394,7 +393,7 @@ pub fn scrub_line(scrub: &proto::ScrubStatus) -> Option<String> {
     };
     let ended = match scrub.ended {
         Some(ended) => format!("last ended {} UTC", format_timestamp(ended)),
-        None => "never ended yet".into(),
+        None => "no pass has ended yet".into(),
     };
     if scrub.running {
         let (done, all) = (scrub.stripes_done, scrub.stripes);

@@ -10,22 +10,16 @@ static LEVEL: AtomicU8 = AtomicU8::new(Verbosity::Normal as u8);
 /// The options that say it.
 #[derive(clap::Args, Clone, Copy, Debug)]
 pub struct VerbosityArgs {
-    /// Say less on stderr: no progress, and of daemons no more than warnings
-    #[arg(
-        short,
-        long,
-        global = true,
-        conflicts_with = "verbose",
-        help_heading = "How much is said"
-    )]
+    /// Print less on stderr: no progress; daemons log warnings only
+    #[arg(short, long, global = true, conflicts_with = "verbose", help_heading = "Verbosity")]
     quiet: bool,
-    /// Say more on stderr: what is done; twice: all of it (SUTURE_LOG says it more exactly)
+    /// Print more on stderr: what is done; twice: all of it (SUTURE_LOG selects more exactly)
     #[arg(
         short,
         long,
         global = true,
         action = clap::ArgAction::Count,
-        help_heading = "How much is said"
+        help_heading = "Verbosity"
     )]
     verbose: u8,
 }

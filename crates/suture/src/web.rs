@@ -64,7 +64,7 @@ impl HttpPages for WebPages {
                 let command = match serde_json::from_slice::<PageCommand>(command) {
                     Ok(command) => command,
                     Err(why) => {
-                        let why = format!("this is no command: {why}");
+                        let why = format!("this is not a command: {why}");
                         return HttpReply::refusal(StatusCode::BAD_REQUEST, why);
                     }
                 };

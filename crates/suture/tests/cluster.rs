@@ -441,7 +441,7 @@ fn a_whole_rack_may_be_lost_and_racks_outlive_the_coordinator() {
     fs::write(&config, text).unwrap();
     let odd = finish(suture().args(["agent", "--config"]).arg(&config));
     assert!(
-        odd.status == 2 && odd.stderr.contains("'r 1' is not a name for a rack"),
+        odd.status == 2 && odd.stderr.contains("'r 1' is not a valid rack name"),
         "{}",
         odd.stderr
     );
@@ -533,10 +533,9 @@ fn a_node_that_is_silent_is_named_at_once_and_long_before_it_is_given_up() {
         }
     };
     // Each stripe has a chunk on each node. What is stopped hangs up on nobody.
-    for (stopped, silent, said, exit) in [
-        (0..1, "n0", "all can be read", 0),
-        (1..3, "n0, n1, n2", "cannot be read at the moment", 3),
-    ] {
+    for (stopped, silent, said, exit) in
+        [(0..1, "n0", "all can be read", 0), (1..3, "n0, n1, n2", "cannot be read now", 3)]
+    {
         let (since, all) = (Instant::now(), stopped.end);
         signal(&cluster, stopped, rustix::process::Signal::STOP);
         let status = cluster.wait("they are silent", |status| count(status, "suspect") == all);

@@ -109,7 +109,7 @@ fn a_daemon_outlives_its_terminal_and_reads_its_configuration_anew_unless_nohup_
         let id = Pid::from_child(&coordinator.0);
         kill_process(id, Signal::HUP).unwrap();
         let since = Instant::now();
-        let has_read = || fs::read_to_string(&log).unwrap().contains("was read anew");
+        let has_read = || fs::read_to_string(&log).unwrap().contains("was reloaded");
         // Had the first signal ended it, it would have ended well, too.
         let enough = if reads_anew { daemons::TIMEOUT } else { Duration::from_millis(300) };
         while !has_read() && since.elapsed() < enough {

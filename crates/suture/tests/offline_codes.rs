@@ -529,7 +529,7 @@ fn schemes_that_lie_are_refused_before_anything_is_touched() {
         assert!(refused.stderr.contains(expected), "{expected}: {refused:?}");
     }
     fs::write(&file, [0xff, 0xfe, 0]).unwrap();
-    assert!(rebuild_with(&file, "0", &encoded).stderr.contains("is no file of trace schemes"));
+    assert!(rebuild_with(&file, "0", &encoded).stderr.contains("is not a file of trace schemes"));
     let absent = rebuild_with(&encoded.folder().join("absent"), "0", &encoded);
     assert!(absent.status == 2 && absent.stderr.contains("cannot read"), "{absent:?}");
     fs::write(&file, &honest).unwrap();

@@ -39,10 +39,10 @@ fn what_can_change_holds_at_once_and_the_rest_is_said_to_take_a_restart() {
     let (config, log) = (cluster.path("coordinator.toml"), cluster.path("coordinator.log"));
     let read = |said: &str| reload(&cluster.coordinator, &log, said);
     let cap = || cluster.json(&["repair", "throttle"])["cap"].clone();
-    read("the configuration was read anew");
+    read("the configuration was reloaded");
     let throttle = |cap: &str| format!("[throttle]\ncap = '{cap}'\n[timers]\n");
     edit(&config, "[timers]\n", &throttle("20Mbit"));
-    read("the configuration was read anew: throttle.cap changed");
+    read("the configuration was reloaded: throttle.cap changed");
     assert_eq!(cap(), json!(2_500_000));
 
     // What cannot be used changes nothing, and the daemon goes on.
@@ -50,7 +50,7 @@ fn what_can_change_holds_at_once_and_the_rest_is_said_to_take_a_restart() {
     read("the configuration stays as it was");
     edit(&config, "20 horses", "30Mbit");
     edit(&config, "dead = '", "dead = '1");
-    read("what changed of timers.dead takes a restart");
+    read("changes of timers.dead take effect after a restart");
     assert_eq!(cap(), json!(3_750_000));
 
     // An operator's word holds until it is taken back.
@@ -63,8 +63,8 @@ fn what_can_change_holds_at_once_and_the_rest_is_said_to_take_a_restart() {
 
     let (config, log) = (cluster.path("n1.toml"), cluster.path("n1.log"));
     edit(&config, "memory = '32MiB'", "memory = '64MiB'\nrepair_cap = '8Mbit'");
-    reload(&cluster.agents[1], &log, "the configuration was read anew: repair_cap changed");
-    reload(&cluster.agents[1], &log, "what changed of memory takes a restart");
+    reload(&cluster.agents[1], &log, "the configuration was reloaded: repair_cap changed");
+    reload(&cluster.agents[1], &log, "changes of memory take effect after a restart");
     cluster.wait("the coordinator counts with it", |status| {
         let n1 = status["nodes"].as_array().unwrap().iter().find(|node| node["name"] == "n1");
         let uplink = &n1.unwrap()["uplink"];

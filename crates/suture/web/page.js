@@ -117,9 +117,9 @@ function showRisk(status) {
   const grade = (number, bad) => (number === 0 ? 'good' : bad);
   tile(list, 'cannot be read', status.unreadable_stripes, grade(status.unreadable_stripes, 'bad'));
   const none = Math.max(0, (status.at_risk[0] || 0) - status.beyond_stripes);
-  tile(list, 'no chunk to spare', none, grade(none, 'bad'));
+  tile(list, 'margin 0 (can lose no more)', none, grade(none, 'bad'));
   status.at_risk.slice(1, 5).forEach((stripes, index) => {
-    if (stripes > 0) tile(list, `${count(index + 1, 'chunk')} to spare`, stripes, 'care');
+    if (stripes > 0) tile(list, `margin ${index + 1}`, stripes, 'care');
   });
   tile(list, 'lack a chunk now', status.degraded_stripes, grade(status.degraded_stripes, 'care'));
   tile(list, 'lost chunks', status.lost_chunks, grade(status.lost_chunks, 'care'));
@@ -270,7 +270,7 @@ function showLinks(status) {
 
 function healthOf(node) {
   const words = [node.health];
-  if (node.cut_off) words.push('out of reach of others');
+  if (node.cut_off) words.push('unreachable by other agents');
   if (node.disk !== 'good') words.push(`disk ${node.disk}`);
   if (node.intent === 'draining') {
     const all = Math.max(node.chunks_before, node.chunks);
@@ -306,7 +306,7 @@ function showScrub(status) {
   const words = [];
   if (running) words.push(`Scrub: ${done} of ${count(stripes, 'stripe')} done.`);
   else if (next !== null) words.push(`The next scrub begins in ${time(next)}.`);
-  if (found > 0) words.push(`${count(found, 'bad copy', 'bad copies')} found.`);
+  if (found > 0) words.push(`${count(found, 'bad chunk')} found.`);
   if (inconsistent.length > 0) {
     words.push(`The chunks of ${count(inconsistent.length, 'stripe')} do not fit each other.`);
   }
@@ -369,7 +369,7 @@ function lostIn(episode) {
     const more = episode.failed_nodes - episode.failed.length;
     words.push(`${episode.failed.join(', ')}${more > 0 ? ` and ${more} more` : ''} failed`);
   }
-  if (episode.bad_copies > 0) words.push(count(episode.bad_copies, 'bad copy', 'bad copies'));
+  if (episode.bad_copies > 0) words.push(count(episode.bad_copies, 'bad chunk'));
   return words.join('; ') || 'moved';
 }
 

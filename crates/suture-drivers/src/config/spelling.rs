@@ -92,7 +92,7 @@ pub fn dscp_or_off<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<
         text => match text.parse().ok().filter(|dscp| *dscp < 64) {
             Some(dscp) => Ok(Some(dscp)),
             None => Err(D::Error::custom(format!(
-                "{} is no mark of packets: \"cs1\", \"le\", \"0\" to \"63\", or \"off\"",
+                "{} is not a packet mark: \"cs1\", \"le\", \"0\" to \"63\", or \"off\"",
                 quoted(text)
             ))),
         },

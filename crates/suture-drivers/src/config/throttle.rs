@@ -120,7 +120,7 @@ pub fn keep(text: &str) -> Result<Keep, String> {
         return rate.map(Keep::Rate).map_err(|why| format!("{why} (or a part, like 30%)"));
     };
     let part = part.parse().ok().filter(|part| (1..100).contains(part));
-    part.map(Keep::Percent).ok_or_else(|| format!("'{text}' is no part of a link: 1% to 99%"))
+    part.map(Keep::Percent).ok_or_else(|| format!("'{text}' is not a part of a link: 1% to 99%"))
 }
 
 /// How long probes may wait.

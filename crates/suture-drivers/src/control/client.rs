@@ -229,16 +229,16 @@ pub fn refusal(status: Status) -> anyhow::Error {
 /// What a connection ended with, in words: it may never have been one to a coordinator.
 fn broken(cause: &str) -> String {
     if cause.contains("timed out") {
-        return "what listens there does not answer: the coordinator hangs, or it is none".into();
+        return "what listens there does not answer: the coordinator hangs, or it is something else".into();
     }
     if cause.contains("frame with invalid size") || cause.contains("PROTOCOL_ERROR") {
-        return "what listens there speaks otherwise: a coordinator that asks for credentials \
-                (--credentials), or an agent"
+        return "what listens there speaks another protocol: a coordinator that asks for \
+                credentials (--credentials), or an agent"
             .into();
     }
     format!(
-        "what listens there speaks otherwise, asks for credentials (--credentials), or went away: \
-         {cause}"
+        "what listens there speaks another protocol, asks for credentials (--credentials), or went \
+         away: {cause}"
     )
 }
 

@@ -119,7 +119,7 @@ impl ControlService {
                 let what = self.count_stripes(&stripes).await?;
                 Err(Status::aborted(format!(
                     "without {names} {what} could not be read: bring other nodes back or let \
-                     repairs end first; --force does it all the same"
+                     repairs end first; --force does it anyway"
                 )))
             }
             NodeAction::Drain => {
@@ -205,7 +205,7 @@ fn check_known(intent: &Intent, action: NodeAction, named: &Named) -> Result<(),
         _ => return Ok(()),
     };
     Err(Status::failed_precondition(format!(
-        "{name} {other}: take it back first (suture node return {name})"
+        "{name} {other}: return it first (suture node return {name})"
     )))
 }
 

@@ -14,7 +14,7 @@ pub const NAME_BYTES_MAX: usize = 1024;
 pub fn check_name(name: &str) -> Result<(), String> {
     if name.is_empty() || name.len() > NAME_BYTES_MAX || name.chars().any(char::is_control) {
         return Err(format!(
-            "{} is not a name for an object: 1 to {NAME_BYTES_MAX} bytes, no control characters",
+            "{} is not a valid object name: 1 to {NAME_BYTES_MAX} bytes, no control characters",
             quoted(name)
         ));
     }

@@ -58,9 +58,9 @@ impl Trust {
     }
 }
 
-const INSECURE: &str = "insecure: whoever reaches this cluster over the network may read, change \
-                        and remove everything, since nobody has to prove who it is ('suture cert' \
-                        makes credentials for all)";
+const INSECURE: &str = "insecure: anyone who can reach this cluster over the network can read, \
+                        change and remove everything, since nobody has to prove who they are \
+                        ('suture cert' makes credentials for all)";
 
 #[cfg(test)]
 mod tests {

@@ -97,7 +97,7 @@ impl Authority {
         let path = authority.path(AUTHORITY);
         if path.exists() {
             return Err(bad_input(format!(
-                "{} exists: this folder has an authority. Change it with 'suture cert rotate'",
+                "{} exists: this directory has an authority. Replace it with 'suture cert rotate'",
                 path.display(),
             )));
         }
@@ -114,7 +114,7 @@ impl Authority {
     pub fn open(dir: &Path) -> Result<Authority> {
         let missing = |path: &Path| {
             bad_input(format!(
-                "{} is not there: make an authority with 'suture cert init', or name its folder",
+                "{} does not exist: create an authority with 'suture cert init', or name its directory",
                 path.display(),
             ))
         };
@@ -174,7 +174,7 @@ impl Authority {
         let left = of.not_after.saturating_sub(seconds(now));
         if left < lifetime.as_secs() {
             return Err(bad_input(format!(
-                "the authority's own certificate counts for {} days only: change it with \
+                "the authority's own certificate expires in {} days: replace it with \
                  'suture cert rotate', or ask for fewer days",
                 left / DAY.as_secs(),
             )));
@@ -213,8 +213,8 @@ impl Authority {
             .is_ok_and(|out| fs::canonicalize(&self.dir).is_ok_and(|own| out.starts_with(own)));
         if is_own {
             Err(bad_input(format!(
-                "{} is the folder of the authority, which is to stay away from the cluster's \
-                 machines: say another folder with --out",
+                "{} is the directory of the authority, which must be kept off the cluster's \
+                 machines: name another directory with --out",
                 out.display(),
             )))
         } else {
@@ -256,7 +256,7 @@ impl Authority {
         }
         if revoked.is_empty() {
             return Err(bad_input(format!(
-                "{} has no certificate of this authority that counts: say a role and a name, such \
+                "{} has no valid certificate of this authority: give a role and a name, such \
                  as 'agent n1'",
                 quoted(principal),
             )));
@@ -273,7 +273,7 @@ impl Authority {
     pub fn rotate(&self, name: &str, now: SystemTime) -> Result<()> {
         if self.path(PREVIOUS_KEY).exists() {
             return Err(bad_input(
-                "a change of the authority is going on: end it with 'suture cert rotate --finish'",
+                "the authority is being replaced already: finish with 'suture cert rotate --finish'",
             ));
         }
         let (certificate, key) = self_signed(name, now)?;
@@ -294,14 +294,14 @@ impl Authority {
     /// Bad input when no change is going on, or somebody has no certificate of the new authority.
     pub fn finish(&self, force: bool, now: SystemTime) -> Result<Vec<Issued>> {
         if !self.path(PREVIOUS_KEY).exists() {
-            return Err(bad_input("no change of the authority is going on"));
+            return Err(bad_input("the authority is not being replaced"));
         }
         let (_, of) = self.signer()?;
         let left = self.not_renewed(&of, now)?;
         if !force && let Some(first) = left.first() {
             return Err(bad_input(format!(
-                "{} certificates are of the former authority alone, the first that of {}: make them \
-                 anew, revoke them, or say --force",
+                "{} certificates are of the former authority alone, the first that of {}: renew \
+                 them, revoke them, or give --force",
                 left.len(),
                 first.uri,
             )));
@@ -416,7 +416,7 @@ fn host_name(host: &str) -> Result<SanType> {
     match (DnsName::try_from(name), Ia5String::try_from(host)) {
         (Ok(_), Ok(host)) => Ok(SanType::DnsName(host)),
         _ => Err(bad_input(format!(
-            "{} is neither a host name nor an address: say it as in https://NAME, without a port",
+            "{} is neither a host name nor an address: write it as in https://NAME, without a port",
             quoted(host)
         ))),
     }
@@ -500,11 +500,11 @@ fn refuse_other(out: &Path, principal: &Principal) -> Result<()> {
     match found {
         Some(found) if found.role == principal.role && found.name == principal.name => Ok(()),
         Some(found) => Err(bad_input(format!(
-            "{} is the certificate of {found}: say another folder with --out",
+            "{} is the certificate of {found}: name another directory with --out",
             path.display(),
         ))),
         None => Err(bad_input(format!(
-            "{} is there, and is not a certificate of ours: say another folder with --out",
+            "{} is there, and is not a certificate of this authority: name another directory with --out",
             path.display(),
         ))),
     }

@@ -113,8 +113,8 @@ impl TrustedAuthority {
         soon_over((self.not_before, self.not_after), now).map(|ends| {
             let name = quoted(&self.name);
             format!(
-                "the authority {name} {ends}, and with it what it signed: change it (suture cert \
-                 rotate), or give everybody certificates of another one"
+                "the authority {name} {ends}, and with it what it signed: replace it (suture cert \
+                 rotate), or issue all certificates by another one"
             )
         })
     }

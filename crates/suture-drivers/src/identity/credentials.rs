@@ -212,7 +212,7 @@ impl CredentialFiles {
             });
             read.map_err(|error| {
                 bad_input(format!(
-                    "cannot read {}: {error}. A folder of credentials has {CERTIFICATE}, {KEY} and \
+                    "cannot read {}: {error}. A credentials directory has {CERTIFICATE}, {KEY} and \
                      {AUTHORITY}; 'suture cert' makes one",
                     path.display(),
                 ))
@@ -515,7 +515,7 @@ impl Kept {
             .context("changed credentials are not used, those before are")?;
         if new.own.principal != former.own.principal {
             return Err(bad_input(format!(
-                "{}: these are the credentials of {}, and this is {}: start it anew to change that",
+                "{}: these are the credentials of {}, and this is {}: restart it to change that",
                 self.dir.display(),
                 new.own.principal,
                 former.own.principal,

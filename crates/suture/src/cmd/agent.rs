@@ -37,7 +37,7 @@ use crate::service_manager::ServiceManager;
 /// How often a DataNode that is not there yet is looked for.
 const DATANODE_RETRY: Duration = Duration::from_millis(500);
 
-/// Run an agent: it keeps chunks in its data_dir and takes its part in repairs.
+/// Run an agent: it stores chunks in its data_dir and takes part in repairs.
 ///
 /// Prints `listening on ADDRESS` when others can connect, waits for its coordinator for as long as
 /// it takes, and logs to stderr (SUTURE_LOG=debug for more).
@@ -45,10 +45,10 @@ const DATANODE_RETRY: Duration = Duration::from_millis(500);
 pub struct Args {
     #[command(flatten)]
     config: daemon::ConfigArgs,
-    /// End when standard input closes, so as not to outlive the process at its other end
+    /// Exit when standard input closes, as it does when the parent process ends
     #[arg(long)]
     until_stdin_closes: bool,
-    /// Begin with a new data_dir although the cluster knows another one under this name: what that
+    /// Start with a new data_dir although the cluster knows another one under this name: what that
     /// holds counts as lost and is rebuilt from others
     #[arg(long)]
     new: bool,
@@ -318,7 +318,7 @@ fn open_data_dir(config: &AgentConfig, new: bool) -> Result<DataDir> {
         error => anyhow::Error::from(error).context(format!("cannot use '{shown}'")),
     };
     if config.data_dir.exists() && !config.data_dir.is_dir() {
-        return Err(anyhow!("cannot use '{shown}': it is not a folder"));
+        return Err(anyhow!("cannot use '{shown}': it is not a directory"));
     }
     // Nothing is made or removed in somebody else's.
     if let Some(Identity { node, .. }) = store::identity(&config.data_dir).map_err(cannot)? {

@@ -22,9 +22,9 @@ const DAY: Duration = Duration::from_secs(24 * 3600);
 /// The longest time that a certificate may be asked for: that of an authority.
 const DAYS_MAX: u64 = 3650;
 
-/// Make an authority and the certificates of nodes and users, take them back, change the authority.
+/// Create a certificate authority (CA), issue and revoke certificates of nodes and users.
 ///
-/// A folder of credentials has tls.crt, tls.key and ca.crt: name it in a daemon's configuration
+/// A credentials directory has tls.crt, tls.key and ca.crt: name it in a daemon's configuration
 /// (`credentials`), or with --credentials or SUTURE_CREDENTIALS for a command. Daemons notice
 /// within seconds when its files change.
 #[derive(clap::Args)]
@@ -35,24 +35,24 @@ pub struct Args {
 
 #[derive(clap::Subcommand)]
 enum CertSubcommand {
-    /// Make an authority, in a folder to be kept away from the cluster's machines
+    /// Create an authority, in a directory to be kept off the cluster's machines
     Init(InitArgs),
-    /// Make the credentials of a node's agent, of a coordinator, or of an HDFS NameNode
+    /// Issue credentials for a node's agent, a coordinator, or an HDFS NameNode
     Node(NodeArgs),
-    /// Make the credentials of a user
+    /// Issue credentials for a user
     User(UserArgs),
-    /// Take back all certificates of somebody, such as 'agent n1' or 'operator alice'
+    /// Revoke all certificates of a node or user, such as 'agent n1' or 'operator alice'
     Revoke(RevokeArgs),
-    /// Begin to change the authority: both are trusted, the new one signs. With --finish end it:
-    /// only the new one is trusted
+    /// Replace the authority: the new one signs from now on, and both are trusted. With --finish
+    /// only the new one is
     Rotate(RotateArgs),
-    /// Say whose credentials a folder has, and until when
+    /// Show whose credentials a directory has, and when they expire
     Show(ShowArgs),
 }
 
 #[derive(clap::Args)]
 struct AuthorityArgs {
-    /// The folder of the authority
+    /// Directory of the authority
     #[arg(long, value_name = "DIR", env = "SUTURE_AUTHORITY", default_value = "suture-authority")]
     authority: PathBuf,
     /// What to print: lines for people, or one JSON object
@@ -64,17 +64,17 @@ struct AuthorityArgs {
 struct InitArgs {
     #[command(flatten)]
     at: AuthorityArgs,
-    /// What it is called in its certificate
+    /// Name in its certificate
     #[arg(long, default_value = "Suture authority")]
     name: String,
 }
 
 #[derive(clap::Args)]
 struct IssueArgs {
-    /// The folder for the credentials [default: the name]
+    /// Directory for the credentials [default: the name]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// For how many days it counts [default: 365 for nodes, 90 for users]
+    /// Days until it expires [default: 365 for nodes, 90 for users]
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..=DAYS_MAX))]
     days: Option<u64>,
     #[command(flatten)]
@@ -83,15 +83,15 @@ struct IssueArgs {
 
 #[derive(clap::Args)]
 struct NodeArgs {
-    /// The node's name, as its agent's configuration says it, or a coordinator's
+    /// Name of the node, as in its agent's configuration, or of the coordinator
     name: String,
-    /// It is a coordinator's, not an agent's
+    /// For a coordinator instead of an agent
     #[arg(long)]
     coordinator: bool,
-    /// It is that of HDFS's NameNode, whose plugin tells the coordinator what is lost
+    /// For HDFS's NameNode, whose plugin reports lost blocks to the coordinator
     #[arg(long, conflicts_with = "coordinator")]
     keeper: bool,
-    /// A host name or an address under which browsers reach it; may be repeated
+    /// Host name or address under which browsers reach it; may be repeated
     #[arg(long = "host", value_name = "HOST")]
     hosts: Vec<String>,
     #[command(flatten)]
@@ -100,7 +100,7 @@ struct NodeArgs {
 
 #[derive(clap::Args)]
 struct UserArgs {
-    /// The user's name
+    /// Name of the user
     name: String,
     /// What the user may do: viewer, client, operator or admin
     #[arg(long, value_parser = parse_user_role)]
@@ -117,7 +117,7 @@ struct RevokeArgs {
     /// A role and a name, such as 'agent n1'
     #[arg(value_name = "WHO")]
     who: String,
-    /// Folders of credentials that get the new list at once; copy it to all others
+    /// Credentials directories that get the new list at once; copy it to all others
     #[arg(value_name = "DIR")]
     to: Vec<PathBuf>,
     #[command(flatten)]
@@ -126,13 +126,13 @@ struct RevokeArgs {
 
 #[derive(clap::Args)]
 struct RotateArgs {
-    /// Trust only the new authority
+    /// Trust the new authority only
     #[arg(long)]
     finish: bool,
-    /// Finish although some certificates were not made anew: they count no more then
+    /// Finish although some certificates were not renewed: they are no longer accepted
     #[arg(long, requires = "finish")]
     force: bool,
-    /// Folders of credentials that get what is trusted at once; copy it to all others
+    /// Credentials directories that get the new ca.crt at once; copy it to all others
     #[arg(value_name = "DIR")]
     to: Vec<PathBuf>,
     #[command(flatten)]
@@ -141,7 +141,7 @@ struct RotateArgs {
 
 #[derive(clap::Args)]
 struct ShowArgs {
-    /// A folder of credentials
+    /// Credentials directory
     #[arg(value_name = "DIR")]
     dir: PathBuf,
     /// What to print: lines for people, or one JSON object
@@ -156,7 +156,7 @@ fn parse_user_role(text: &str) -> Result<AccessRole, String> {
         }
         Ok(role) => Ok(role),
         Err(_) => Err(format!(
-            "{} is no role of a user: there are viewer, client, operator and admin",
+            "{} is not a user role: use viewer, client, operator or admin",
             quoted(text)
         )),
     }
@@ -200,7 +200,7 @@ fn init(InitArgs { at, name }: &InitArgs) -> Result<Outcome> {
     match at.format {
         Format::Json => print_json(&json!({ "authority": at.authority }))?,
         Format::Text => outln!(
-            "made an authority in {dir}: whoever has its ca.key can be anybody, so keep it safe\n\
+            "created an authority in {dir}: whoever has its ca.key can issue any certificate, so keep it safe\n\
              next: suture cert node NAME --coordinator, then suture cert node NAME for each agent"
         ),
     }
@@ -217,7 +217,9 @@ fn issue(
     let is_folder = matches!(own.components().collect::<Vec<_>>()[..], [Component::Normal(_)]);
     if args.out.is_none() && !is_folder {
         let name = quoted(&principal.name);
-        return Err(bad_input(format!("{name} is not a name for a folder: name one by --out")));
+        return Err(bad_input(format!(
+            "{name} cannot be the name of a directory: name one with --out"
+        )));
     }
     let out = args.out.clone().unwrap_or_else(|| own.to_owned());
     let lifetime = args.days.map_or(lifetime, |days| DAY * days as u32);
@@ -274,8 +276,8 @@ fn rotate(RotateArgs { finish, force, to, at }: &RotateArgs) -> Result<Outcome> 
         (Format::Text, false) => {
             outln!("both authorities are trusted, and the new one signs");
             hint_copy(at, "ca.crt");
-            outln!("then make all credentials anew (suture cert node, suture cert user)");
-            outln!("then end it: suture cert rotate --finish");
+            outln!("then issue all credentials again (suture cert node, suture cert user)");
+            outln!("then finish: suture cert rotate --finish");
         }
     }
     Ok(Outcome::Done)
@@ -314,5 +316,5 @@ fn certificates(count: usize) -> String {
 
 fn hint_copy(at: &AuthorityArgs, file: &str) {
     let path = at.authority.join(file);
-    outln!("copy {} to every folder of credentials: daemons notice within seconds", path.display());
+    outln!("copy {} to every credentials directory; daemons notice within seconds", path.display());
 }

@@ -22,7 +22,7 @@ use crate::daemon::{self, ConfigArgs};
 use crate::outcome::Outcome;
 use crate::output::{Format, alarm, print_json};
 
-/// Check a configuration, or show what it comes to with all defaults.
+/// Check a configuration, or show it with all defaults.
 ///
 /// It is the file that the daemon of that role would read: --config, else SUTURE_CONFIG, else
 /// /etc/suture/coordinator.toml or agent.toml, else none and every key at its default.
@@ -34,9 +34,9 @@ pub struct Args {
 
 #[derive(clap::Subcommand)]
 enum ConfigSubcommand {
-    /// Say whether it can be used, and what in it is hardly meant; nothing is opened or changed
+    /// Check whether it can be used, and what in it is hardly meant; nothing is opened or changed
     Check(OfRole),
-    /// Print every key with its value, as a configuration that means the same
+    /// Print every key with its value, as a configuration file
     Show(OfRole),
 }
 

@@ -60,11 +60,11 @@ const STRIPES_MAX: u64 = 1 << 62;
 pub struct Args {
     #[command(flatten)]
     config: daemon::ConfigArgs,
-    /// End when standard input closes, so as not to outlive the process at its other end
+    /// Exit when standard input closes, as it does when the parent process ends
     #[arg(long)]
     until_stdin_closes: bool,
-    /// Start from a metadata.db that was copied while a coordinator had it open, without its
-    /// metadata.db-wal: what was stored last may be missing, and stays missing
+    /// Start from a metadata.db that was copied without its metadata.db-wal while a coordinator had
+    /// it open: what was stored last may be missing, and stays missing
     #[arg(long)]
     accept_copy: bool,
     #[command(flatten)]

@@ -19,7 +19,7 @@ use crate::outcome::Outcome;
 use crate::output::{Format, LINES_MAX, counted, is_stdout, line, print_json};
 use crate::progress::Progress;
 
-/// Get the file back from an encoded directory, also when chunks are missing or corrupt.
+/// Decode the file from an encoded directory, even when chunks are missing or corrupt.
 ///
 /// Every block is checked before it is used; lost chunks are computed from others. The directory is
 /// only read, and the output appears when it is complete.

@@ -49,7 +49,7 @@ pub struct Args {
     /// How many agents; at least one more than the code has chunks
     #[arg(long, value_name = "N", default_value_t = 12)]
     agents: usize,
-    /// A file or folder to store [default: 512MiB of generated random data]
+    /// A file or directory to store [default: 512MiB of generated random data]
     #[arg(long, value_name = "FILE|DIR")]
     data: Option<PathBuf>,
     /// The length of chunks
@@ -64,7 +64,7 @@ pub struct Args {
     /// The most memory that each agent uses
     #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = parse_nonzero_size)]
     memory: u64,
-    /// Show the course on a page too: open http://ADDR/ in a browser
+    /// Show the progress on a web page too: open http://ADDR/ in a browser
     #[arg(
         long,
         value_name = "ADDR",
@@ -73,7 +73,7 @@ pub struct Args {
         default_missing_value = "127.0.0.1:7480"
     )]
     web: Option<SocketAddr>,
-    /// Keep the demo's folder: configurations, logs, chunks, metadata
+    /// Keep the demo's directory: configurations, logs, chunks, metadata
     #[arg(long)]
     keep: bool,
     /// What to print: the course and a table, or one JSON object
@@ -330,7 +330,7 @@ fn print_text(report: &DemoReport, measured: &[DemoResult]) {
     outln!();
     print_table(&rows);
     outln!(
-        "bound: k x lost bytes / (survivors x link); noticed after {}; agents used at most {} of {}",
+        "bound: k x lost bytes / (survivors x link); detected after {}; agents used at most {} of {}",
         format_seconds(report.detection_seconds),
         report.agent_peak_memory_bytes.map_or("unknown memory".into(), format_size),
         format_size(report.agent_memory_ceiling_bytes),

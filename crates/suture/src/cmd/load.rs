@@ -29,7 +29,7 @@ const OBJECTS_MAX: usize = 1_000_000;
 /// Where the store does less than this part of what it is asked, it does not keep up.
 const KEEPS_UP: f64 = 0.98;
 
-/// Read and write objects as applications do, at a given rate, and show what each request waits.
+/// Read and write objects as applications do, at a given rate, and show the latencies.
 ///
 /// Values are stored first and removed at the end. Requests begin when they are due, whether or not
 /// earlier ones are answered, and a latency counts from that moment. Ctrl-C ends it and prints what
@@ -45,10 +45,10 @@ pub struct Args {
     /// For how long requests are counted
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = parse_duration)]
     duration: Duration,
-    /// For how long they are made before that
+    /// For how long requests are made before that, to warm up
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = parse_duration)]
     warm_up: Duration,
-    /// Requests under way at a time, at most, each on a connection of its own; others wait
+    /// Requests in flight at a time, at most, each on a connection of its own; others wait
     #[arg(long, value_name = "N", default_value_t = 32)]
     clients: usize,
     /// Different objects
@@ -63,7 +63,7 @@ pub struct Args {
     /// Bytes of a chunk, for long values
     #[arg(long, value_name = "SIZE", default_value = "8MiB", value_parser = parse_nonzero_size)]
     chunk_size: u64,
-    /// Before the names of all objects; with other runs beside this one each needs its own
+    /// Prefix of the names of all objects; runs at the same time need different ones
     #[arg(long, value_name = "PREFIX", default_value = "load/")]
     prefix: String,
     /// Seed of every random choice
@@ -119,7 +119,7 @@ fn check(args: &Args) -> Result<()> {
     }
     if !(args.rate > 0.0 && args.rate <= RATE_MAX) {
         return Err(bad_input(format!(
-            "--rate {} cannot be: more than none, and at most {RATE_MAX} requests a second",
+            "--rate {} is out of range: above 0, at most {RATE_MAX} requests per second",
             args.rate
         )));
     }
@@ -127,7 +127,7 @@ fn check(args: &Args) -> Result<()> {
         [("--clients", args.clients, CLIENTS_MAX), ("--objects", args.objects, OBJECTS_MAX)]
     {
         if !(1..=max).contains(&found) {
-            return Err(bad_input(format!("{option} {found} cannot be: 1 to {max}")));
+            return Err(bad_input(format!("{option} {found} is out of range: 1 to {max}")));
         }
     }
     Ok(())

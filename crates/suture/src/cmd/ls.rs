@@ -15,7 +15,7 @@ use crate::timestamp::format_timestamp;
 /// List the objects.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Only those whose names begin like this
+    /// Only objects whose names begin with this
     #[arg(value_name = "PREFIX", default_value = "", hide_default_value = true)]
     prefix: String,
     #[command(flatten)]
@@ -39,7 +39,7 @@ pub fn run(args: Args) -> Result<Outcome> {
         print_json(&json!({ "objects": objects }))?;
         return Ok(Outcome::Done);
     }
-    let mut rows = table(["size", "code", "chunks of", "stored", "name"], &[0, 2]);
+    let mut rows = table(["size", "code", "chunk size", "stored", "name"], &[0, 2]);
     for object in &objects {
         rows.add_row([
             format_size(object.bytes),

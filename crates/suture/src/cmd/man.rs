@@ -9,10 +9,10 @@ use suture_files::directory::write_output;
 
 use crate::outcome::Outcome;
 
-/// Write the manual pages of all commands to a folder, for man(1).
+/// Write the manual pages of all commands to a directory, for man(1).
 #[derive(clap::Args)]
 pub struct Args {
-    /// The folder, such as /usr/local/share/man/man1
+    /// Directory, such as /usr/local/share/man/man1
     #[arg(value_name = "DIR")]
     dir: PathBuf,
 }
@@ -25,7 +25,7 @@ pub struct Args {
 pub fn run(args: Args, command: clap::Command) -> Result<Outcome> {
     let shown = args.dir.display();
     if !args.dir.is_dir() {
-        return Err(bad_input(format!("'{shown}' is not a folder: make it first")));
+        return Err(bad_input(format!("'{shown}' is not a directory: create it first")));
     }
     let mut command = command.disable_help_subcommand(true);
     command.build();

@@ -21,7 +21,7 @@ use crate::daemon::{self, ConfigArgs};
 use crate::outcome::Outcome;
 use crate::output::{Format, counted, print_json};
 
-/// Copy the metadata of a running coordinator, put a copy in their place, or make them again.
+/// Back up the metadata of a running coordinator, restore a backup, or rebuild the metadata.
 #[derive(clap::Args)]
 pub struct Args {
     #[command(subcommand)]
@@ -30,24 +30,25 @@ pub struct Args {
 
 #[derive(clap::Subcommand)]
 enum MetadataSubcommand {
-    /// Copy the metadata as they are now into a file, while the coordinator goes on
+    /// Back up the metadata into a file while the coordinator runs
     Backup(BackupArgs),
-    /// Put a copy in the place of the metadata of a coordinator that is stopped
+    /// Restore a backup while the coordinator is stopped
     ///
-    /// What was put since the copy was made is found by metadata rebuild. What was removed since is
-    /// in the copy still, and its data may be gone.
+    /// Objects stored since the backup was made are found by metadata rebuild. Objects removed
+    /// since are still in the backup, and their data may be gone.
     Restore(RestoreArgs),
-    /// Find the objects again that only the agents know of, while the coordinator is stopped
+    /// Rebuild the metadata from the chunks of the agents while the coordinator is stopped
     ///
-    /// Agents join and list what they hold; beside each chunk lies what it is of. Without metadata
-    /// all objects come back; with a backup that was restored, those that were put since. An object
-    /// that was removed may come back too, and an empty one has no chunk to tell of it.
+    /// Agents join and list what they hold; beside each chunk lies a label that says of which
+    /// object it is. Without metadata all objects come back; with a restored backup, those that
+    /// were stored since. An object that was removed may come back too; an empty one does not,
+    /// since it has no chunks.
     Rebuild(rebuild::RebuildArgs),
 }
 
 #[derive(clap::Args)]
 struct BackupArgs {
-    /// The file; what is there already is replaced once the copy is whole
+    /// File to write; an existing one is replaced once the backup is complete
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
     #[command(flatten)]
@@ -59,12 +60,12 @@ struct BackupArgs {
 
 #[derive(clap::Args)]
 struct RestoreArgs {
-    /// The copy
+    /// The backup
     #[arg(value_name = "FILE")]
     copy: PathBuf,
     #[command(flatten)]
     config: ConfigArgs,
-    /// Rename the metadata that are there, and put the copy in their place
+    /// Rename the metadata that exist, and restore the backup in their place
     #[arg(long)]
     replace: bool,
     /// Take a metadata.db that was copied while a coordinator had it open, so that what was stored
@@ -153,11 +154,11 @@ fn restored(args: RestoreArgs) -> Result<Outcome> {
         Format::Text => {
             outln!("{}: {}", dir.display(), describe(contents));
             if let Some(replaced) = replaced {
-                outln!("what was there is {replaced} now");
+                outln!("the former metadata are {replaced} now");
             }
-            outln!("start the coordinator; `suture status` says what its agents hold besides");
+            outln!("start the coordinator; `suture status` shows what its agents hold besides");
             outln!(
-                "objects that were removed since this copy was made are in it, and their data may be \
+                "objects that were removed since this backup was made are in it, and their data may be \
                  gone: suture rm NAME removes them again"
             );
         }

@@ -12,7 +12,7 @@ use crate::outcome::Outcome;
 use crate::output::{Format, counted, print_json};
 use crate::status;
 
-/// List nodes, fail, drain or pause them, take them back, replace a store, or remove a node.
+/// List nodes; fail, drain, pause, return, replace or remove them.
 #[derive(clap::Args)]
 pub struct Args {
     #[command(subcommand)]
@@ -29,15 +29,15 @@ enum NodeSubcommand {
         #[arg(long, value_enum, default_value_t)]
         format: Format,
     },
-    /// Treat nodes as dead until they are returned: their chunks are rebuilt on the others
+    /// Treat nodes as dead until `return`: their chunks are rebuilt on the others
     Fail {
         #[command(flatten)]
         nodes: NodeNames,
-        /// Even if data could not be read any more
+        /// Even if data becomes unreadable
         #[arg(long)]
         force: bool,
     },
-    /// Empty nodes: their chunks are moved to the others, and can be read meanwhile
+    /// Move all chunks of nodes to the others; they can be read meanwhile
     Drain {
         #[command(flatten)]
         nodes: NodeNames,
@@ -45,32 +45,31 @@ enum NodeSubcommand {
         #[arg(long)]
         force: bool,
     },
-    /// Let nodes be silent for a while: what they hold is rebuilt only where a stripe could lose no
-    /// more
+    /// Announce maintenance: nodes may be silent for a while, and what they hold is rebuilt only
+    /// where a stripe can lose no more chunks
     Pause {
         #[command(flatten)]
         nodes: NodeNames,
         /// How long, such as 30min or 2h; `suture node return` ends it sooner
         #[arg(long = "for", value_name = "TIME", value_parser = parse_time)]
         span: f64,
-        /// Even if data could not be read meanwhile
+        /// Even if data becomes unreadable meanwhile
         #[arg(long)]
         force: bool,
     },
-    /// Forget nodes that hold no chunks and whose agents are stopped; they may join again
+    /// Remove nodes that hold no chunks and whose agents are stopped; they may join again
     Remove(NodeNames),
-    /// Give the name of a node whose agent is stopped to the next new store that joins under it:
-    /// after a disk was exchanged, or to take a name back from another store. What the store before
-    /// held is rebuilt; its agent stays stopped, since it would have the name again until another
-    /// store has joined, and is refused from then on
+    /// Give the name of nodes whose agents are stopped to the next new store that joins under it,
+    /// as after a disk was replaced. What the former store held is rebuilt. Keep its agent stopped:
+    /// it would get the name again until the new store has joined, and is refused from then on
     Replace {
         #[command(flatten)]
         nodes: NodeNames,
-        /// Even if data could not be read any more
+        /// Even if data becomes unreadable
         #[arg(long)]
         force: bool,
     },
-    /// Take nodes back: what they still hold counts again, and what was wanted of them ends
+    /// Use nodes again that were failed, drained or paused: what they still hold counts again
     Return(NodeNames),
 }
 
@@ -178,7 +177,7 @@ fn done(action: proto::NodeAction, was: &str, back: &str, chunks: u64) -> String
         proto::NodeAction::Return if was == "draining" => "keeps what it holds".into(),
         proto::NodeAction::Return if was == "paused" => "may be silent no longer".into(),
         proto::NodeAction::Return => "was not declared failed, drained or paused".into(),
-        proto::NodeAction::Replace => "is the name of the next store that joins under it".into(),
+        proto::NodeAction::Replace => "is free for the next store that joins under it".into(),
         proto::NodeAction::Remove | proto::NodeAction::Unspecified => "is removed".into(),
     }
 }

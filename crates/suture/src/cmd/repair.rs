@@ -42,8 +42,8 @@ enum RepairSubcommand {
         #[command(flatten)]
         common: Common,
     },
-    /// Show how repairs go. Exit status 3: something cannot be read, or repaired before something
-    /// changes
+    /// Show the progress of repairs. Exit status 3: something cannot be read, or cannot be repaired
+    /// before something changes
     Status {
         /// Draw a progress bar until nothing is left to do, or can be done before somebody does
         /// something. Exit status 0: nothing is lost; 1: something is left, as where repairs are
@@ -53,13 +53,13 @@ enum RepairSubcommand {
         #[command(flatten)]
         common: Common,
     },
-    /// Begin no more repairs; running ones finish
+    /// Start no more repairs; running ones finish
     Pause(Common),
-    /// Begin repairs again
+    /// Start repairs again
     Resume(Common),
-    /// Stop running repairs too, and pause
+    /// Stop running repairs, and pause
     Cancel(Common),
-    /// Show what repair may take, or change it; it holds at once, and across restarts
+    /// Show or change the limits of repair; changes hold at once, and across restarts
     Throttle(throttle::Args),
 }
 
@@ -103,7 +103,7 @@ async fn command(common: &Common, action: RepairAction, object: Option<String>) 
     client.command_repair(command).await.map_err(refusal)?;
     let is_start = action == RepairAction::Start;
     match was_paused && is_start {
-        true if object.is_none() => errln!("suture: repairs were paused; now they go on"),
+        true if object.is_none() => errln!("suture: repairs were paused, and are resumed"),
         true => errln!("suture: repairs are paused (suture repair resume)"),
         false => {}
     }
@@ -212,11 +212,11 @@ async fn preview(common: &Common) -> Result<Outcome> {
 
 fn print(preview: &proto::PreviewReply, now: &proto::StatusReply) {
     if preview.chunks == 0 && preview.blocked.is_empty() {
-        outln!("nothing more to begin; {}", status::summary(now));
+        outln!("nothing more to start; {}", status::summary(now));
         return;
     }
     outln!(
-        "would rebuild {} ({}) by moving {}; the fullest link needs {}{}",
+        "would rebuild {} ({}) by moving {}; the busiest link needs {}{}",
         counted(preview.chunks, "chunk"),
         format_size(preview.bytes),
         format_size(preview.moved_bytes),
@@ -246,7 +246,7 @@ fn above_bound(preview: &proto::PreviewReply) -> String {
     match preview.bound_seconds {
         Some(bound) if bound > 0.0 => {
             let above = (preview.max_load_seconds / bound - 1.0).max(0.0) * 100.0;
-            format!(", {} above the least that any plans need", format_percent(above))
+            format!(", {} above the lower bound", format_percent(above))
         }
         _ => String::new(),
     }

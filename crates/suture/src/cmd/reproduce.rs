@@ -29,18 +29,18 @@ const EMULATED_REPETITIONS: usize = 3;
 /// Measure the published figures again: what each paper did, what comes out here beside the bound,
 /// and which of its claims hold.
 ///
-/// Without an argument it lists all experiments. With one it writes a folder: report.md,
+/// Without an argument it lists all experiments. With one it writes a directory: report.md,
 /// report.html, claims.md, and for each experiment its values as CSV, its settings and values as
 /// JSON.
 ///
-/// Exit status 1: it was interrupted; --resume goes on with what is missing.
+/// Exit status 1: it was interrupted; --resume continues with what is missing.
 #[derive(clap::Args)]
 pub struct Args {
     /// all, a paper (repairboost, pivotrepair, car, chameleonec, butterfly), or one of its figures,
     /// such as car/fig9
     #[arg(value_name = "PAPER[/ID]")]
     what: Option<String>,
-    /// The folder of the report
+    /// Directory of the report
     #[arg(short, long, value_name = "DIR", default_value = "reproduction")]
     output: PathBuf,
     /// Measure everything once instead of five times, each time with another seed
@@ -53,10 +53,10 @@ pub struct Args {
     /// Measure on the emulated network of `suture testbed` too, where that can be done (root)
     #[arg(long, value_enum, value_name = "WHERE")]
     on: Option<On>,
-    /// Write over what the folder holds
+    /// Overwrite what the directory holds
     #[arg(long, conflicts_with = "resume")]
     force: bool,
-    /// Go on with an interrupted reproduction: what is finished is kept
+    /// Continue an interrupted reproduction: what is finished is kept
     #[arg(long)]
     resume: bool,
     /// What to print: text for people, or one JSON object
@@ -105,7 +105,7 @@ pub fn run(args: Args) -> Result<Outcome> {
     folder.write("claims.md", &markdown::claims(&reproduction))?;
     ended.with_context(|| {
         format!(
-            "{} of {} experiments are in '{}': go on with --resume",
+            "{} of {} experiments are in '{}': continue with --resume",
             finished.len(),
             experiments.len(),
             folder.path().display()

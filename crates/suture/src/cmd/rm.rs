@@ -16,7 +16,7 @@ use crate::listing::{explain_missing, find, list_selected};
 use crate::outcome::{Failures, Outcome};
 use crate::output::{Format, counted, print_json};
 
-/// Remove objects, at once and for good. Their chunks are deleted afterwards.
+/// Remove objects permanently. Their chunks are deleted in the background.
 ///
 /// Copies in excess, as a node has that was away, go when it lists what it holds: when it joins,
 /// and every ten minutes (its `inventory`).
@@ -34,7 +34,7 @@ pub struct Args {
     /// Do not ask
     #[arg(short, long)]
     yes: bool,
-    /// Say what would be removed, and remove nothing
+    /// Show what would be removed, and remove nothing
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]
@@ -150,7 +150,7 @@ fn describe(named: &[Named]) -> String {
 /// # Errors
 /// Unless the answer is yes.
 fn ask(named: &[Named]) -> Result<()> {
-    errln!("remove {} for good? [y/N]", describe(named));
+    errln!("remove {} permanently? [y/N]", describe(named));
     let mut answer = String::new();
     io::stdin().lock().read_line(&mut answer)?;
     if !is_yes(&answer) {

@@ -18,17 +18,17 @@ use crate::status;
 /// How often a pass is looked at that is waited for.
 const POLL_EVERY: Duration = Duration::from_millis(200);
 
-/// Read every copy now, compare the chunks of each stripe, and repair what is damaged.
+/// Read every chunk now, compare the chunks of each stripe, and repair what is damaged.
 ///
-/// It begins from the first stripe, whatever a pass that runs has done, and reads as fast as
-/// [scrub] in the coordinator's configuration lets it. suture status shows how far it has come.
+/// It starts from the first stripe, whatever a running pass has done, and reads as fast as [scrub]
+/// in the coordinator's configuration lets it. `suture status` shows how far it has come.
 ///
 /// Exit status with --wait: 1 bad chunks were found, which are rebuilt, or some could not be read,
 /// so nobody knows whether they are good (or the scrub failed); 3 something cannot be repaired, or
 /// chunks do not fit each other though each has its checksum.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Wait until every copy was read, with a progress bar
+    /// Wait until every chunk was read, with a progress bar
     #[arg(long)]
     wait: bool,
     #[command(flatten)]
@@ -81,7 +81,7 @@ fn begun(scrub: &proto::ScrubStatus, format: Format) -> Result<Outcome> {
     match format {
         Format::Json => print_json(&status::describe_scrub(scrub))?,
         Format::Text => outln!(
-            "scrub began: {}{}; suture status shows how far it has come",
+            "scrub started: {}{}; suture status shows how far it has come",
             counted(scrub.stripes, "stripe"),
             at_least(scrub)
         ),
@@ -135,17 +135,17 @@ fn print_found(
 ) {
     let took = format_seconds(took.as_secs_f64());
     let read = match scrub.unread_copies {
-        0 => format!("every copy was read in {took}"),
+        0 => format!("every chunk was read in {took}"),
         unread => format!("scrub ended in {took}: {} could not be read", counted(unread, "chunk")),
     };
     match (found, scrub.unread_copies) {
         (0, 0) if status.at_risk.iter().sum::<u64>() > 0 => {
-            outln!("{read}: no other is bad; {}", status::summary(status));
+            outln!("{read}: no other chunk is bad; {}", status::summary(status));
         }
         (0, 0) => outln!("{read}: all are good"),
         (0, _) => outln!("{read}; all others are good"),
         (found, unread) => outln!(
-            "{read}{} {} found; {} ({}) lost at the moment",
+            "{read}{} {} found; {} ({}) lost now",
             if unread > 0 { ";" } else { ":" },
             counted(found, "bad chunk"),
             counted(status.lost_chunks, "chunk"),

@@ -13,7 +13,7 @@ use crate::outcome::Outcome;
 use crate::output::{Format, counted, print_json};
 use crate::timestamp::format_timestamp;
 
-/// Show one object: its size, code and checksum, and what of it is missing.
+/// Show one object: its size, code and checksum, and its missing chunks.
 ///
 /// Exit status 3: some of it cannot be read until chunks return, or a scrub found that chunks do
 /// not fit each other.
@@ -77,11 +77,11 @@ fn print(object: &Object, stat: &proto::StatReply) {
 fn health(stat: &proto::StatReply) -> String {
     if stat.unreadable_stripes > 0 {
         let stripes = counted(stat.unreadable_stripes, "stripe");
-        return format!("unreadable at the moment: {stripes} with too few chunks that can be read");
+        return format!("unreadable now: {stripes} with too few chunks that can be read");
     }
     if stat.missing_chunks > 0 {
         return format!(
-            "degraded: {} of {} cannot be read at the moment, the data can",
+            "degraded: {} of {} cannot be read now, the data can",
             counted(stat.missing_chunks, "chunk"),
             counted(stat.degraded_stripes, "stripe")
         );

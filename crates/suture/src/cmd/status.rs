@@ -15,8 +15,8 @@ use crate::status::{
 
 /// Show the cluster: nodes, what is at risk, what is being repaired, what waits and why.
 ///
-/// Exit status 3: something cannot be read at the moment, or cannot be repaired before chunks return
-/// or nodes or space come.
+/// Exit status 3: something cannot be read now, or cannot be repaired until chunks return or nodes
+/// or space come.
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]
@@ -42,7 +42,7 @@ pub fn run(args: Args) -> Result<Outcome> {
 fn print(status: &proto::StatusReply) {
     outln!("{}", summary(status));
     if status.unreadable_stripes > 0 && state(status) != "unreadable" {
-        outln!("{} cannot be read at the moment", counted(status.unreadable_stripes, "stripe"));
+        outln!("{} cannot be read now", counted(status.unreadable_stripes, "stripe"));
     }
     status.warnings.iter().for_each(|warning| alarm(format_args!("warning: {warning}")));
     outln!(
@@ -81,9 +81,8 @@ fn print_at_risk(at_risk: &[u64], beyond: u64) {
     for (margin, stripes) in levels {
         let stripes = counted(stripes, "stripe");
         match margin {
-            0 => outln!("at risk: {stripes} with no chunk to spare"),
-            1 => outln!("at risk: {stripes} with one chunk to spare"),
-            margin => outln!("at risk: {stripes} with {margin} chunks to spare"),
+            0 => outln!("at risk: {stripes} with margin 0, which can lose no more chunks"),
+            margin => outln!("at risk: {stripes} with margin {margin}"),
         }
     }
 }

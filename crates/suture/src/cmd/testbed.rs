@@ -39,7 +39,7 @@ enum TestbedCommand {
     Down(DownArgs),
 }
 
-/// Make the network of a scenario, or of the nodes that are named here, and leave it there.
+/// Create the network of a scenario, or of the nodes that are named here, and leave it there.
 ///
 /// Prints its run id and the namespaces; `ip netns exec NAMESPACE suture agent ...` starts
 /// something there. Rates that follow a trace are those of the cluster here: only `run` replays.
@@ -64,10 +64,10 @@ struct RunArgs {
     /// What is to be measured (see docs/testbed.md)
     #[arg(value_name = "SCENARIO")]
     scenario: PathBuf,
-    /// The folder of the report: report.txt, report.json, report.html
+    /// Directory of the report: report.txt, report.json, report.html
     #[arg(short, long, value_name = "DIR")]
     output: PathBuf,
-    /// Write over what the folder holds
+    /// Overwrite what the directory holds
     #[arg(long)]
     force: bool,
     /// How often each policy is measured, instead of as often as the scenario says
@@ -87,13 +87,13 @@ struct RunArgs {
 /// not as its scenario expects.
 #[derive(clap::Args)]
 struct ResultsArgs {
-    /// Scenarios, and folders of which every `.toml` is one
+    /// Scenarios, and directories of which every `.toml` is one
     #[arg(value_name = "SCENARIO", required = true)]
     scenarios: Vec<PathBuf>,
     /// The page, in Markdown
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
-    /// A folder for the report of each scenario, as `run` writes it
+    /// A directory for the report of each scenario, as `run` writes it
     #[arg(long, value_name = "DIR")]
     reports: Option<PathBuf>,
     /// How often each policy is measured, instead of as often as the scenarios say
@@ -133,7 +133,7 @@ fn up(args: &UpArgs) -> Result<Outcome> {
     let (title, cluster) = match &args.scenario {
         Some(path) => read_cluster_of(path)?,
         None if args.cluster.is_empty() => {
-            return Err(bad_input("say what to make: a scenario, --nodes N, or --cluster FILE"));
+            return Err(bad_input("name what to create: a scenario, --nodes N, or --cluster FILE"));
         }
         None => ("made by hand".to_string(), args.cluster.build(Path::new("."))?),
     };
@@ -278,11 +278,11 @@ fn scenarios(named: &[PathBuf]) -> Result<Vec<PathBuf>> {
         }
         let shown = path.display();
         let entries = fs::read_dir(path)
-            .map_err(|why| bad_input(format!("cannot read the folder '{shown}': {why}")))?;
+            .map_err(|why| bad_input(format!("cannot read the directory '{shown}': {why}")))?;
         let files = entries.map(|entry| entry.map(|entry| entry.path()));
         let files: Vec<PathBuf> = files
             .collect::<std::io::Result<_>>()
-            .with_context(|| format!("cannot read the folder '{shown}'"))?;
+            .with_context(|| format!("cannot read the directory '{shown}'"))?;
         let is_scenario = |path: &PathBuf| path.extension().is_some_and(|ending| ending == "toml");
         let mut files: Vec<PathBuf> = files.into_iter().filter(is_scenario).collect();
         if files.is_empty() {
@@ -318,7 +318,7 @@ fn down(args: &DownArgs) -> Result<Outcome> {
     };
     if chosen.len() > 1 && !args.all {
         let runs = chosen.iter().map(|record| describe(record)).collect::<Vec<_>>().join("\n");
-        return Err(bad_input(format!("name the testbed, or say --all; there are:\n{runs}")));
+        return Err(bad_input(format!("name the testbed, or give --all; there are:\n{runs}")));
     }
     tools::check()?;
     if chosen.is_empty() {

@@ -19,7 +19,7 @@ use crate::progress::Progress;
 ///
 /// Chunks are checked against their checksums; where checksums are gone, against the parity of
 /// their stripe. Nothing is written. A missing or stale .crc file beside a good chunk is noted, but
-/// is no damage: rebuild writes it anew.
+/// is not damage: rebuild writes it again.
 ///
 /// Exit status: 0 all chunks are good, 1 some are not but rebuild can repair them (or verify
 /// failed), 2 bad usage or input, 3 some stripe is beyond repair.
@@ -88,7 +88,7 @@ pub fn run(args: Args) -> Result<Outcome> {
     let unknown = verdicts.iter().filter(|verdict| verdict.is_unknown()).count() as u64;
     if unknown > 0 {
         errln!(
-            "suture: of {} it is not known what is left: this process cannot open all chunks; let it, and verify again",
+            "suture: of {} it is not known what is left: this process may not open all chunks; allow it to, and verify again",
             counted(unknown, "stripe")
         );
         return Ok(Outcome::Missed);

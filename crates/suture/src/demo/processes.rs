@@ -282,7 +282,7 @@ impl Processes {
         if keep {
             return Ok(Some(self.folder.keep()));
         }
-        self.folder.close().context("cannot remove the demo's folder")?;
+        self.folder.close().context("cannot remove the demo's directory")?;
         Ok(None)
     }
 
@@ -299,7 +299,7 @@ impl Processes {
         config: &str,
     ) -> Result<String> {
         let folder = self.path(name);
-        std::fs::create_dir_all(&folder).context("cannot make a folder for the demo")?;
+        std::fs::create_dir_all(&folder).context("cannot make a directory for the demo")?;
         let (config_file, log) = (folder.join("config.toml"), folder.join("log"));
         std::fs::write(&config_file, config).context("cannot write a configuration")?;
         let program = std::env::current_exe().context("cannot find the path of this program")?;

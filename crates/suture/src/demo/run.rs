@@ -99,7 +99,7 @@ pub async fn run(
     let (lost, declared_at) = notice(&mut client, processes).await?;
     let detection_seconds = declared_at - killed_at;
     print_line(format!(
-        "  noticed    after {}: {} ({}) lost",
+        "  detected   after {}: {} ({}) lost",
         format_seconds(detection_seconds),
         counted(lost.lost_chunks, "chunk"),
         format_size(lost.lost_bytes),

@@ -40,7 +40,9 @@ pub fn from_user(path: &Path) -> Result<Vec<Source>> {
     }
     if sources.iter().all(|source| source.bytes == 0) {
         let path = path.display();
-        return Err(bad_input(format!("'{path}' holds no data; name a file or folder that does")));
+        return Err(bad_input(format!(
+            "'{path}' holds no data; name a file or directory that does"
+        )));
     }
     Ok(sources)
 }

@@ -24,7 +24,7 @@ pub fn perform<T>(
         let mut stop = daemon::stop_signals()?;
         let folder = tempfile::Builder::new().prefix(prefix).tempdir();
         // Dropping it removes it, too.
-        let folder = folder.context("cannot make a temporary folder")?;
+        let folder = folder.context("cannot make a temporary directory")?;
         let mut stage = None;
         let done = tokio::select! {
             done = work(&folder, &mut stage) => Some(done),
@@ -36,10 +36,10 @@ pub fn perform<T>(
         {
             errln!("suture: everything is kept in {}", kept.display());
         }
-        folder.close().context("cannot remove the temporary folder")?;
+        folder.close().context("cannot remove the temporary directory")?;
         match done {
             Some(done) => done.or_else(|error| ended.and(Err(error))),
-            None => bail!("interrupted; every process is ended and the folder is gone"),
+            None => bail!("interrupted; every process is ended and the directory is gone"),
         }
     })
 }

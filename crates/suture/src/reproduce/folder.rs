@@ -124,7 +124,7 @@ impl Folder {
             )));
         }
         fs::create_dir_all(path)
-            .with_context(|| format!("cannot make the folder '{}'", path.display()))?;
+            .with_context(|| format!("cannot make the directory '{}'", path.display()))?;
         folder.write(CONFIGURATION, &pretty(configuration)?)?;
         Ok(folder)
     }
@@ -182,7 +182,7 @@ impl Folder {
         let path = self.path.join(name);
         let above = path.parent().unwrap_or(&self.path);
         fs::create_dir_all(above)
-            .with_context(|| format!("cannot make the folder '{}'", above.display()))?;
+            .with_context(|| format!("cannot make the directory '{}'", above.display()))?;
         write_output(&path, content.as_bytes())
     }
 
@@ -192,7 +192,7 @@ impl Folder {
             Ok(mut entries) => entries.next().is_none(),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => true,
             Err(error) => {
-                return Err(bad_input(format!("cannot read the folder '{shown}': {error}")));
+                return Err(bad_input(format!("cannot read the directory '{shown}': {error}")));
             }
         };
         if is_empty || force {

@@ -160,7 +160,7 @@ fn perform(campaign: &mut Campaign, network: &Network) -> Result<()> {
     let experiment = &*experiment;
     let folder = network.folder().context("the testbed has no folder")?;
     let data = folder.join("data");
-    std::fs::create_dir(&data).context("cannot make a folder for the data")?;
+    std::fs::create_dir(&data).context("cannot make a directory for the data")?;
     let sources = source::generate(&data, experiment.data_bytes(), source_bytes(experiment), SEED)?;
     let bed = Bed { experiment, network, sources: &sources };
     stage::perform("suture-testbed-", false, async |_, stage| {

@@ -74,7 +74,7 @@ impl ExpectToml {
             })
         };
         if !(self.times > 0.0 && self.times.is_finite()) {
-            return Err(bad_input(format!("expect: times = {} is no ratio", self.times)));
+            return Err(bad_input(format!("expect: times = {} is not a ratio", self.times)));
         }
         let against = match self.against.as_str() {
             "bound" => Against::Bound,
@@ -176,8 +176,8 @@ mod tests {
                 "'pivot' is not measured; suture,",
             ),
             ("policy = 'flow'\nagainst = 'pivot'\ntimes = 1.1", "'pivot' is not measured"),
-            ("policy = 'flow'\nagainst = 'bound'\ntimes = 0", "is no ratio"),
-            ("policy = 'flow'\nagainst = 'bound'\ntimes = inf", "is no ratio"),
+            ("policy = 'flow'\nagainst = 'bound'\ntimes = 0", "is not a ratio"),
+            ("policy = 'flow'\nagainst = 'bound'\ntimes = inf", "is not a ratio"),
             ("policy = 'flow'\nagainst = 'flow'\ntimes = 1", "the policy itself"),
             ("policy = 'flow'\nagainst = 'nobody'\ntimes = 1", "there is no policy 'nobody'"),
         ] {

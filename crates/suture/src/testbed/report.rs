@@ -118,7 +118,7 @@ pub fn check_folder(folder: &Path, force: bool) -> Result<()> {
     let mut entries = match fs::read_dir(folder) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
         entries => entries
-            .map_err(|error| bad_input(format!("cannot read the folder '{shown}': {error}")))?,
+            .map_err(|error| bad_input(format!("cannot read the directory '{shown}': {error}")))?,
     };
     match entries.next() {
         Some(_) if !force => Err(bad_input(format!(
@@ -135,7 +135,7 @@ pub fn check_folder(folder: &Path, force: bool) -> Result<()> {
 /// When a file cannot be written.
 pub fn write(campaign: &Campaign, folder: &Path) -> Result<()> {
     fs::create_dir_all(folder)
-        .with_context(|| format!("cannot make the folder '{}'", folder.display()))?;
+        .with_context(|| format!("cannot make the directory '{}'", folder.display()))?;
     let document = document(campaign);
     let traces = &campaign.experiment.traces;
     let csv = |trace: &Option<suture_sim::trace::Trace>| trace.as_ref().map(|trace| trace.csv());

@@ -114,8 +114,8 @@ fn a_configuration_that_cannot_be_right_is_refused_at_the_start() {
     let mut wrong = Vec::new();
     let long = ["name", "rack"].map(|key| format!("{key} = '{}'", "n".repeat(300)));
     let long = [
-        ("agent", &*long[0], "n...' (300 bytes) is not a name for a node: 1 to 128 bytes", 2),
-        ("agent", &*long[1], "n...' (300 bytes) is not a name for a rack: 1 to 128 bytes", 2),
+        ("agent", &*long[0], "n...' (300 bytes) is not a valid node name: 1 to 128 bytes", 2),
+        ("agent", &*long[1], "n...' (300 bytes) is not a valid rack name: 1 to 128 bytes", 2),
     ];
     for &(role, text, expected, status) in CONFIGURATIONS.iter().chain(&long) {
         let mut lines = String::new();

@@ -113,12 +113,12 @@ fn a_command_is_taken_from_its_own_page_and_from_programs_and_does_what_the_comm
     let long = node("drain", &"n".repeat(5000));
     for (body, status, said) in [
         (node("drain", "n9"), 404, "there is no node 'n9'"),
-        (node("remove", "n1"), 400, "this is no command: unknown variant"),
+        (node("remove", "n1"), 400, "this is not a command: unknown variant"),
         (r#"{"command":"fail","node":"n1","force":true}"#.into(), 400, "unknown field `force`"),
         (r#"{"command":"cap","rate":"0Mbit"}"#.into(), 400, "0Mbit"),
         (r#"{"command":"cap","rate":"-5"}"#.into(), 400, "-5"),
-        (String::new(), 400, "this is no command"),
-        ("{".repeat(4000), 400, "this is no command"),
+        (String::new(), 400, "this is not a command"),
+        ("{".repeat(4000), 400, "this is not a command"),
         (long, 413, "at most 4096 bytes"),
     ] {
         let shown: String = body.chars().take(60).collect();

@@ -48,18 +48,18 @@ const REASONS: usize = 3;
 pub struct RebuildArgs {
     #[command(flatten)]
     config: ConfigArgs,
-    /// Go on once so many agents have listed what they hold
+    /// Continue once so many agents have listed what they hold
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     agents: Option<u64>,
-    /// Go on when no further agent has come for so long
+    /// Continue when no further agent has joined for so long
     #[arg(long, value_name = "TIME", default_value = "20s", value_parser = parse_time)]
     wait: f64,
-    /// Which cluster's agents to hear; those of others are refused [default: that of the metadata
-    /// that there are, or of all agents that come]
+    /// The cluster whose agents to take; others are refused [default: that of the existing
+    /// metadata, or of all agents that join]
     #[arg(long, value_name = "HEX", value_parser = parse_cluster)]
     cluster: Option<ClusterId>,
-    /// Let chunks that belong to no object in the end be deleted; --agents says of how many agents
-    /// every one must have been heard for that
+    /// Let chunks be deleted that belong to no object in the end; only when all of --agents agents
+    /// have joined
     #[arg(long, requires = "agents")]
     forget_rest: bool,
     /// What to print: lines for people, or one JSON object
@@ -252,7 +252,7 @@ async fn check_one_cluster(
     let of_each =
         of_cluster.iter().map(|(cluster, names)| format!("{cluster} ({})", names.join(", ")));
     bail!(
-        "agents of more than one cluster have come: {}: say by --cluster which one's metadata to make again; nothing was changed",
+        "agents of more than one cluster have come: {}: choose with --cluster whose metadata to rebuild; nothing was changed",
         of_each.collect::<Vec<_>>().join("; ")
     )
 }
@@ -278,7 +278,7 @@ async fn listed(args: &RebuildArgs, coordinator: &Handle) -> Result<Listed> {
         let quiet = since.elapsed().as_secs_f64();
         let left = format_estimate(args.wait - quiet);
         progress.note(format!(
-            "{} listed what they hold; waiting {left} for more (Ctrl-C: leave all as it was)",
+            "{} listed what they hold; waiting {left} for more (Ctrl-C leaves all as it was)",
             counted(agents as u64, "agent")
         ));
         if args.agents.is_some_and(|enough| agents as u64 >= enough) || quiet >= args.wait {
@@ -425,9 +425,9 @@ fn print(found: &Recovered) {
         let theirs = if found.is_rest_forgotten {
             "their chunks are deleted when the coordinator starts"
         } else {
-            "their chunks stay as they are: start the agents that are missing and run this again; if they are gone for good, --forget-rest lets them be deleted"
+            "their chunks stay as they are: start the agents that are missing and run this again; if they are permanently gone, --forget-rest lets them be deleted"
         };
         outln!("{theirs}");
     }
-    outln!("start the coordinator; `suture status` says what has to be repaired");
+    outln!("start the coordinator; `suture status` shows what has to be repaired");
 }

@@ -19,7 +19,7 @@ use crate::outcome::Outcome;
 use crate::output::{Format, print_json};
 use crate::status;
 
-/// Show or change what repair may take. Rates are like 200Mbit or 25MB (per second).
+/// Show or change the limits of repair. Rates are like 200Mbit or 25MB (per second).
 #[derive(clap::Args)]
 pub struct Args {
     /// The most that repair moves at each node in each direction; off: no cap

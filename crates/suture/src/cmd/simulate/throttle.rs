@@ -28,7 +28,7 @@ impl FromStr for ThrottleArg {
         for part in text.split(',') {
             let help = "write it like keep=30%, or cap=200Mbit,total=1Gbit,floor=10Mbit, or off";
             let (key, value) =
-                part.split_once('=').ok_or_else(|| format!("'{part}' is no limit: {help}"))?;
+                part.split_once('=').ok_or_else(|| format!("'{part}' is not a limit: {help}"))?;
             match key {
                 "cap" => config.node = Some(cap(value)?),
                 "total" => config.total = Some(cap(value)?),
