@@ -18,7 +18,7 @@ const HEAD: &str = r#"# Configuration
 
 <!-- Written by a test: SUTURE_BLESS=1 cargo test -p suture --test handbook configuration -->
 
-Every key of both daemons. A configuration is TOML; an unknown key and a value that makes no sense are refused with their line. Where a file is looked for: [install.md](install.md). `suture config check` says whether one can be used, `suture config show` what it comes to.
+Every key of both daemons. A configuration is TOML; an unknown key and a value that makes no sense are refused with their line. Which file a daemon reads: [install.md](install.md#where-a-configuration-is-looked-for). `suture config check` says whether it can be used, `suture config show` prints it with all defaults.
 
 | kind | is written like |
 |---|---|
@@ -26,9 +26,9 @@ Every key of both daemons. A configuration is TOML; an unknown key and a value t
 | rate | per second: `"200Mbit"` in bits, `"25MB"` in bytes |
 | duration | `"500ms"`, `"30s"`, `"10min"`, `"2h"`, `"7d"`, `"4w"` |
 | address | IP address and port: `"10.0.0.1:7400"` |
-| path | as it stands: no shell replaces `~` or `$NAME`; one that does not begin with `/` is looked for from the folder in which the daemon was started, and the log says where its `data_dir` is then |
+| path | used as it is: no shell replaces `~` or `$NAME`; one that does not begin with `/` is relative to the directory in which the daemon was started, and the log says where its `data_dir` is then |
 
-A daemon reads its configuration when it starts, and again on SIGHUP (`systemctl reload`): what the last column names holds then, and the log says which other keys changed and take a restart. A configuration that cannot be used changes nothing. A coordinator that is restarted loses nothing, and repairs that run begin anew; agents keep their chunks and join again.
+A daemon reads its configuration when it starts, and again on SIGHUP (`systemctl reload`). A reload changes the keys that have more than `no` in the last column; the log names other keys that changed, which take effect after a restart. A configuration that cannot be used changes nothing. Restarting a coordinator loses nothing: running repairs start again, and agents keep their chunks and rejoin.
 "#;
 
 /// How keys are written of which the type says only that they are text.
@@ -182,7 +182,7 @@ fn read_by(field: &syn::Field) -> Option<String> {
 /// What changes of a key without a restart.
 fn live(path: &str) -> &'static str {
     match path {
-        "credentials" => "its files are read anew when they change",
+        "credentials" => "its files are read again when they change",
         "repair_cap" => "by SIGHUP; a lower one by `suture repair throttle --node`",
         path if path.starts_with("throttle.") => "by SIGHUP, or `suture repair throttle`",
         "backup.every" => "by SIGHUP",

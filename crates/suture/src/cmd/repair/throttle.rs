@@ -38,7 +38,7 @@ pub struct Args {
     /// What stays free of each link beside what applications take: a part like 30%, or a rate
     #[arg(long, value_name = "PART|RATE|off")]
     keep: Option<String>,
-    /// Repair yields while 99 of 100 probes of agents wait longer than this
+    /// Repair yields while the 99th percentile of what agents' probes wait is above this
     #[arg(long, value_name = "TIME|off")]
     p99: Option<String>,
     /// What repair has at least, within caps, while a stripe has no margin left: a rate, or 10%
@@ -221,7 +221,7 @@ fn sentences(wanted: &proto::Throttle) -> Vec<String> {
         }
     }));
     lines.extend(wanted.p99_ns.map(|ns| {
-        format!("less while 99 of 100 probes wait longer than {}", format_seconds(ns as f64 / 1e9))
+        format!("less while 1 of 100 probes waits longer than {}", format_seconds(ns as f64 / 1e9))
     }));
     lines.extend(
         wanted
