@@ -72,8 +72,9 @@ async fn ask(client: &mut Client, call: Call) -> Result<(), Status> {
             let mut said = client.session(tokio_stream::iter([])).await?.into_inner();
             said.message().await.map(drop)
         }
-        Call::Put => {
-            let begin = proto::PutBegin { name: "them/x".into(), ..Default::default() };
+        Call::Put | Call::Overwrite => {
+            let overwrite = call == Call::Overwrite;
+            let begin = proto::PutBegin { name: "them/x".into(), overwrite, ..Default::default() };
             let step = Some(proto::put_request::Step::Begin(begin));
             let said = tokio_stream::iter([proto::PutRequest { step }]);
             client.put(said).await?.into_inner().message().await.map(drop)
@@ -138,7 +139,10 @@ async fn each_role_may_what_the_table_says_and_nothing_else() {
             assert_eq!(!is_refused(&answer), may, "{word} asks to {}: {answer:?}", rule.to);
             if let (false, Err(status)) = (may, answer) {
                 let said = status.message();
-                assert!(said.starts_with(&format!("{word} {word} may not {}", rule.to)), "{said}");
+                // Whether it overwrites a put says in its first step.
+                let asked = if rule.call == Call::Overwrite { Call::Put } else { rule.call };
+                let to = asked.rule().to;
+                assert!(said.starts_with(&format!("{word} {word} may not {to}")), "{said}");
             }
         }
     }
