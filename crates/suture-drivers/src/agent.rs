@@ -199,11 +199,10 @@ pub async fn run(
     listener: TcpListener,
     shutdown: impl Future<Output = ()>,
 ) -> std::io::Result<()> {
-    let watch = Arc::new(DiskWatch::new(config.disk_hangs_after));
-    let store: Arc<dyn ChunkStore> = Arc::new(WatchedStore::new(store, watch.clone()));
+    let (store, watch) = watched(store, config.disk_hangs_after);
     let (net_events, net) = mpsc::channel(NET_QUEUE);
     let (disk_events, disk) = mpsc::unbounded_channel();
-    let pool = Pool::new(config.pool_bytes as usize);
+    let (pool, grants) = (Pool::new(config.pool_bytes as usize), Arc::new(Grants::default()));
     let proofs = Arc::new(Semaphore::new(PROOFS));
     let ports = config.ports();
     let (uplink, downlink) = ports.clone();
@@ -217,7 +216,6 @@ pub async fn run(
     let service =
         ChunkService::new((store.clone(), watch.clone()), ports.clone(), clients, found, known);
     let answers = (disk_events, metrics.clone());
-    let grants = Arc::new(Grants::default());
     let free_bytes = store.free_bytes().map_err(|why| std::io::Error::other(why.to_string()))?;
     let (greeting, (names, known_names)) = (config.greeting(), watch::channel(NodeNames::new()));
     let mut driver = AgentDriver {
@@ -272,6 +270,15 @@ fn heartbeats(every: Span) -> Interval {
     let mut beat = tokio::time::interval(every);
     beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
     beat
+}
+
+/// A store of which every call is watched, and who watches it.
+fn watched(
+    store: Arc<dyn ChunkStore>,
+    hangs_after: Duration,
+) -> (Arc<dyn ChunkStore>, Arc<DiskWatch>) {
+    let watch = Arc::new(DiskWatch::new(hangs_after));
+    (Arc::new(WatchedStore::new(store, watch.clone())), watch)
 }
 
 /// The machine, recorded if that was asked for.

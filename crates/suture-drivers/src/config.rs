@@ -546,13 +546,9 @@ fn check_timer(key: &str, value: Duration, (min, max): (Duration, Duration)) -> 
 }
 
 fn check_every(key: &str, value: Option<Duration>) -> Result<(), String> {
-    match value.filter(|value| *value < EVERY_MIN) {
-        None => Ok(()),
-        Some(value) => {
-            let [least, value] = [EVERY_MIN, value].map(format_exact_duration);
-            Err(format!("{key} must be {least} or more, not {value}"))
-        }
-    }
+    let Some(value) = value.filter(|value| *value < EVERY_MIN) else { return Ok(()) };
+    let [least, value] = [EVERY_MIN, value].map(format_exact_duration);
+    Err(format!("{key} must be {least} or more, not {value}"))
 }
 
 fn check_memory(memory: u64) -> Result<(), String> {

@@ -183,6 +183,20 @@ impl Introduction {
         *self.membership.insert(Membership { node: joined.node, epoch, committed })
     }
 
+    /// Notes what is for this session alone, and not for the agent's machine; whether it was that.
+    fn note(&mut self, message: &proto::CoordinatorMessage, file: &MembershipFile) -> bool {
+        match message.message {
+            Some(CoordinatorWord::Committed(puts)) => {
+                self.note_committed(puts).into_iter().for_each(|news| file.keep(news));
+            }
+            Some(CoordinatorWord::Mark(proto::Mark { number, at })) => {
+                self.mark = Some(Mark { number, at });
+            }
+            _ => return false,
+        }
+        true
+    }
+
     /// Notes how many puts are committed. Fewer than before are another map's, and no news.
     fn note_committed(&mut self, committed: u64) -> Option<Membership> {
         let known = self.membership.as_mut().filter(|known| known.committed < committed)?;
@@ -358,21 +372,16 @@ async fn converse(
                     }
                 }
                 let event = match received {
-                    Ok(Some(message)) => match message.message {
-                        Some(CoordinatorWord::KeepBackup(_)) => {
+                    Ok(Some(message)) => {
+                        if matches!(message.message, Some(CoordinatorWord::KeepBackup(_))) {
                             keeper.keep(session.outgoing.clone());
                             continue;
                         }
-                        Some(CoordinatorWord::Committed(puts)) => {
-                            me.note_committed(puts).into_iter().for_each(|news| file.keep(news));
+                        if me.note(&message, file) {
                             continue;
                         }
-                        Some(CoordinatorWord::Mark(proto::Mark { number, at })) => {
-                            me.mark = Some(Mark { number, at });
-                            continue;
-                        }
-                        _ => event_of(message),
-                    },
+                        event_of(message)
+                    }
                     Ok(None) if is_renewing(me, session.by) => {
                         // It ended this one for the one that is to take its place.
                         match tokio::time::timeout(WELCOME_TIMEOUT, &mut renewal).await {

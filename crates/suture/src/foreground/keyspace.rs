@@ -2,8 +2,9 @@
 //!
 //! Place: between a workload's keys and the names of the store.
 //! An object that is overwritten is gone for whoever reads it just then. So a key is written under
-//! a name of a new version, reads turn to it from then on, and the former one is removed when nobody reads it any more. What is stored is
-//! noise of a seed, so that nothing has to be kept to make it.
+//! a name of a new version, reads turn to it from then on, and the former one is removed when
+//! nobody reads it any more. What is stored is noise of a seed, so that nothing has to be kept to
+//! make it.
 //!
 //! Whatever may be stored is known here from the moment that its put begins, so that nothing is
 //! left behind by a put that was cut off.
