@@ -98,13 +98,13 @@ impl Decoder<'_> {
             Ok(())
         };
         let cannot = "cannot write the decoded file";
-        let mut read = content::read(&mut stripe, &write).context(cannot)?;
+        let mut read = content::read(&mut stripe, write).context(cannot)?;
         if read.is_err() {
             // Of those that could not help by themselves nothing is known yet, and none of them is
             // to count as good for that.
             let all: Vec<ChunkIndex> = stripe.code().chunks().collect();
             stripe.open(&all);
-            read = content::read(&mut stripe, &write).context(cannot)?;
+            read = content::read(&mut stripe, write).context(cannot)?;
         }
         let unrepairable = read.err().map(|error| Unrepairable::new(&stripe, error));
         let faults = stripe.faults().map(|(chunk, fault)| (index, chunk, fault.clone())).collect();
