@@ -433,7 +433,7 @@ mod tests {
         assert_eq!(
             said(&[blocked(false)], 0),
             "1 stripe cannot be repaired unless copies return: restore them, or store the objects \
-             anew; nothing else is lost"
+             again; nothing else is lost"
         );
         let both = said(&[blocked(false), blocked(true), blocked(false)], 0);
         let each = "3 stripes cannot be repaired: 1 unless nodes return, 2 unless copies return";

@@ -185,7 +185,7 @@ fn why_a_daemon_ended_is_json_too_and_a_form_that_there_is_not_counts_for_nothin
     let Finished { status, stderr, .. } = start("json");
     let last = as_json(&stderr).pop().expect("it says why");
     assert_eq!((status, &last["level"]), (1, &"error".into()));
-    assert!(last["message"].as_str().unwrap().ends_with("it is not a folder"), "{last}");
+    assert!(last["message"].as_str().unwrap().ends_with("it is not a directory"), "{last}");
 
     let Finished { status, stderr, .. } = start("xml");
     let flaw = "SUTURE_LOG_FORMAT counts for nothing: 'xml' is neither text nor json";

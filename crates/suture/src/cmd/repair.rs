@@ -322,7 +322,7 @@ mod tests {
         let closed =
             Some(proto::ThrottleStatus { closed_seconds: Some(60.0), ..Default::default() });
         let mut waiting = proto::StatusReply { throttle: closed, ..lost(3, 1) };
-        assert_eq!(waits_for(&waiting).unwrap(), "the window opens in 60.0 s");
+        assert_eq!(waits_for(&waiting).unwrap(), "the window opens in 1 min 00 s");
         waiting.running = vec![proto::Running::default()];
         assert_eq!(waits_for(&waiting), None);
     }

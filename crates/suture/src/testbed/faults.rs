@@ -399,7 +399,7 @@ mod tests {
         for (faults, gone, expected) in [
             (&[stop, kill][..], &[][..], "not both can be"),
             (&[kill, kill], &[], "not both can be"),
-            (&[late], &[], "given up after 60 s"),
+            (&[late], &[], "given up after 1min"),
             (&[other], &[NodeId(2)], "it has failed by then"),
         ] {
             let why = check(faults, gone).expect_err(expected);

@@ -203,6 +203,9 @@ fn role_of(name: &str) -> String {
     if name.starts_with(".tmp") || name.starts_with(".suture-") && name.ends_with(".tmp") {
         return "temporary".to_string();
     }
+    if name.starts_with(".suture-rebuild-") {
+        return ".suture-rebuild-R".to_string();
+    }
     // Names that tempfile makes.
     let name = match name.split_once(".suture-backup-") {
         Some((_, random)) => match random.split_once('-') {

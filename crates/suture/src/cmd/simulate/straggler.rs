@@ -107,7 +107,7 @@ mod tests {
         assert_eq!(slowest(&[], &[]), said("downlink of n2, with 8.00 kbit/s"));
         assert_eq!(slowest(&[], &[2]), said("uplink of n0, with 8.00 Mbit/s"));
         let slow = |to| Straggler { node: NodeId(3), factor: 0.0, from: 5.0, to };
-        let stands = said("uplink of n3, which is a straggler, with 0.00 bit/s");
+        let stands = said("uplink of n3, which is a straggler, with 0 bit/s");
         assert_eq!(slowest(&[slow(f64::INFINITY)], &[]), stands);
         assert_eq!(slowest(&[slow(9.0)], &[]), said("downlink of n2, with 8.00 kbit/s"));
         assert_eq!(slowest(&[], &[0, 1, 2, 3]), None);
