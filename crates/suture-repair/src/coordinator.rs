@@ -381,6 +381,7 @@ impl Coordinator {
             FromAgent::Hello(hello) => self.join(now, node, *hello),
             _ => false,
         };
+        let was_up = self.health.is_up(node);
         self.reported(now, node, &message);
         match message {
             // A word that came twice, or late, begins no session.
@@ -405,12 +406,17 @@ impl Coordinator {
                     self.fingerprint(now, node, repair, (copy, sums));
                 }
             }
-            FromAgent::Deleted(copy) => self.work_lists.end_delete(now, node, copy),
+            FromAgent::Deleted(copy) => self.work_lists.end_delete(node, copy),
             FromAgent::Bad { copy, fault } => {
-                self.work_lists.end_checks_of(now, node, copy);
+                self.work_lists.end_checks_of(node, copy);
                 self.bad_copy(node, copy, fault);
                 self.scrub_found(node, copy, fault);
             }
+        }
+        if !was_up && !is_new_session {
+            // A session may have begun while the node could not be used, and what it was asked in
+            // the one before is lost.
+            self.send_again(node);
         }
         self.send_work(node);
     }

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use story::{Story, bad, copy, sent, stripe};
 use suture_repair::event::{Command, Input, Output};
 use suture_repair::id::{ChunkCopy, ChunkIndex, ListedCopy, NodeId, StripeId};
-use suture_repair::message::{Check, CopyFault, FromAgent, ToAgent};
+use suture_repair::message::{Check, CopyFault, DiskState, FromAgent, Heartbeat, ToAgent};
 
 /// What nodes are asked to check and to delete, answered one at a time in the order of asking.
 struct Bursts {
@@ -135,6 +135,25 @@ fn what_was_not_answered_is_asked_again_in_the_next_session_and_after_a_while() 
     // It was not listed then, so it is gone.
     story.wait(60, 0..6);
     assert!(!sent(&story.take(), |_, m| matches!(m, ToAgent::Check(_) | ToAgent::Delete { .. })));
+}
+
+#[test]
+fn what_was_asked_before_a_session_that_began_with_a_hanging_disk_is_asked_when_it_answers() {
+    let (mut story, held) = excess(1);
+    let own = copy(0, 0, 0);
+    story.hear(4, FromAgent::Inventory(held));
+    let check =
+        Check { copy: own, digest: story.digest(own), excess: Some((NodeId(4), copy(0, 0, 9))) };
+    story.hear(0, FromAgent::Verified(check));
+    let is_delete =
+        |to: NodeId, m: &ToAgent| to == NodeId(4) && matches!(m, ToAgent::Delete { .. });
+    assert!(sent(&story.take(), is_delete));
+    let hanging = Heartbeat { incarnation: 1, disk: DiskState::Hanging, ..Heartbeat::default() };
+    story.hear(4, FromAgent::Heartbeat(hanging));
+    story.greet(4);
+    assert!(!sent(&story.take(), is_delete), "it can do nothing");
+    story.beat(4);
+    assert!(sent(&story.take(), is_delete), "the order was of the session before");
 }
 
 #[test]

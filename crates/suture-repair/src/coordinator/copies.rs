@@ -21,7 +21,7 @@ use crate::id::{ChunkCopy, ChunkIndex, Digest, ListedCopy, NodeId, Stamp, Stripe
 use crate::message::{Check, CopyFault, ToAgent};
 use crate::mutant::Mutant;
 use crate::stripe::{ChunkRecord, Stripe};
-use crate::time::Time;
+use crate::time::{Span, Time};
 
 impl Coordinator {
     /// The keeper has this stripe like this.
@@ -167,7 +167,7 @@ impl Coordinator {
         self.count_unknown(node, listed.keys());
         // What was ordered away and is gone needs no memory.
         self.deleting.retain(|(n, copy)| *n != node || listed.contains_key(copy));
-        self.work_lists.keep_deletes(self.now, node, |copy| listed.contains_key(copy));
+        self.work_lists.keep_deletes(node, |copy| listed.contains_key(copy));
         let expected: BTreeSet<ChunkCopy> =
             self.stripes.on_node(node).filter_map(|s| Some(s.copy(s.chunk_on(node)?)?.1)).collect();
         let is_kept = |copy: &ChunkCopy| listed.contains_key(copy) || expected.contains(copy);
@@ -307,7 +307,7 @@ impl Coordinator {
     pub(super) fn verified(&mut self, now: Time, node: NodeId, check: Check) {
         self.scrub.wake();
         let reading = Reading { excess: check.excess, copy: check.copy };
-        self.work_lists.end_check(now, node, reading);
+        self.work_lists.end_check(node, reading);
         let Some(stripe) = self.stripes.get(check.copy.stripe) else { return };
         if self.is_moving(stripe.id) {
             return;
@@ -414,12 +414,17 @@ impl Coordinator {
         }
     }
 
-    /// Sends a node again what it has not answered, which it may never have received.
+    /// Sends a node again all that it has not answered, which it may never have received.
     pub(super) fn send_again(&mut self, node: NodeId) {
+        self.send_again_after(node, Span::ZERO);
+    }
+
+    /// The same of what was sent so long ago.
+    fn send_again_after(&mut self, node: NodeId, after: Span) {
         if !self.health.is_up(node) {
             return;
         }
-        let (checks, deletes) = self.work_lists.again(self.now, node);
+        let (checks, deletes) = self.work_lists.again(self.now, node, after);
         checks.into_iter().for_each(|reading| self.send_check(node, reading));
         deletes.into_iter().for_each(|deletion| self.send_delete(node, deletion));
     }
@@ -430,7 +435,7 @@ impl Coordinator {
         let overdue = deadlines.filter(|(node, at)| *at <= now && self.health.is_up(*node));
         let overdue: Vec<NodeId> = overdue.map(|(node, _)| node).collect();
         for node in overdue {
-            self.send_again(node);
+            self.send_again_after(node, self.config.timers.stall_after);
             self.send_work(node);
         }
     }
@@ -450,7 +455,7 @@ impl Coordinator {
             None => is_location || self.can_adopt(node, copy),
         };
         if !is_wanted {
-            self.work_lists.end_check(self.now, node, reading);
+            self.work_lists.end_check(node, reading);
             // What it was read for may be of use by now, or have another replacement.
             return excess.into_iter().for_each(|(node, excess)| self.reconcile(node, excess));
         }
@@ -471,7 +476,7 @@ impl Coordinator {
             }
         };
         if !is_wanted {
-            self.work_lists.end_delete(self.now, node, copy);
+            self.work_lists.end_delete(node, copy);
             return self.reconcile(node, copy);
         }
         self.deleting.insert((node, copy));

@@ -8,8 +8,9 @@
 //! have waited for long.
 //!
 //! Invariants: at most `in_flight_max` of a kind are under way at a node; nothing both waits and is
-//! under way. What is under way and not answered is sent again, in each new session and after
-//! `stall_after`; agents ignore what they are doing already.
+//! under way. What is under way and not answered is sent again, in each new session and `stall_after`
+//! after it was sent, whatever else the node answers meanwhile; agents ignore what they are doing
+//! already.
 
 use std::collections::BTreeMap;
 
@@ -50,15 +51,15 @@ pub(super) struct WorkLists {
 struct WorkList {
     checks: List<Reading, ()>,
     deletes: List<ChunkCopy, Option<Location>>,
-    /// When something of it was last sent or answered.
-    moved_at: Time,
+    /// When that was sent which has been under way for longest, if anything is.
+    oldest_at: Option<Time>,
 }
 
-/// What waits, and what is under way.
+/// What waits, and what is under way, each since it was last sent.
 #[derive(Debug)]
 struct List<K, V> {
     waiting: BTreeMap<K, V>,
-    in_flight: BTreeMap<K, V>,
+    in_flight: BTreeMap<K, (V, Time)>,
 }
 
 impl WorkLists {
@@ -86,8 +87,8 @@ impl WorkLists {
     pub fn next_check(&mut self, now: Time, node: NodeId) -> Option<Reading> {
         let max = self.in_flight_max();
         let list = self.nodes.get_mut(&node)?;
-        let (reading, ()) = list.checks.next(max)?;
-        list.moved_at = now;
+        let (reading, ()) = list.checks.next(now, max)?;
+        list.oldest_at.get_or_insert(now);
         Some(reading)
     }
 
@@ -95,34 +96,34 @@ impl WorkLists {
     pub fn next_delete(&mut self, now: Time, node: NodeId) -> Option<Deletion> {
         let max = self.in_flight_max();
         let list = self.nodes.get_mut(&node)?;
-        let deletion = list.deletes.next(max)?;
-        list.moved_at = now;
+        let deletion = list.deletes.next(now, max)?;
+        list.oldest_at.get_or_insert(now);
         Some(deletion)
     }
 
     /// The check was answered, or is not wanted any more.
-    pub fn end_check(&mut self, now: Time, node: NodeId, reading: Reading) {
+    pub fn end_check(&mut self, node: NodeId, reading: Reading) {
         if self.mistake.is(Mutant::ForgetAnswer) {
             return;
         }
-        self.end(now, node, |list| list.checks.end(&reading));
+        self.end(node, |list| list.checks.end(&reading));
     }
 
     /// All checks of the copy were answered.
-    pub fn end_checks_of(&mut self, now: Time, node: NodeId, copy: ChunkCopy) {
-        self.end(now, node, |list| {
-            list.checks.in_flight.retain(|reading, ()| reading.copy != copy);
+    pub fn end_checks_of(&mut self, node: NodeId, copy: ChunkCopy) {
+        self.end(node, |list| {
+            list.checks.in_flight.retain(|reading, _| reading.copy != copy);
         });
     }
 
     /// The delete was answered, or is not wanted any more.
-    pub fn end_delete(&mut self, now: Time, node: NodeId, copy: ChunkCopy) {
-        self.end(now, node, |list| list.deletes.end(&copy));
+    pub fn end_delete(&mut self, node: NodeId, copy: ChunkCopy) {
+        self.end(node, |list| list.deletes.end(&copy));
     }
 
     /// What is not there need not be deleted.
-    pub fn keep_deletes(&mut self, now: Time, node: NodeId, is_there: impl Fn(&ChunkCopy) -> bool) {
-        self.end(now, node, |list| {
+    pub fn keep_deletes(&mut self, node: NodeId, is_there: impl Fn(&ChunkCopy) -> bool) {
+        self.end(node, |list| {
             list.deletes.waiting.retain(|copy, _| is_there(copy));
             list.deletes.in_flight.retain(|copy, _| is_there(copy));
         });
@@ -138,25 +139,24 @@ impl WorkLists {
         self.nodes.remove(&node);
     }
 
-    /// All that is under way at a node: it is to be sent again.
-    pub fn again(&mut self, now: Time, node: NodeId) -> (Vec<Reading>, Vec<Deletion>) {
+    /// What has been under way at a node for so long, or longer: it is to be sent again.
+    pub fn again(&mut self, now: Time, node: NodeId, after: Span) -> (Vec<Reading>, Vec<Deletion>) {
         let Some(list) = self.nodes.get_mut(&node) else { return Default::default() };
-        list.moved_at = now;
-        let checks = list.checks.in_flight.keys().copied();
-        let deletes = list.deletes.in_flight.iter().map(|(copy, by)| (*copy, *by));
-        (checks.collect(), deletes.collect())
+        let checks = list.checks.again(now, after);
+        let deletes = list.deletes.again(now, after);
+        list.find_oldest();
+        (checks.into_iter().map(|(reading, ())| reading).collect(), deletes)
     }
 
-    /// Where something is under way, and when nothing of it will have been answered for so long.
+    /// Where something is under way, and when some of it will have been for so long.
     pub fn deadlines(&self, after: Span) -> impl Iterator<Item = (NodeId, Time)> {
-        let busy = self.nodes.iter().filter(|(_, list)| list.is_in_flight());
-        busy.map(move |(node, list)| (*node, list.moved_at + after))
+        self.nodes.iter().filter_map(move |(node, list)| Some((*node, list.oldest_at? + after)))
     }
 
     /// The location that was read before this delete, which is under way, was listed; none for an
     /// orphan.
     pub fn replaced_by(&self, node: NodeId, copy: ChunkCopy) -> Option<Location> {
-        *self.nodes.get(&node)?.deletes.in_flight.get(&copy)?
+        self.nodes.get(&node)?.deletes.in_flight.get(&copy)?.0
     }
 
     /// Deletes that were listed since this was last asked.
@@ -171,13 +171,15 @@ impl WorkLists {
         for (&node, list) in &self.nodes {
             list.checks.assert_invariants("checks", node, self.in_flight_max, is_up(node));
             list.deletes.assert_invariants("deletes", node, self.in_flight_max, is_up(node));
+            let oldest = list.checks.oldest().into_iter().chain(list.deletes.oldest()).min();
+            assert_eq!(list.oldest_at, oldest, "work lists: what is oldest at {node}");
         }
     }
 
-    fn end(&mut self, now: Time, node: NodeId, end: impl FnOnce(&mut WorkList)) {
+    fn end(&mut self, node: NodeId, end: impl FnOnce(&mut WorkList)) {
         let Some(list) = self.nodes.get_mut(&node) else { return };
         end(list);
-        list.moved_at = now;
+        list.find_oldest();
         if list.checks.is_empty() && list.deletes.is_empty() {
             self.nodes.remove(&node);
         }
@@ -189,8 +191,8 @@ impl WorkLists {
 }
 
 impl WorkList {
-    fn is_in_flight(&self) -> bool {
-        !self.checks.in_flight.is_empty() || !self.deletes.in_flight.is_empty()
+    fn find_oldest(&mut self) {
+        self.oldest_at = self.checks.oldest().into_iter().chain(self.deletes.oldest()).min();
     }
 }
 
@@ -209,13 +211,28 @@ impl<K: Copy + Ord, V: Copy> List<K, V> {
         self.waiting.insert(key, value).is_none()
     }
 
-    fn next(&mut self, max: usize) -> Option<(K, V)> {
+    fn next(&mut self, now: Time, max: usize) -> Option<(K, V)> {
         if self.in_flight.len() >= max {
             return None;
         }
         let (key, value) = self.waiting.pop_first()?;
-        self.in_flight.insert(key, value);
+        self.in_flight.insert(key, (value, now));
         Some((key, value))
+    }
+
+    /// What was sent so long ago, or longer, and is sent again now.
+    fn again(&mut self, now: Time, after: Span) -> Vec<(K, V)> {
+        let sent = self.in_flight.iter_mut().filter(|(_, (_, sent_at))| *sent_at + after <= now);
+        let again = sent.map(|(key, (value, sent_at))| {
+            *sent_at = now;
+            (*key, *value)
+        });
+        again.collect()
+    }
+
+    /// When that was sent which has been under way for longest.
+    fn oldest(&self) -> Option<Time> {
+        self.in_flight.values().map(|(_, sent_at)| *sent_at).min()
     }
 
     fn end(&mut self, key: &K) {
@@ -233,5 +250,43 @@ impl<K: Copy + Ord, V: Copy> List<K, V> {
         assert!(is_listed_once, "work lists: one of the {what} of {node} waits and is under way");
         let is_held_up = is_up && in_flight < max && waiting > 0;
         assert!(!is_held_up, "work lists: {waiting} {what} wait for nothing at {node}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::id::{ChunkIndex, Stamp, StripeId};
+
+    const NODE: NodeId = NodeId(1);
+
+    fn copy(stripe: u64) -> ChunkCopy {
+        ChunkCopy { stripe: StripeId(stripe), chunk: ChunkIndex(0), stamp: Stamp(0) }
+    }
+
+    fn at(seconds: u64) -> Time {
+        Time::ZERO + Span::from_secs(seconds)
+    }
+
+    #[test]
+    fn what_is_not_answered_is_due_whatever_else_is_answered_meanwhile() {
+        let after = Span::from_secs(20);
+        let mut lists = WorkLists::new(4);
+        lists.delete(NODE, (copy(0), None));
+        lists.next_delete(at(0), NODE).unwrap();
+        for second in 1..20 {
+            let reading = Reading { excess: None, copy: copy(second) };
+            lists.check(NODE, reading);
+            assert_eq!(lists.next_check(at(second), NODE), Some(reading));
+            lists.end_check(NODE, reading);
+            lists.assert_invariants(|_| true);
+        }
+        let due = |lists: &WorkLists| lists.deadlines(after).collect::<Vec<_>>();
+        assert_eq!(due(&lists), [(NODE, at(20))]);
+        assert_eq!(lists.again(at(19), NODE, after), (vec![], vec![]));
+        assert_eq!(lists.again(at(20), NODE, after), (vec![], vec![(copy(0), None)]));
+        assert_eq!(due(&lists), [(NODE, at(40))]);
+        lists.end_delete(NODE, copy(0));
+        assert_eq!(due(&lists), []);
     }
 }

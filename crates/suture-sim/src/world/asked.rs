@@ -5,7 +5,7 @@
 //! coordinator asserts that of its own lists; here what it says is held against what it heard. What
 //! may have ended without a word is not counted, so that there are never fewer than are counted.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use suture_repair::event::{Input, Output, Report};
 use suture_repair::id::{ChunkCopy, NodeId};
@@ -19,13 +19,11 @@ use crate::violation::Violation;
 #[derive(Debug, Default)]
 pub(crate) struct Asked(BTreeMap<NodeId, Orders>);
 
-/// What a node was asked and has not answered.
+/// What a node was asked and has not answered, and when each was last sent.
 #[derive(Debug, Default)]
 struct Orders {
-    checks: BTreeSet<CopyRead>,
-    deletes: BTreeSet<ChunkCopy>,
-    /// When the last of it was sent.
-    sent_at: Time,
+    checks: BTreeMap<CopyRead, Time>,
+    deletes: BTreeMap<ChunkCopy, Time>,
 }
 
 /// A copy that is read, and the one that is in excess if it is good.
@@ -44,11 +42,11 @@ impl Asked {
             // What is still wanted is sent again in a new session.
             FromAgent::Hello(_) => *orders = Orders::default(),
             FromAgent::Verified(check) => drop(orders.checks.remove(&copy_read(check))),
-            FromAgent::Bad { copy, .. } => orders.checks.retain(|(read, _)| read != copy),
+            FromAgent::Bad { copy, .. } => orders.checks.retain(|(read, _), _| read != copy),
             FromAgent::Deleted(copy) => drop(orders.deletes.remove(copy)),
             FromAgent::Inventory(listed) => {
                 let is_there = |copy: &ChunkCopy| listed.iter().any(|held| held.copy == *copy);
-                orders.deletes.retain(is_there);
+                orders.deletes.retain(|copy, _| is_there(copy));
             }
             _ => {}
         }
@@ -69,14 +67,13 @@ impl Asked {
             return None;
         }
         let orders = self.0.entry(node).or_default();
-        if orders.sent_at + TIMERS.stall_after <= now {
-            // It was sent again, but for what was not wanted any more.
-            *orders = Orders::default();
-        }
-        orders.sent_at = now;
+        // What was not answered for so long is sent again, but for what is not wanted any more.
+        let is_wanted = |sent_at: Time| sent_at + TIMERS.stall_after > now;
+        orders.checks.retain(|_, sent_at| is_wanted(*sent_at));
+        orders.deletes.retain(|_, sent_at| is_wanted(*sent_at));
         match message {
-            ToAgent::Check(check) => drop(orders.checks.insert(copy_read(check))),
-            ToAgent::Delete { copy, .. } => drop(orders.deletes.insert(*copy)),
+            ToAgent::Check(check) => drop(orders.checks.insert(copy_read(check), now)),
+            ToAgent::Delete { copy, .. } => drop(orders.deletes.insert(*copy, now)),
             _ => {}
         }
         let (checks, deletes) = (orders.checks.len(), orders.deletes.len());
