@@ -316,7 +316,7 @@ mod tests {
         let old = folder.path().join("agent.txt.old");
         for path in [&to.path, &old] {
             fs::write(path, "somebody's").unwrap();
-            assert!(to.begin("").unwrap_err().to_string().contains("is no recording"));
+            assert!(to.begin("").unwrap_err().to_string().contains("is not a recording"));
             assert_eq!(fs::read(path).unwrap(), b"somebody's");
             fs::remove_file(path).unwrap();
             fs::create_dir(path).unwrap();

@@ -193,7 +193,8 @@ fn scrubs_that_cannot_keep_to_their_period_are_in_the_metrics_the_status_and_the
         least > 100.0 * period && value(text, "suture_scrub_age_seconds") > 2.0 * period
     });
     let log = cluster.path("coordinator.log");
-    let late = ["a scrub at 0.98 KiB/s takes at least 2 min", "no scrub has come to its end for"];
+    let late =
+        ["a scrub at a rate of 1kB takes at least 2 min", "no scrub has come to its end for"];
     let status = cluster.ok(&["status"]);
     for said in late {
         assert!(status.contains(&format!("warning: {said}")), "{status}");

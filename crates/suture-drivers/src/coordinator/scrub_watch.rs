@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use suture_edge::units::{format_rate, format_seconds};
+use suture_edge::units::{format_exact_rate, format_seconds};
 use suture_repair::event::ScrubStep;
 
 use crate::metadata::PassRecord;
@@ -94,9 +94,9 @@ impl ScrubTimes {
     fn slow_warning(&self) -> Option<String> {
         let least = self.least.filter(|least| *least > self.period)?;
         let [least, period] = [least, self.period].map(|time| format_seconds(time.as_secs_f64()));
-        let rate = format_rate(self.rate?);
+        let rate = format_exact_rate(self.rate?);
         Some(format!(
-            "a scrub at {rate} takes at least {least}, longer than its period of {period}: raise \
+            "a scrub at a rate of {rate} takes at least {least}, longer than its period of {period}: raise \
              rate or period in [scrub] of the coordinator's configuration"
         ))
     }
@@ -132,7 +132,7 @@ mod tests {
         assert_eq!((watch.news(&little), little.warnings()), (vec![], vec![]));
         let much = watch.times(100 * DAY, 38_700_000_000_000).unwrap();
         let said = watch.news(&much);
-        let expected = "a scrub at 32.0 MB/s takes at least 14 d 00 h, longer than its period of \
+        let expected = "a scrub at a rate of 32MB takes at least 14 d 00 h, longer than its period of \
                         7 d 00 h: raise rate or period";
         assert!(said.len() == 1 && said[0].starts_with(expected), "{said:?}");
         assert!(watch.news(&much).is_empty());
