@@ -1,7 +1,6 @@
 //! Programs that stand in for others, so that scripts are tried without what those would take.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -14,9 +13,13 @@ impl StandIns {
     pub fn of(programs: &[(&str, &str)]) -> StandIns {
         let stand_ins = StandIns(tempfile::tempdir().unwrap());
         for (name, script) in programs {
-            let path = stand_ins.path(name);
-            fs::write(&path, format!("#!/bin/sh\n{script}")).unwrap();
-            fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+            let text = stand_ins.path(&format!("{name}.text"));
+            fs::write(&text, format!("#!/bin/sh\n{script}")).unwrap();
+            // What this process has open for writing, a child that another test starts just then
+            // has open as well, and nobody can run it.
+            let mut install = Command::new("install");
+            install.args(["-m", "755"]).arg(text).arg(stand_ins.path(name));
+            assert!(install.status().unwrap().success());
         }
         stand_ins
     }
@@ -29,8 +32,9 @@ impl StandIns {
     /// A command that takes them for the programs that it calls.
     pub fn command(&self, script: &Path) -> Command {
         let others = std::env::var("PATH").unwrap();
-        let mut command = Command::new(script);
-        command.env("PATH", format!("{}:{others}", self.0.path().display()));
+        let is_of_bash = fs::read_to_string(script).unwrap().starts_with("#!/usr/bin/env bash");
+        let mut command = Command::new(if is_of_bash { "bash" } else { "sh" });
+        command.arg(script).env("PATH", format!("{}:{others}", self.0.path().display()));
         command
     }
 }
