@@ -150,6 +150,7 @@ fn what_was_asked_before_a_session_that_began_with_a_hanging_disk_is_asked_when_
     assert!(sent(&story.take(), is_delete));
     let hanging = Heartbeat { incarnation: 1, disk: DiskState::Hanging, ..Heartbeat::default() };
     story.hear(4, FromAgent::Heartbeat(hanging));
+    story.wait(2, [0, 1, 2, 3, 5]);
     story.greet(4);
     assert!(!sent(&story.take(), is_delete), "it can do nothing");
     story.beat(4);
