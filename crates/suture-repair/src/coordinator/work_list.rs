@@ -8,9 +8,9 @@
 //! have waited for long.
 //!
 //! Invariants: at most `in_flight_max` of a kind are under way at a node; nothing both waits and is
-//! under way. What is under way and not answered is sent again, in each new session and `stall_after`
-//! after it was sent, whatever else the node answers meanwhile; agents ignore what they are doing
-//! already.
+//! under way. What is under way and not answered is sent again, in each new session and
+//! `stall_after` after it was sent, whatever else the node answers meanwhile; agents ignore what
+//! they are doing already.
 
 use std::collections::BTreeMap;
 
