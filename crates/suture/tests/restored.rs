@@ -7,7 +7,7 @@ mod daemons;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use daemons::{Cluster, count, start_coordinator};
@@ -253,6 +253,43 @@ fn agents_keep_copies_of_the_metadata_from_which_a_lost_coordinator_comes_back()
     cluster.assert_reads("empty", b"");
 }
 
+/// What agents keep of the metadata, and of those that may be older.
+const KEPT: &str = "metadata-backup.db";
+const OLDER: &str = "metadata-backup-older.db";
+
+/// Where an agent keeps that.
+fn kept_at(cluster: &Cluster, agent: usize, name: &str) -> PathBuf {
+    cluster.path(&format!("n{agent}")).join(name)
+}
+
+fn all_keep(cluster: &Cluster, name: &str) -> bool {
+    (0..cluster.agents.len()).all(|agent| kept_at(cluster, agent, name).exists())
+}
+
+/// Waits until each agent keeps a copy of the metadata, then sets these back to `backup`, of one
+/// object: agents keep copies of those beside the former ones. Gives the status then.
+fn set_back(cluster: &mut Cluster, backup: &str) -> serde_json::Value {
+    let agents = 0..cluster.agents.len();
+    while_stopped(cluster, |dir| {
+        fs::write(dir.join("more.toml"), "[backup]\nevery = '1s'\n").unwrap();
+    });
+    cluster.wait("every agent has a copy", |_| all_keep(cluster, KEPT));
+    restore(cluster, backup, "1 object in");
+    let all = || agents.clone().map(|agent| fs::read(kept_at(cluster, agent, KEPT)).unwrap());
+    let before: Vec<_> = all().collect();
+    let status = cluster.wait("every agent has one of these", |_| all_keep(cluster, OLDER));
+    assert!(all().collect::<Vec<_>>() == before, "a copy that knows more was replaced");
+    status
+}
+
+/// Puts a copy in the place of the metadata.
+fn restore(cluster: &mut Cluster, copy: &str, says: &str) {
+    while_stopped(cluster, |dir| {
+        let (said, status) = metadata(dir, &["restore", copy, "--replace"]);
+        assert!(said.contains(says) && status == Some(0), "{said}");
+    });
+}
+
 #[test]
 fn copies_of_metadata_that_were_set_back_leave_those_that_know_more() {
     let mut cluster = Cluster::of(5);
@@ -261,31 +298,16 @@ fn copies_of_metadata_that_were_set_back_leave_those_that_know_more() {
     let said = cluster.run(&["metadata", "backup", "-o", &backup]);
     assert!(said.status == 0 && said.stderr.is_empty(), "nothing is newer: {}", said.stderr);
     let newer = cluster.put("newer", 100_000, &CODE);
-    let (kept, older) = ("metadata-backup.db", "metadata-backup-older.db");
-    let folder = cluster.folder.path().to_path_buf();
-    let path = |agent: usize, name: &str| folder.join(format!("n{agent}")).join(name);
-    while_stopped(&mut cluster, |dir| {
-        fs::write(dir.join("more.toml"), "[backup]\nevery = '1s'\n").unwrap();
-    });
-    cluster.wait("every agent has a copy", |_| (0..5).all(|agent| path(agent, kept).exists()));
-    while_stopped(&mut cluster, |dir| {
-        let (said, status) = metadata(dir, &["restore", &backup, "--replace"]);
-        assert!(said.contains("1 object in") && status == Some(0), "{said}");
-    });
-    let all = |name| (0..5).map(|agent| fs::read(path(agent, name)).unwrap()).collect::<Vec<_>>();
-    let before = all(kept);
-    cluster.wait("every agent has one", |_| (0..5).all(|agent| path(agent, older).exists()));
-    assert!(all(kept) == before, "a copy that knows more was replaced");
-    let (copy, out) = (path(3, kept).display().to_string(), cluster.path("now.db"));
+    set_back(&mut cluster, &backup);
+    let out = cluster.path("now.db");
     let said = cluster.run(&["metadata", "backup", "-o", out.to_str().unwrap()]);
     assert!(said.stderr.contains("keep copies from before as well"), "{}", said.stderr);
-    while_stopped(&mut cluster, |dir| {
-        let (said, status) = metadata(dir, &["restore", &copy, "--replace"]);
-        assert!(said.contains("2 objects in") && status == Some(0), "{said}");
-    });
+    let copy = kept_at(&cluster, 3, KEPT).display().to_string();
+    restore(&mut cluster, &copy, "2 objects in");
     cluster.wait_healthy();
     cluster.assert_reads("newer", &newer);
-    cluster.wait("they know all again", |_| (0..5).all(|agent| !path(agent, older).exists()));
+    let are_gone = |_: &_| (0..5).all(|agent| !kept_at(&cluster, agent, OLDER).exists());
+    cluster.wait("they know all again", are_gone);
 }
 
 #[test]
@@ -297,29 +319,10 @@ fn copies_that_know_of_an_object_without_bytes_stay_too() {
     let none = cluster.path("none").display().to_string();
     fs::write(&none, "").unwrap();
     cluster.ok(&[&["put", &none, "--name", "empty"], &CODE[..]].concat());
-    let folder = cluster.folder.path().to_path_buf();
-    let path = |agent: usize, name: &str| folder.join(format!("n{agent}")).join(name);
-    let (kept, older) = ("metadata-backup.db", "metadata-backup-older.db");
-    while_stopped(&mut cluster, |dir| {
-        fs::write(dir.join("more.toml"), "[backup]\nevery = '1s'\n").unwrap();
-    });
-    cluster.wait("every agent has a copy", |_| (0..5).all(|agent| path(agent, kept).exists()));
-    while_stopped(&mut cluster, |dir| {
-        let (said, status) = metadata(dir, &["restore", &backup, "--replace"]);
-        assert!(said.contains("1 object in") && status == Some(0), "{said}");
-    });
-    let all = |name| (0..5).map(|agent| fs::read(path(agent, name)).unwrap()).collect::<Vec<_>>();
-    let before = all(kept);
-    let status =
-        cluster.wait("every agent has one", |_| (0..5).all(|agent| path(agent, older).exists()));
-    assert!(all(kept) == before, "a copy that knows more was replaced");
-    let warned = status["warnings"].to_string();
+    let warned = set_back(&mut cluster, &backup)["warnings"].to_string();
     assert!(warned.contains("what was put without bytes"), "{warned}");
-    let copy = path(2, kept).display().to_string();
-    while_stopped(&mut cluster, |dir| {
-        let (said, status) = metadata(dir, &["restore", &copy, "--replace"]);
-        assert!(said.contains("2 objects in") && status == Some(0), "{said}");
-    });
+    let copy = kept_at(&cluster, 2, KEPT).display().to_string();
+    restore(&mut cluster, &copy, "2 objects in");
     cluster.wait_healthy();
     cluster.assert_reads("empty", b"");
 }

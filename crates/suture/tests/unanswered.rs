@@ -108,6 +108,17 @@ fn ended(mut put: Child) -> Finished {
     Finished { status, stdout: text(output.stdout), stderr: text(output.stderr) }
 }
 
+/// The same while the coordinator sleeps, which wakes after a while.
+fn ended_while_asleep(cluster: &Cluster, put: Child) -> Finished {
+    let coordinator = Pid::from_child(&cluster.coordinator.0);
+    kill_process(coordinator, Signal::STOP).unwrap();
+    let ending = thread::spawn(move || ended(put));
+    // Longer than a connection takes to be given up.
+    thread::sleep(Duration::from_secs(9));
+    kill_process(coordinator, Signal::CONT).unwrap();
+    ending.join().unwrap()
+}
+
 fn wait(is_so: impl Fn() -> bool) {
     let since = Instant::now();
     while !is_so() {
@@ -174,13 +185,7 @@ fn a_put_that_nobody_tells_what_became_of_it_says_that_it_is_not_known() {
 fn a_put_whose_coordinator_sleeps_at_the_commit_says_what_is_so_when_it_wakes() {
     let cluster = Cluster::of(3);
     let put = begun(&cluster, &cluster.address);
-    let coordinator = Pid::from_child(&cluster.coordinator.0);
-    kill_process(coordinator, Signal::STOP).unwrap();
-    let ending = thread::spawn(move || ended(put));
-    // Longer than a connection takes to be given up.
-    thread::sleep(Duration::from_secs(9));
-    kill_process(coordinator, Signal::CONT).unwrap();
-    let put = ending.join().unwrap();
+    let put = ended_while_asleep(&cluster, put);
     match put.status {
         0 => assert!(is_stored(&cluster), "{}", put.stdout),
         _ => {
@@ -212,12 +217,7 @@ fn an_overwriting_put_whose_coordinator_sleeps_at_the_commit_says_what_is_so_whe
     let cluster = Cluster::of(3);
     cluster.put("it", 100_000, &["--code", "rs(2,1)"]);
     let put = begun_with(&cluster, &cluster.address, &["--overwrite"]);
-    let coordinator = Pid::from_child(&cluster.coordinator.0);
-    kill_process(coordinator, Signal::STOP).unwrap();
-    let ending = thread::spawn(move || ended(put));
-    thread::sleep(Duration::from_secs(9));
-    kill_process(coordinator, Signal::CONT).unwrap();
-    let put = ending.join().unwrap();
+    let put = ended_while_asleep(&cluster, put);
     let is_replaced = || match cluster.json(&["stat", "it"])["bytes"].as_u64().unwrap() {
         100_000 => false,
         200_000 => true,
