@@ -10,9 +10,9 @@ use serde::{Deserialize, Serialize};
 
 use super::table::{Cell, Group, PanelTable, Table, mean};
 
-/// A number of the paper is met within a fifth of it; percentages from ten on within five.
+/// A number of the paper is met within a fifth of it; percentages from ten on within three at least.
 const TOLERANCE: f64 = 0.2;
-const POINTS: f64 = 5.0;
+const POINTS: f64 = 3.0;
 const POINTS_FROM: f64 = 10.0;
 
 /// What is below this, in percent, has no direction: repetitions differ by as much.
@@ -48,6 +48,8 @@ pub enum Quantity {
     MostBelow(Pick, Pick),
     /// The smallest of these.
     LeastBelow(Pick, Pick),
+    /// By how many percent the first lie above or below the second where they do most.
+    Apart(Pick, Pick),
     /// The mean of what is picked.
     Mean(Pick),
     /// The largest of what is picked.
@@ -80,6 +82,8 @@ pub enum Said {
     Positive,
     /// It is zero, or as near as this.
     Near(f64),
+    /// It is a degree of balance about here: one is the best, so what is above one counts.
+    Degree(f64, f64),
 }
 
 /// What came of a claim.
@@ -178,6 +182,7 @@ impl Quantity {
             Quantity::Below(a, b) => mean(&percents(a, b, table, below)),
             Quantity::MostBelow(a, b) => most(percents(a, b, table, below)),
             Quantity::LeastBelow(a, b) => least(percents(a, b, table, below)),
+            Quantity::Apart(a, b) => most(percents(a, b, table, |a, b| above(a, b).abs())),
             Quantity::Mean(pick) => mean(&values(pick, table)),
             Quantity::Most(pick) => most(values(pick, table)),
             Quantity::Minus(a, b) => Some(a.of(table)? - b.of(table)?),
@@ -196,6 +201,7 @@ impl Quantity {
             Quantity::Above(a, b)
             | Quantity::MostAbove(a, b)
             | Quantity::LeastAbove(a, b)
+            | Quantity::Apart(a, b)
             | Quantity::Below(a, b)
             | Quantity::MostBelow(a, b)
             | Quantity::LeastBelow(a, b) => [of(a), of(b)].concat(),
@@ -216,17 +222,24 @@ fn values(pick: &Pick, table: &Table) -> Vec<f64> {
 }
 
 /// The percent of every pair of the picks. Cells are paired within a panel and a group, unless both
-/// picks name theirs; series one by one where both picks name as many, otherwise each with each.
+/// picks name theirs; what both name as many of, groups or series, one by one, otherwise each with
+/// each. Where neither names series, a series is paired with itself.
 fn percents(a: &Pick, b: &Pick, table: &Table, percent: fn(f64, f64) -> f64) -> Vec<f64> {
     let (any_panel, any_group) =
         (!a.panels.is_empty() && !b.panels.is_empty(), !a.at.is_empty() && !b.at.is_empty());
     let one_by_one = a.series.len() == b.series.len() && a.series.len() > 1;
+    let groups_one_by_one = any_group && a.at.len() == b.at.len();
+    let any_series = !a.series.is_empty() || !b.series.is_empty();
+    let place = |pick: &Pick, label: &str| pick.at.iter().position(|known| *known == label);
     let seconds = b.cells(table);
     let mut found = Vec::new();
     for first in a.cells(table) {
         for second in &seconds {
             let is_pair = (any_panel || first.panel.title == second.panel.title)
                 && (any_group || first.group.label == second.group.label)
+                && (!groups_one_by_one
+                    || place(a, &first.group.label) == place(b, &second.group.label))
+                && (any_series || first.cell.series == second.cell.series)
                 && (!one_by_one || first.place == second.place)
                 && !std::ptr::eq(first.cell, second.cell);
             if is_pair && second.value != 0.0 {
@@ -255,6 +268,10 @@ impl Said {
             Said::AtLeast(limit) => holds(measured >= limit),
             Said::Positive => holds(measured > NOISE),
             Said::Near(distance) => holds(measured.abs() <= distance),
+            Said::Degree(low, high) => {
+                let percent = |degree: f64| 100.0 * (degree - 1.0);
+                Said::Between(percent(low), percent(high)).judge(percent(measured))
+            }
             Said::Between(low, high) => {
                 let slack = |end: f64| match end.abs() {
                     size if size < POINTS_FROM => TOLERANCE * size,
@@ -276,8 +293,10 @@ impl Said {
     pub fn describe(self) -> String {
         use super::table::shown;
         match self {
-            Said::Between(low, high) if low == high => shown(low),
-            Said::Between(low, high) => format!("{} to {}", shown(low), shown(high)),
+            Said::Between(low, high) | Said::Degree(low, high) if low == high => shown(low),
+            Said::Between(low, high) | Said::Degree(low, high) => {
+                format!("{} to {}", shown(low), shown(high))
+            }
             Said::AtMost(limit) => format!("at most {}", shown(limit)),
             Said::AtLeast(limit) => format!("at least {}", shown(limit)),
             Said::Positive => "above 0".to_string(),
@@ -386,6 +405,28 @@ mod tests {
         assert_eq!(Said::Between(1.25, 1.25).judge(2.0), Verdict::Direction);
         assert_eq!(Said::Between(-20.0, -10.0).judge(-14.0), Verdict::Holds);
         assert_eq!(Said::Between(-20.0, -10.0).judge(9.0), Verdict::Fails);
+    }
+
+    #[test]
+    fn groups_that_both_name_are_paired_one_by_one_and_series_with_themselves() {
+        let all = Pick { series: &[], panels: &[], at: &[] };
+        let slow = all.panel(&["slow"]);
+        let both = Quantity::LeastAbove(slow.at(&["2"]), slow.at(&["1"]));
+        assert_eq!(both.of(&table()), Some(100.0), "no series is paired with another");
+        let (rb, cr) = (of(&["RB"]).panel(&["slow"]), of(&["CR"]).panel(&["slow"]));
+        let across = Quantity::Apart(rb.at(&["1", "2"]), cr.at(&["1", "2"]));
+        assert_eq!(across.of(&table()), Some(50.0), "the first with the first");
+        let crossed = Quantity::Apart(cr.at(&["2", "1"]), rb.at(&["1", "2"]));
+        assert_eq!(crossed.of(&table()).map(f64::round), Some(67.0), "10 against 30");
+    }
+
+    #[test]
+    fn of_a_degree_what_is_above_one_counts() {
+        let said = Said::Degree(1.02, 1.02);
+        assert_eq!(said.judge(1.023), Verdict::Holds);
+        assert_eq!(said.judge(1.05), Verdict::Direction);
+        assert_eq!(said.judge(1.0), Verdict::Fails);
+        assert_eq!(Said::Degree(1.63, 1.71).judge(1.75), Verdict::Holds);
     }
 
     #[test]

@@ -53,6 +53,19 @@ pub struct PanelSpec {
     pub points: &'static [PanelPoint],
     /// The bars of each group, in order.
     pub series: &'static [Series],
+    /// The values that the paper's text prints, in the metric's unit.
+    pub printed: &'static [PrintedValue],
+}
+
+/// What a paper's text says of one bar.
+#[derive(Clone, Copy, Debug)]
+pub struct PrintedValue {
+    /// The label of its group.
+    pub label: &'static str,
+    /// The name of its series.
+    pub series: &'static str,
+    /// In the unit of the panel's metric.
+    pub value: f64,
 }
 
 /// One group of bars: the same failure under all policies.

@@ -47,7 +47,7 @@ const SIMULATED: &[Series] = &[Series { name: "conventional", policy: "cr" }, SU
 const PLANNED: &[Series] = &[Series { name: "conventional", policy: "star/random/all" }, SUTURE];
 
 const fn panel(title: &'static str, metric: Metric, series: &'static [Series]) -> PanelSpec {
-    PanelSpec { title, metric, points: CODES, series }
+    PanelSpec { title, metric, points: CODES, series, printed: &[] }
 }
 
 const REPAIR: Pick = of(&["conventional"]);

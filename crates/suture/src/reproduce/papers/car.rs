@@ -110,6 +110,7 @@ const FIGURE7: PaperExperiment = PaperExperiment {
             point("400 Mb/s", between(400.0)),
         ],
         series: RECOVERIES,
+        printed: &[],
     }],
     claims: &[Claim {
         text: "CAR's time goes as 1/B: at 50 Mb/s it is eight times that at 400 Mb/s (700 % more)",
@@ -137,6 +138,7 @@ const FIGURE8: PaperExperiment = PaperExperiment {
             point("u=4", surviving(&[2; 9], &[3; 9], 27)),
         ],
         series: &[series("RR", "star/car:random/all"), series("CAR", "rack/car/all"), SUTURE],
+        printed: &[],
     }],
     claims: &[Claim {
         text: "the more rack failures are tolerated, the more CAR moves between racks",
@@ -148,7 +150,7 @@ const FIGURE8: PaperExperiment = PaperExperiment {
 };
 
 const fn cfs(title: &'static str, metric: Metric, points: &'static [PanelPoint]) -> PanelSpec {
-    PanelSpec { title, metric, points, series: RECOVERIES }
+    PanelSpec { title, metric, points, series: RECOVERIES, printed: &[] }
 }
 
 const SIZES1: &[PanelPoint] = &[
@@ -437,6 +439,7 @@ const FIGURE15: PaperExperiment = PaperExperiment {
             series("CAR", "rack/car/all"),
             SUTURE,
         ],
+        printed: &[],
     }],
     claims: &[
         Claim {
@@ -480,12 +483,14 @@ const FIGURE16: PaperExperiment = PaperExperiment {
             metric: Metric::ComputePart,
             points: COMPUTED,
             series: &[series("RR", "star/car:random/all"), series("CAR", "rack/car/all"), SUTURE],
+            printed: &[],
         },
         PanelSpec {
             title: "computing",
             metric: Metric::Compute,
             points: COMPUTED,
             series: &[series("RR", "star/car:random/all"), series("CAR", "rack/car/all"), SUTURE],
+            printed: &[],
         },
     ],
     claims: &[

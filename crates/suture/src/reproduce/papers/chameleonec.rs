@@ -65,6 +65,7 @@ const FIGURE16: PaperExperiment = PaperExperiment {
             point("n=500 f=1000", planned(500, 1000)),
         ],
         series: &[series("ChameleonEC", "chameleon"), SUTURE],
+        printed: &[],
     }],
     claims: &[
         Claim {
@@ -110,6 +111,7 @@ const FIGURE17: PaperExperiment = PaperExperiment {
             series("ChameleonEC", "chameleon"),
             SUTURE,
         ],
+        printed: &[],
     }],
     claims: &[
         Claim {
@@ -164,6 +166,7 @@ const FIGURE18: PaperExperiment = PaperExperiment {
             point("10 Gb/s", alone(10.0)),
         ],
         series: ALGORITHMS,
+        printed: &[],
     }],
     claims: &[
         Claim {
@@ -201,6 +204,7 @@ const FIGURE19: PaperExperiment = PaperExperiment {
             point("3 nodes", failing(3)),
         ],
         series: ALGORITHMS,
+        printed: &[],
     }],
     claims: &[
         Claim {
@@ -252,6 +256,7 @@ const FIGURE20: PaperExperiment = PaperExperiment {
             metric: Metric::Throughput,
             points: &[point("Butterfly(4,2)", coded("butterfly(2)"))],
             series: &[series("CR", "cr"), series("ChameleonEC", "chameleon"), SUTURE],
+            printed: &[],
         },
     ],
     claims: &[
@@ -312,6 +317,7 @@ const FIGURE21: PaperExperiment = PaperExperiment {
             point("RS(10,4)", degraded("rs(10,4)")),
         ],
         series: ALGORITHMS,
+        printed: &[],
     }],
     claims: &[
         Claim {
@@ -372,12 +378,14 @@ const FIGURE22: PaperExperiment = PaperExperiment {
             metric: Metric::PhaseThroughput,
             points: STRAGGLERS,
             series: BREAKDOWN,
+            printed: &[],
         },
         PanelSpec {
             title: "whole repair",
             metric: Metric::Throughput,
             points: STRAGGLERS,
             series: BREAKDOWN,
+            printed: &[],
         },
     ],
     claims: &[
@@ -465,6 +473,7 @@ const FIGURE23: PaperExperiment = PaperExperiment {
             series("ChameleonEC-IO", "tunable/chameleon:io/phases:20"),
             SUTURE,
         ],
+        printed: &[],
     }],
     claims: &[
         Claim {
@@ -508,6 +517,7 @@ const FIGURE24: PaperExperiment = PaperExperiment {
             point("10 Gb/s", linked(10.0)),
         ],
         series: ALGORITHMS,
+        printed: &[],
     }],
     claims: &[
         Claim {

@@ -104,12 +104,14 @@ const FIGURE2: PaperExperiment = PaperExperiment {
                 point("400 MB/s", repairing(400.0)),
             ],
             series: &[series("Equation 2", "-")],
+            printed: &[],
         },
         PanelSpec {
             title: "of a policy",
             metric: Metric::Loss,
             points: &[point("1 Gb/s", ALONE)],
             series: ALGORITHMS,
+            printed: &[],
         },
     ],
     claims: &[Claim {
@@ -211,6 +213,7 @@ const FIGURE5: PaperExperiment = PaperExperiment {
         metric: Metric::Fluctuation,
         points: WORKLOADS,
         series: LINKS,
+        printed: &[],
     }],
     claims: &[Claim {
         text: "it changes by 1.1 of 10 Gb/s on average, 11 % of a link: 110 of 1000 Mbit/s",
@@ -225,7 +228,7 @@ const FIGURE5: PaperExperiment = PaperExperiment {
 const DEFAULT: &[PanelPoint] = &[point("YCSB-A", BASE)];
 
 const fn link_panel(title: &'static str, place: LinkPlace) -> PanelSpec {
-    PanelSpec { title, metric: Metric::Link(place), points: DEFAULT, series: REPAIRS }
+    PanelSpec { title, metric: Metric::Link(place), points: DEFAULT, series: REPAIRS, printed: &[] }
 }
 
 const FIGURE6: PaperExperiment = PaperExperiment {
@@ -281,6 +284,7 @@ const FIGURE12: PaperExperiment = PaperExperiment {
             metric: Metric::Throughput,
             points: WORKLOADS,
             series: ALGORITHMS,
+            printed: &[],
         },
         PanelSpec { title: "latency", metric: Metric::P99, points: WORKLOADS, series: ALGORITHMS },
     ],
@@ -349,6 +353,7 @@ const FIGURE13: PaperExperiment = PaperExperiment {
         metric: Metric::Interference,
         points: WORKLOADS,
         series: ALGORITHMS,
+        printed: &[],
     }],
     claims: &[
         Claim {
@@ -392,6 +397,7 @@ const FIGURE14: PaperExperiment = PaperExperiment {
             series("40 s", "tunable/chameleon/phases:40"),
             SUTURE,
         ],
+        printed: &[],
     }],
     claims: &[
         Claim {
@@ -443,12 +449,14 @@ const FIGURE15: PaperExperiment = PaperExperiment {
                 point("55-60 s, IBM", SWITCHING),
             ],
             series: ALGORITHMS,
+            printed: &[],
         },
         PanelSpec {
             title: "overall",
             metric: Metric::Throughput,
             points: &[point("all workloads", SWITCHING)],
             series: ALGORITHMS,
+            printed: &[],
         },
     ],
     claims: &[

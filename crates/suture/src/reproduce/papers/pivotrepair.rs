@@ -87,7 +87,7 @@ const H_RANDOM: &[PanelPoint] = &codes(TraceName::TpcH, Start::Random);
 const SWIM_RANDOM: &[PanelPoint] = &codes(TraceName::Swim, Start::Random);
 
 const fn panel(title: &'static str, metric: Metric, points: &'static [PanelPoint]) -> PanelSpec {
-    PanelSpec { title, metric, points, series: SCHEMES }
+    PanelSpec { title, metric, points, series: SCHEMES, printed: &[] }
 }
 
 const RP: Pick = of(&["RP"]);
@@ -112,12 +112,14 @@ const FIGURE2: PaperExperiment = PaperExperiment {
             metric: Metric::UsedBandwidth,
             points: TRACES,
             series: LINKS,
+            printed: &[],
         },
         PanelSpec {
             title: "some node congested",
             metric: Metric::AnyCongested,
             points: TRACES,
             series: LINKS,
+            printed: &[],
         },
     ],
     claims: &[Claim {
@@ -130,7 +132,7 @@ const FIGURE2: PaperExperiment = PaperExperiment {
 };
 
 const fn table_panel(title: &'static str, usage: f64) -> PanelSpec {
-    PanelSpec { title, metric: Metric::Uneven(usage), points: TRACES, series: LINKS }
+    PanelSpec { title, metric: Metric::Uneven(usage), points: TRACES, series: LINKS, printed: &[] }
 }
 
 const TABLE1: PaperExperiment = PaperExperiment {
@@ -275,6 +277,7 @@ const FIGURE6: PaperExperiment = PaperExperiment {
                 point("1024 KiB", sliced(1024)),
             ],
             series: SCHEMES,
+            printed: &[],
         },
         PanelSpec {
             title: "chunk size",
@@ -286,6 +289,7 @@ const FIGURE6: PaperExperiment = PaperExperiment {
                 point("128 MiB", sized(128)),
             ],
             series: SCHEMES,
+            printed: &[],
         },
     ],
     claims: &[
@@ -352,12 +356,14 @@ const FIGURE7: PaperExperiment = PaperExperiment {
             metric: Metric::Seconds,
             points: NODE_CONGESTED,
             series: NODE_SCHEMES,
+            printed: &[],
         },
         PanelSpec {
             title: "random",
             metric: Metric::Seconds,
             points: NODE_RANDOM,
             series: NODE_SCHEMES,
+            printed: &[],
         },
     ],
     claims: &[

@@ -118,6 +118,7 @@ const TABLE1: PaperExperiment = PaperExperiment {
             series("PPR LRU", "ppr/lru/all"),
             SUTURE,
         ],
+        printed: &[],
     }],
     claims: &[
         Claim {
@@ -189,6 +190,7 @@ const FIGURE9: PaperExperiment = PaperExperiment {
                 point("5 Gb/s", linked(5.0)),
             ],
             series: ALGORITHMS,
+            printed: &[],
         },
         PanelSpec {
             title: "packet size",
@@ -200,6 +202,7 @@ const FIGURE9: PaperExperiment = PaperExperiment {
                 point("64 MB", packed(64)),
             ],
             series: ALGORITHMS,
+            printed: &[],
         },
     ],
     claims: &[
@@ -282,6 +285,7 @@ const FIGURE10: PaperExperiment = PaperExperiment {
             series("RB+ECPipe", "repairboost+rp"),
             SUTURE,
         ],
+        printed: &[],
     }],
     claims: &[
         Claim {
@@ -320,12 +324,14 @@ const FIGURE11: PaperExperiment = PaperExperiment {
             metric: Metric::Throughput,
             points: &[point("RS(6,3)", coded("rs(6,3)")), point("LRC(6,2,2)", coded("lrc(6,2,2)"))],
             series: ALGORITHMS,
+            printed: &[],
         },
         PanelSpec {
             title: "sub-chunks",
             metric: Metric::Throughput,
             points: &[point("Butterfly(4,2)", coded("butterfly(4)"))],
             series: CONVENTIONAL,
+            printed: &[],
         },
     ],
     claims: &[
@@ -398,6 +404,7 @@ const FIGURE12: PaperExperiment = PaperExperiment {
             series("RB+ECPipe", "repairboost+rp"),
             SUTURE,
         ],
+        printed: &[],
     }],
     claims: &[
         Claim {
@@ -449,6 +456,7 @@ const FIGURE13: PaperExperiment = PaperExperiment {
             point("3 nodes", failing(3)),
         ],
         series: ALGORITHMS,
+        printed: &[],
     }],
     claims: &[
         Claim {
@@ -492,6 +500,7 @@ const FIGURE14: PaperExperiment = PaperExperiment {
         metric: Metric::Throughput,
         points: &[point("0.1 Gb/s", clustered(10.0)), point("0.05 Gb/s", clustered(20.0))],
         series: ALGORITHMS,
+        printed: &[],
     }],
     claims: &[
         Claim {
