@@ -151,8 +151,20 @@ const FIGURE4: PaperExperiment = PaperExperiment {
         II-D).",
     here: "The simulator; clients begin a request when the last one is answered.",
     panels: &[
-        PanelSpec { title: "repair", metric: Metric::Seconds, points: CLIENTS, series: REPAIRS },
-        PanelSpec { title: "latency", metric: Metric::P99, points: BUSY, series: REPAIRS },
+        PanelSpec {
+            title: "repair",
+            metric: Metric::Seconds,
+            points: CLIENTS,
+            series: REPAIRS,
+            printed: &[],
+        },
+        PanelSpec {
+            title: "latency",
+            metric: Metric::P99,
+            points: BUSY,
+            series: REPAIRS,
+            printed: &[],
+        },
     ],
     claims: &[
         Claim {
@@ -286,7 +298,13 @@ const FIGURE12: PaperExperiment = PaperExperiment {
             series: ALGORITHMS,
             printed: &[],
         },
-        PanelSpec { title: "latency", metric: Metric::P99, points: WORKLOADS, series: ALGORITHMS },
+        PanelSpec {
+            title: "latency",
+            metric: Metric::P99,
+            points: WORKLOADS,
+            series: ALGORITHMS,
+            printed: &[],
+        },
     ],
     claims: &[
         Claim {
