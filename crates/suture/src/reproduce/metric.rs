@@ -182,17 +182,23 @@ impl Metric {
     /// What the mark across a group of bars is; none: there is none.
     pub fn bound_name(self) -> Option<&'static str> {
         match self {
+            _ if self.unbounded().is_some() => None,
             Metric::P99 => Some("no repair"),
+            Metric::Link(_) => Some("even repair"),
+            _ => Some("bound"),
+        }
+    }
+
+    /// Why there is no bound; none: there is one, or what stands for it.
+    pub fn unbounded(self) -> Option<&'static str> {
+        match self {
             Metric::PlanSeconds
             | Metric::CoordinatorSeconds
-            | Metric::Interference
-            | Metric::Link(_)
-            | Metric::LossAtRate
             | Metric::Compute
-            | Metric::ComputePart
-            | Metric::DiskWrites => None,
-            _ if self.means() == Means::Links => None,
-            _ => Some("bound"),
+            | Metric::ComputePart => Some("no least time of a processor is known"),
+            Metric::LossAtRate => Some("it follows from the rate alone"),
+            _ if self.means() == Means::Links => Some("there is no repair"),
+            _ => None,
         }
     }
 
@@ -272,6 +278,11 @@ impl Metric {
             }
             Metric::RackBalance => Some(1.0),
             Metric::Traffic | Metric::DiskReads => Some(traffic() / bytes),
+            // Every rebuilt chunk is written, and once is enough.
+            Metric::DiskWrites => Some(1.0),
+            Metric::Interference => Some(0.0),
+            // No bound of one link: what each carries when all share the least traffic evenly.
+            Metric::Link(_) => Some(balanced_bytes(prepared, traffic()) / seconds * 8.0 / 1e6),
             Metric::Loss => Some(loss(bytes / seconds)),
             _ => None,
         }
@@ -350,4 +361,63 @@ fn rack_balance(prepared: &Prepared, measured: &Measured) -> Option<f64> {
         .collect();
     let mean = sent.iter().sum::<f64>() / sent.len() as f64;
     (mean > 0.0).then(|| sent.iter().copied().fold(0.0, f64::max) / mean)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reproduce::papers;
+    use crate::reproduce::setting::{Between, FigureSetting, Lost, Placing, To};
+    use crate::reproduce::traces::Traces;
+
+    #[test]
+    fn every_chart_of_repairs_has_a_bound_but_for_times_of_a_processor() {
+        let is_of_processor = |metric: Metric| {
+            metric.means() == Means::Codes
+                || matches!(metric, Metric::PlanSeconds | Metric::CoordinatorSeconds)
+        };
+        for experiment in papers::all() {
+            for metric in experiment.panels.iter().map(|panel| panel.metric) {
+                let is_repair = !matches!(metric.means(), Means::Links | Means::Formula);
+                let has_bound = is_repair && !is_of_processor(metric);
+                let name = experiment.name();
+                assert_eq!(metric.bound_name().is_some(), has_bound, "{name}: {metric:?}");
+                assert_eq!(metric.unbounded().is_none(), has_bound, "{name}: {metric:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_metric_that_names_a_bound_has_one() {
+        let setting = FigureSetting {
+            code: "rs(4,3)",
+            nodes: 9,
+            racks: &[3, 3, 3],
+            between: Between::Rate(1e6),
+            link: 1e6,
+            disk: None,
+            chunk_bytes: 6400,
+            packet_bytes: None,
+            lost: Lost::Chunks(10),
+            failed: 1,
+            to: To::Anywhere,
+            placing: Placing::Random,
+            foreground: None,
+            trace: None,
+            straggler: None,
+        };
+        let prepared = setting.prepare(&Traces::read(None).unwrap(), 1).unwrap();
+        // What applications wait without a repair is measured.
+        let is_measured = |metric: &Metric| *metric == Metric::P99;
+        let panels = papers::all().flat_map(|experiment| experiment.panels);
+        for metric in panels.map(|panel| panel.metric).filter(|metric| !is_measured(metric)) {
+            let bound = metric.bound(&prepared, 2.0);
+            assert_eq!(bound.is_some(), metric.bound_name().is_some(), "{metric:?}");
+        }
+        let bound = |metric: Metric| metric.bound(&prepared, 2.0).unwrap();
+        assert_eq!(bound(Metric::DiskWrites), 1.0);
+        assert_eq!(bound(Metric::Interference), 0.0);
+        // Four chunks for each of ten, of 6400 bytes, from eight nodes in two seconds.
+        assert!((bound(Metric::Link(LinkPlace::MostUp)) - 0.128).abs() < 1e-9);
+    }
 }
