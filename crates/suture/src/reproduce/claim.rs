@@ -50,6 +50,8 @@ pub enum Quantity {
     LeastBelow(Pick, Pick),
     /// By how many percent the first lie above or below the second where they do most.
     Apart(Pick, Pick),
+    /// Of how many percent of the pairs the first lies above the second.
+    OftenAbove(Pick, Pick),
     /// The mean of what is picked.
     Mean(Pick),
     /// The largest of what is picked.
@@ -183,6 +185,9 @@ impl Quantity {
             Quantity::MostBelow(a, b) => most(percents(a, b, table, below)),
             Quantity::LeastBelow(a, b) => least(percents(a, b, table, below)),
             Quantity::Apart(a, b) => most(percents(a, b, table, |a, b| above(a, b).abs())),
+            Quantity::OftenAbove(a, b) => {
+                mean(&percents(a, b, table, |a, b| 100.0 * f64::from(a > b)))
+            }
             Quantity::Mean(pick) => mean(&values(pick, table)),
             Quantity::Most(pick) => most(values(pick, table)),
             Quantity::Minus(a, b) => Some(a.of(table)? - b.of(table)?),
@@ -202,6 +207,7 @@ impl Quantity {
             | Quantity::MostAbove(a, b)
             | Quantity::LeastAbove(a, b)
             | Quantity::Apart(a, b)
+            | Quantity::OftenAbove(a, b)
             | Quantity::Below(a, b)
             | Quantity::MostBelow(a, b)
             | Quantity::LeastBelow(a, b) => [of(a), of(b)].concat(),
@@ -418,6 +424,20 @@ mod tests {
         assert_eq!(across.of(&table()), Some(50.0), "the first with the first");
         let crossed = Quantity::Apart(cr.at(&["2", "1"]), rb.at(&["1", "2"]));
         assert_eq!(crossed.of(&table()).map(f64::round), Some(67.0), "10 against 30");
+    }
+
+    #[test]
+    fn pairs_are_counted_in_which_the_first_lies_above_the_second() {
+        let (rb, cr) = (of(&["RB"]), of(&["CR"]));
+        assert_eq!(Quantity::OftenAbove(rb, cr).of(&table()), Some(100.0));
+        assert_eq!(Quantity::OftenAbove(cr, rb).of(&table()), Some(0.0));
+        // 20 lies above 15, and 10 does not lie above 30.
+        let some = Quantity::OftenAbove(
+            cr.panel(&["slow"]).at(&["2", "1"]),
+            rb.panel(&["slow"]).at(&["1", "2"]),
+        );
+        assert_eq!(some.of(&table()), Some(50.0));
+        assert_eq!(Quantity::OftenAbove(of(&["PPT"]), cr).of(&table()), None);
     }
 
     #[test]
