@@ -4,6 +4,8 @@
 
 use std::fmt;
 
+use serde::Serialize;
+
 use super::claim::Claim;
 use super::metric::Metric;
 use super::setting::FigureSetting;
@@ -43,7 +45,7 @@ pub struct PaperExperiment {
 }
 
 /// One chart: groups of bars.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize)]
 pub struct PanelSpec {
     /// What is shown, unless the experiment has only this.
     pub title: &'static str,
@@ -58,7 +60,7 @@ pub struct PanelSpec {
 }
 
 /// What a paper's text says of one bar.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize)]
 pub struct PrintedValue {
     /// The label of its group.
     pub label: &'static str,
@@ -69,7 +71,7 @@ pub struct PrintedValue {
 }
 
 /// One group of bars: the same failure under all policies.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize)]
 pub struct PanelPoint {
     /// Beside it.
     pub label: &'static str,
@@ -78,7 +80,7 @@ pub struct PanelPoint {
 }
 
 /// One policy, under the name that its paper gives it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Series {
     /// The name in charts, tables and claims.
     pub name: &'static str,
@@ -125,6 +127,14 @@ impl Paper {
                  2016, as presented in slides"
             }
         }
+    }
+}
+
+impl PanelSpec {
+    /// What the paper's text prints of the bar of that series in that group.
+    pub fn printed_value(&self, label: &str, series: &str) -> Option<f64> {
+        let is_it = |printed: &&PrintedValue| printed.label == label && printed.series == series;
+        self.printed.iter().find(is_it).map(|printed| printed.value)
     }
 }
 

@@ -18,6 +18,10 @@ use super::experiment::{Paper, PaperExperiment};
 /// What stands for all of them.
 pub const ALL: &str = "all";
 
+/// The figures of the Butterfly paper, which shows in one of them what are two experiments here.
+const BUTTERFLY_FIGURES: [(&str, &[&str]); 3] =
+    [("fig5", &["throughput"]), ("fig6", &["cpu"]), ("fig7", &["network", "disk"])];
+
 /// Every experiment, in the order of the papers and of their figures.
 pub fn all() -> impl Iterator<Item = &'static PaperExperiment> {
     Paper::ALL.into_iter().flat_map(of)
@@ -35,34 +39,63 @@ fn of(paper: Paper) -> impl Iterator<Item = &'static PaperExperiment> {
     first.iter().chain(second)
 }
 
-/// What `all`, `PAPER` or `PAPER/ID` names.
+/// The names that experiments of a paper have beside their own, with the ids that they stand for.
+fn other_names(paper: Paper) -> &'static [(&'static str, &'static [&'static str])] {
+    match paper {
+        Paper::Butterfly => &BUTTERFLY_FIGURES,
+        Paper::RepairBoost | Paper::PivotRepair | Paper::Car | Paper::ChameleonEc => &[],
+    }
+}
+
+/// Those of a paper that have this id, or are what stands under it in the paper.
+fn called(paper: Paper, id: &str) -> Vec<&'static PaperExperiment> {
+    let other = other_names(paper).iter().find(|(name, _)| *name == id);
+    let ids = other.map_or(&[][..], |(_, ids)| *ids);
+    of(paper).filter(|experiment| experiment.id == id || ids.contains(&experiment.id)).collect()
+}
+
+/// What `all`, `PAPER` or `PAPER/ID` names, in letters of any case.
 ///
 /// # Errors
 /// Bad input for a paper or a figure that there is not, with the nearest that there is.
 pub fn find(text: &str) -> Result<Vec<&'static PaperExperiment>> {
-    if text == ALL {
+    if text.to_lowercase() == ALL {
         return Ok(all().collect());
     }
-    let (name, id) = text.split_once('/').unwrap_or((text, ""));
-    let Some(paper) = Paper::ALL.into_iter().find(|paper| paper.name() == name) else {
-        let known = Paper::ALL.map(Paper::name);
-        return Err(bad_input(format!(
-            "there is no paper {}; did you mean '{}'? (one of {}, or {ALL})",
-            quoted(name),
-            nearest(name, known.into_iter().chain([ALL])),
-            known.join(", "),
-        )));
+    let (name, id) = match text.split_once('/') {
+        Some((name, id)) => (name, Some(id)),
+        None => (text, None),
     };
-    let found: Vec<&PaperExperiment> =
-        of(paper).filter(|experiment| !text.contains('/') || experiment.id == id).collect();
+    let lower = name.to_lowercase();
+    let Some(paper) = Paper::ALL.into_iter().find(|paper| paper.name() == lower) else {
+        return Err(bad_input(format!("there is no paper {}{}", quoted(name), instead(&lower))));
+    };
+    let Some(id) = id else { return Ok(of(paper).collect()) };
+    let lower = id.to_lowercase();
+    let found = called(paper, &lower);
     if found.is_empty() {
+        let ids = of(paper).map(|experiment| experiment.id);
+        let names = ids.chain(other_names(paper).iter().map(|(name, _)| *name));
         return Err(bad_input(format!(
             "{paper} has no {}; did you mean '{paper}/{}'? (suture reproduce lists all)",
             quoted(id),
-            nearest(id, of(paper).map(|experiment| experiment.id)),
+            nearest(&lower, names),
         )));
     }
     Ok(found)
+}
+
+/// What to type instead of a paper that there is not; a figure, with each paper that has it.
+fn instead(name: &str) -> String {
+    let has_it = |paper: &Paper| !called(*paper, name).is_empty();
+    let figures = Paper::ALL.into_iter().filter(has_it).map(|paper| format!("{paper}/{name}"));
+    let figures: Vec<String> = figures.collect();
+    if !figures.is_empty() {
+        return format!("; a figure is named with its paper: {}", figures.join(", "));
+    }
+    let known = Paper::ALL.map(Paper::name);
+    let nearest = nearest(name, known.into_iter().chain([ALL]));
+    format!("; did you mean '{nearest}'? (one of {}, or {ALL})", known.join(", "))
 }
 
 fn nearest(text: &str, known: impl Iterator<Item = &'static str>) -> &'static str {
@@ -109,6 +142,23 @@ mod tests {
     }
 
     #[test]
+    fn every_printed_value_is_of_a_bar_of_its_chart_and_of_no_other() {
+        for experiment in all() {
+            for panel in experiment.panels {
+                let mut bars = BTreeSet::new();
+                for printed in panel.printed {
+                    let bar = (printed.label, printed.series);
+                    let what = format!("{}, {}: {bar:?}", experiment.name(), panel.title);
+                    assert!(panel.points.iter().any(|point| point.label == bar.0), "{what}");
+                    assert!(panel.series.iter().any(|series| series.name == bar.1), "{what}");
+                    assert!(bars.insert(bar), "{what} is there twice");
+                    assert_eq!(panel.printed_value(bar.0, bar.1), Some(printed.value));
+                }
+            }
+        }
+    }
+
+    #[test]
     fn every_claim_names_series_groups_and_panels_that_there_are() {
         for experiment in all() {
             let known: BTreeSet<&str> = experiment
@@ -138,5 +188,29 @@ mod tests {
         assert!(refused("repairbost").contains("did you mean 'repairboost'?"));
         assert!(refused("car/fig99").contains("did you mean 'car/fig9'?"));
         assert!(refused("car/").contains("car has no ''"));
+        assert!(refused("butterfly/figure5").contains("did you mean 'butterfly/fig5'?"));
+    }
+
+    #[test]
+    fn a_figure_without_its_paper_is_named_with_each_paper_that_has_it() {
+        let refused = |text| format!("{:#}", find(text).unwrap_err());
+        let said = refused("fig9");
+        assert!(said.contains("there is no paper 'fig9'"), "{said}");
+        assert!(said.ends_with("with its paper: repairboost/fig9, car/fig9"), "{said}");
+        assert!(refused("Fig7").ends_with(": pivotrepair/fig7, car/fig7, butterfly/fig7"));
+        assert!(refused("fig24").ends_with("with its paper: chameleonec/fig24"));
+        assert!(refused("fig99").contains("did you mean"));
+    }
+
+    #[test]
+    fn names_are_found_in_letters_of_any_case_and_by_the_figures_of_the_paper() {
+        let names = |text| find(text).unwrap().into_iter().map(PaperExperiment::name);
+        assert_eq!(names("CAR/Fig9").collect::<Vec<_>>(), ["car/fig9"]);
+        assert_eq!(names("ALL").count(), all().count());
+        assert_eq!(names("butterfly/fig5").collect::<Vec<_>>(), ["butterfly/throughput"]);
+        assert_eq!(names("butterfly/fig6").collect::<Vec<_>>(), ["butterfly/cpu"]);
+        let figure7: Vec<String> = names("butterfly/fig7").collect();
+        assert_eq!(figure7, ["butterfly/network", "butterfly/disk"]);
+        assert_eq!(names("Butterfly").count(), 4);
     }
 }

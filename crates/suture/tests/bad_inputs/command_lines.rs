@@ -73,6 +73,8 @@ pub const COMMAND_LINES: &[Row] = &[
     ("suture reproduce car/fig99", "car has no 'fig99'; did you mean 'car/fig9'?", 2),
     ("suture reproduce car/", "car has no ''", 2),
     ("suture reproduce ''", "there is no paper ''", 2),
+    ("suture reproduce fig9", "with its paper: repairboost/fig9, car/fig9", 2),
+    ("suture reproduce Butterfly/Fig8", "has no 'Fig8'; did you mean 'butterfly/fig5'?", 2),
     ("suture reproduce car/fig8 -o many", "'many' holds something already", 2),
     ("suture reproduce car/fig8 -o f", "cannot read the directory 'f'", 2),
     (
