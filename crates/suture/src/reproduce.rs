@@ -5,8 +5,8 @@
 //! an experiment is made of and `papers/*` lists all of them; `setting.rs` makes clusters and
 //! failures of them, `traces.rs` the links that change; `measure.rs` simulates, `kernels.rs` times
 //! real codes, `emulate.rs` runs processes on an emulated network; `runner.rs` performs an
-//! experiment, `claim.rs` judges what its paper says of it, `folder.rs` keeps what is finished, and
-//! `report.rs` shows it.
+//! experiment, `starts.rs` finds where in traces its runs began, `claim.rs` judges what its paper
+//! says of it, `folder.rs` keeps what is finished, and `report.rs` shows it.
 
 pub mod claim;
 pub mod emulate;
@@ -19,5 +19,6 @@ pub mod papers;
 pub mod report;
 pub mod runner;
 pub mod setting;
+pub mod starts;
 pub mod table;
 pub mod traces;

@@ -4,6 +4,7 @@
 mod listed;
 
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::thread::sleep;
@@ -84,6 +85,8 @@ fn an_experiment_becomes_a_report_values_settings_and_claims() {
     );
     let settings: Value = serde_json::from_str(&read(&folder, "out/car/fig9.json")).unwrap();
     assert_eq!(settings["panels"][2]["points"][0]["setting"]["code"], "rs(10,4)");
+    assert_eq!(settings["panels"][2]["series"][1]["policy"], "car");
+    assert!(settings["panels"][2]["printed"].is_array() && settings["machine"].is_string());
     assert_eq!(settings["configuration"]["seeds"], 1);
     let report = read(&folder, "out/report.md");
     assert!(report.contains("### car/fig9: Cross-rack traffic"), "{report}");
@@ -111,10 +114,49 @@ fn a_folder_that_holds_something_is_kept_unless_it_may_be_written_over() {
     let forced = run(&folder, &[&args[..], &["--force"]].concat());
     assert!(forced.status.success(), "{}", text(&forced.stderr));
     assert_eq!(read(&folder, "out/mine"), "mine");
+    // What is no reproduction is not gone on with.
+    fs::create_dir(folder.path().join("foreign")).unwrap();
+    fs::write(folder.path().join("foreign/report.md"), "mine").unwrap();
+    let refused = run(&folder, &["car/fig8", "--quick", "-o", "foreign", "--resume"]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(text(&refused.stderr).contains("'foreign' holds something already and has no conf"));
+    assert_eq!(read(&folder, "foreign/report.md"), "mine");
     // What was begun in one way is not gone on with in another.
     let other = run(&folder, &["car/fig8", "-o", "out", "--resume"]);
     assert_eq!(other.status.code(), Some(2));
     assert!(text(&other.stderr).contains("was begun with other options"));
+}
+
+#[test]
+fn a_report_is_of_all_that_the_folder_has_and_of_nothing_that_was_written_over() {
+    let folder = TempDir::new().unwrap();
+    let quick = |what: &str, more: &[&str]| {
+        let output = run(&folder, &[&[what, "--quick", "-o", "out"][..], more].concat());
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        output
+    };
+    quick("butterfly/network", &[]);
+    let added = quick("car/fig8", &["--resume", "--format", "json"]);
+    let json: Value = serde_json::from_slice(&added.stdout).unwrap();
+    assert_eq!(json["experiments"], 2);
+    let has_both = |report: &str| {
+        let places = ["2 of 2 experiments", "### car/fig8", "### butterfly/network"];
+        let places: Vec<_> = places.iter().filter_map(|part| report.find(part)).collect();
+        places.len() == 3 && places.is_sorted()
+    };
+    assert!(has_both(&read(&folder, "out/report.md")), "in the order of the papers");
+    // A part of what is there leaves the rest in the report.
+    let again = quick("butterfly/network", &["--resume"]);
+    assert!(text(&again.stderr).contains("butterfly/network: finished before"));
+    assert!(has_both(&read(&folder, "out/report.md")));
+    // What is written over is not gone on with, in whatever experiment.
+    quick("butterfly/disk", &["--force"]);
+    assert!(!folder.path().join("out/car/fig8.json").exists());
+    let report = read(&folder, "out/report.md");
+    assert!(report.contains("1 of 1 experiments") && !report.contains("car/fig8"), "{report}");
+    let resumed = quick("butterfly/network", &["--resume"]);
+    assert!(!text(&resumed.stderr).contains("finished before"));
+    assert!(read(&folder, "out/report.md").contains("2 of 2 experiments"));
 }
 
 #[test]
@@ -169,4 +211,36 @@ fn an_interrupted_reproduction_keeps_what_is_finished_and_goes_on() {
         report.contains("5 of 5 experiments") && report.contains("### pivotrepair/fig7"),
         "{report}"
     );
+}
+
+/// Interrupts it once in the middle of its runs, and again as soon as it says that it stops; gives
+/// its exit status.
+fn interrupt_twice(folder: &TempDir, out: &str) -> Option<i32> {
+    let mut running = reproduce(folder, &["chameleonec", "--quick", "-o", out]).spawn().unwrap();
+    let lines = BufReader::new(running.stderr.take().unwrap()).lines();
+    for line in lines.map_while(Result::ok) {
+        let is_first = line.contains("chameleonec/fig2:");
+        if is_first || line.contains("stopping; what is finished is kept") {
+            kill_process(Pid::from_child(&running), Signal::INT).unwrap();
+        }
+    }
+    running.wait().unwrap().code()
+}
+
+#[test]
+fn a_second_interruption_ends_it_at_once_and_keeps_what_is_finished() {
+    let folder = TempDir::new().unwrap();
+    // All runs that go on may end between the two, though they take long; not every time.
+    for attempt in 0..5 {
+        let out = format!("out{attempt}");
+        let status = interrupt_twice(&folder, &out);
+        assert!(matches!(status, Some(1 | 130)), "{status:?}");
+        let kept = read(&folder, &format!("{out}/chameleonec/fig2.json"));
+        assert!(serde_json::from_str::<Value>(&kept).is_ok(), "{kept}");
+        let has_report = folder.path().join(out).join("report.md").exists();
+        if status == Some(130) && !has_report {
+            return;
+        }
+    }
+    panic!("each time it ended by itself between the two signals");
 }

@@ -4,20 +4,25 @@ use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use serde_json::json;
 use suture_edge::units::format_seconds;
+use suture_files::output::remove_temporaries;
 
 use crate::daemon;
 use crate::outcome::Outcome;
 use crate::output::{Format, print_json};
 use crate::reproduce::experiment::PaperExperiment;
-use crate::reproduce::folder::{Configuration, Finished, FinishedTables, Folder};
+use crate::reproduce::folder::{
+    CLAIMS, Configuration, Finished, FinishedEmulation, FinishedTables, Folder, Holdings, PAGE,
+    REPORT,
+};
 use crate::reproduce::report::{Reproduction, Tally, markdown, page};
 use crate::reproduce::runner::{self, IS_STOPPED};
 use crate::reproduce::traces::Traces;
-use crate::reproduce::{emulate, papers, report};
+use crate::reproduce::{emulate, papers, report, starts};
 use crate::testbed::tools;
+use crate::testbed::usage::machine_name;
 
 /// How often everything is measured, as in the papers; and with --quick.
 const REPETITIONS: u64 = 5;
@@ -31,13 +36,14 @@ const EMULATED_REPETITIONS: usize = 3;
 ///
 /// Without an argument it lists all experiments. With one it writes a directory: report.md,
 /// report.html, claims.md, and for each experiment its values as CSV, its settings and values as
-/// JSON.
+/// JSON, and what was emulated of it as JSON. The report is of all that the directory has.
 ///
-/// Exit status 1: it was interrupted; --resume continues with what is missing.
+/// Exit status 1: it was interrupted; --resume continues with what is missing. A second Ctrl-C ends
+/// it at once, without a report.
 #[derive(clap::Args)]
 pub struct Args {
     /// all, a paper (repairboost, pivotrepair, car, chameleonec, butterfly), or one of its figures,
-    /// such as car/fig9
+    /// such as car/fig9 or butterfly/fig7
     #[arg(value_name = "PAPER[/ID]")]
     what: Option<String>,
     /// Directory of the report
@@ -53,10 +59,10 @@ pub struct Args {
     /// Measure on the emulated network of `suture testbed` too, where that can be done (root)
     #[arg(long, value_enum, value_name = "WHERE")]
     on: Option<On>,
-    /// Overwrite what the directory holds
+    /// Overwrite what the directory holds: what it has of any reproduction is removed first
     #[arg(long, conflicts_with = "resume")]
     force: bool,
-    /// Continue an interrupted reproduction: what is finished is kept
+    /// Continue an interrupted reproduction, or add to one: what is finished is kept
     #[arg(long)]
     resume: bool,
     /// What to print: text for people, or one JSON object
@@ -91,23 +97,35 @@ pub fn run(args: Args) -> Result<Outcome> {
     if args.on.is_some() {
         tools::check()?;
     }
-    let folder = Folder::open(&args.output, &configuration, (args.force, args.resume))?;
+    let holdings = if args.force {
+        Holdings::Removed
+    } else if args.resume {
+        Holdings::Kept
+    } else {
+        Holdings::Refused
+    };
+    let folder = Folder::open(&args.output, &configuration, holdings)?;
+    let mut finished = folder.all_finished()?;
     stop_on_signals()?;
-    let (finished, ended) = perform(&args, &experiments, &folder, &configuration, &traces);
+    let ended = perform(&args, &experiments, (&folder, &configuration), &traces, &mut finished);
+    let place = |found: &Finished| papers::all().position(|e| e.name() == found.experiment.name());
+    finished.sort_by_key(place);
+    let is_missing = |name: &String| finished.iter().all(|found| found.experiment.name() != *name);
+    let missing = experiments.iter().map(|e| e.name()).filter(is_missing).count();
     let reproduction = Reproduction {
         configuration: &configuration,
-        planned: experiments.len(),
+        planned: finished.len() + missing,
         finished: &finished,
         traces: &traces,
     };
-    folder.write("report.md", &markdown::report(&reproduction))?;
-    folder.write("report.html", &page::html(&reproduction))?;
-    folder.write("claims.md", &markdown::claims(&reproduction))?;
+    folder.write(REPORT, &markdown::report(&reproduction))?;
+    folder.write(PAGE, &page::html(&reproduction))?;
+    folder.write(CLAIMS, &markdown::claims(&reproduction))?;
     ended.with_context(|| {
         format!(
             "{} of {} experiments are in '{}': continue with --resume",
             finished.len(),
-            experiments.len(),
+            reproduction.planned,
             folder.path().display()
         )
     })?;
@@ -128,45 +146,76 @@ fn list(format: Format) -> Result<Outcome> {
     Ok(Outcome::Done)
 }
 
-/// Performs what is not finished yet; what is by then is given, however it ends.
+/// Performs what is not finished yet; `finished` has what is by then, however it ends.
 fn perform(
     args: &Args,
     experiments: &[&'static PaperExperiment],
-    folder: &Folder,
-    configuration: &Configuration,
+    (folder, configuration): (&Folder, &Configuration),
     traces: &Traces,
-) -> (Vec<Finished>, Result<()>) {
-    let mut all = Vec::new();
+    finished: &mut Vec<Finished>,
+) -> Result<()> {
     for (index, experiment) in experiments.iter().copied().enumerate() {
         let place = format!("[{}/{}] {}", index + 1, experiments.len(), experiment.name());
-        let one = || -> Result<Finished> {
-            if args.resume
-                && let Some(finished) = folder.finished(experiment)?
-            {
-                errln!("{place}: finished before");
-                return Ok(finished);
+        let started = Instant::now();
+        let is_it = |found: &Finished| found.experiment.name() == experiment.name();
+        let found = finished.iter().position(is_it);
+        let at = match found {
+            Some(at) => at,
+            None => {
+                let outcome = perform_in_simulator(experiment, configuration, traces)?;
+                let simulated = Finished { experiment, outcome, emulation: None };
+                folder.keep(&simulated, configuration)?;
+                finished.push(simulated);
+                finished.len() - 1
             }
-            let started = Instant::now();
-            let table = runner::perform(experiment, configuration.seeds, traces)?;
-            let repetitions = if args.quick { 1 } else { EMULATED_REPETITIONS };
-            let emulated = match args.on {
-                Some(On::Testbed) => emulate::perform(experiment, repetitions, traces)?,
-                None => None,
-            };
-            let seconds = started.elapsed().as_secs_f64();
-            let outcome = FinishedTables { table, emulated, seconds };
-            let finished = Finished { experiment, outcome };
-            folder.keep(&finished, configuration)?;
-            let tally = Tally::of(finished.judged().iter());
-            errln!("{place}: {}. {}", format_seconds(seconds), tally.describe());
-            Ok(finished)
         };
-        match one() {
-            Ok(finished) => all.push(finished),
-            Err(error) => return (all, Err(error)),
+        let mut is_new = found.is_none();
+        if args.on == Some(On::Testbed) && finished[at].emulation.is_none() {
+            let emulation = perform_on_testbed(experiment, args.quick, traces)?;
+            if let Some(emulation) = &emulation {
+                folder.keep_emulation(experiment, emulation)?;
+                is_new = true;
+            }
+            finished[at].emulation = emulation;
+        }
+        if is_new {
+            let tally = Tally::of(finished[at].judged().iter());
+            let seconds = started.elapsed().as_secs_f64();
+            errln!("{place}: {}. {}", format_seconds(seconds), tally.describe());
+        } else {
+            errln!("{place}: finished before");
         }
     }
-    (all, Ok(()))
+    Ok(())
+}
+
+/// An experiment in the simulator, with the time that it took.
+fn perform_in_simulator(
+    experiment: &PaperExperiment,
+    configuration: &Configuration,
+    traces: &Traces,
+) -> Result<FinishedTables> {
+    let started = Instant::now();
+    let table = runner::perform(experiment, configuration.seeds, traces)?;
+    let seconds = started.elapsed().as_secs_f64();
+    let starts = starts::of(experiment, configuration.seeds, traces)?;
+    Ok(FinishedTables { table, starts, seconds, machine: machine_name() })
+}
+
+/// What can be emulated of an experiment, with the time that it took.
+fn perform_on_testbed(
+    experiment: &PaperExperiment,
+    is_quick: bool,
+    traces: &Traces,
+) -> Result<Option<FinishedEmulation>> {
+    if IS_STOPPED.load(Ordering::Relaxed) {
+        bail!("interrupted");
+    }
+    let started = Instant::now();
+    let repetitions = if is_quick { 1 } else { EMULATED_REPETITIONS };
+    let emulated = emulate::perform(experiment, repetitions, traces)?;
+    let seconds = started.elapsed().as_secs_f64();
+    Ok(emulated.map(|emulated| FinishedEmulation { emulated, seconds }))
 }
 
 fn print(reproduction: &Reproduction<'_>, folder: &Folder, format: Format) -> Result<()> {
@@ -205,7 +254,8 @@ fn print(reproduction: &Reproduction<'_>, folder: &Folder, format: Format) -> Re
     Ok(())
 }
 
-/// From this call on a signal lets the runs that go on end, and begins no other.
+/// From this call on a signal lets the runs that go on end, and begins no other; a second one ends
+/// the process at once, with the exit status that shells show for one that a signal ended.
 fn stop_on_signals() -> Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let mut signals = {
@@ -214,8 +264,11 @@ fn stop_on_signals() -> Result<()> {
     };
     std::thread::spawn(move || {
         runtime.block_on(signals.received());
-        errln!("suture: stopping; what is finished is kept");
         IS_STOPPED.store(true, Ordering::Relaxed);
+        errln!("suture: stopping; what is finished is kept. A second signal ends it at once");
+        let second = runtime.block_on(signals.received());
+        remove_temporaries();
+        std::process::exit(128 + second.as_raw_value());
     });
     Ok(())
 }

@@ -1,22 +1,39 @@
 //! The folder of a reproduction: what was asked for, and each experiment as soon as it is done.
 //!
 //! Place: between experiments and their report. Files appear whole or not at all, so that whatever
-//! ends the command leaves what was finished, and `--resume` goes on with the rest.
+//! ends the command leaves what was finished, and `--resume` goes on with the rest. What was
+//! simulated is kept before it is emulated, in a file of its own.
+//!
+//! Invariant: what counts as finished was measured with this configuration and these settings.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Value, json};
 use suture_edge::error::bad_input;
 use suture_files::directory::write_output;
+use suture_files::output::file_place;
 
-use super::experiment::PaperExperiment;
+use super::experiment::{PanelSpec, PaperExperiment};
+use super::papers;
+use super::starts::TraceStart;
 use super::table::{Table, shown};
 
 /// The file of what was asked for.
 const CONFIGURATION: &str = "configuration.json";
+
+/// The report, for readers of text.
+pub const REPORT: &str = "report.md";
+
+/// The report as a page.
+pub const PAGE: &str = "report.html";
+
+/// The list of claims alone.
+pub const CLAIMS: &str = "claims.md";
 
 /// What all experiments of a folder have in common.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -35,6 +52,17 @@ pub struct Configuration {
     pub testbed: bool,
 }
 
+/// What becomes of what a folder holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Holdings {
+    /// There may be nothing.
+    Refused,
+    /// What is of a reproduction is removed, and the rest is left.
+    Removed,
+    /// What is finished is kept, if it is of the same reproduction.
+    Kept,
+}
+
 /// An experiment that was performed.
 #[derive(Clone, Debug)]
 pub struct Finished {
@@ -42,16 +70,28 @@ pub struct Finished {
     pub experiment: &'static PaperExperiment,
     /// What it came to.
     pub outcome: FinishedTables,
+    /// The same on the emulated network, where it was asked for and can be done.
+    pub emulation: Option<FinishedEmulation>,
 }
 
-/// What is kept of an experiment.
+/// What was simulated or computed, and how.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct FinishedTables {
-    /// What was simulated or computed.
+    /// All values.
     pub table: Table,
-    /// The same on the emulated network, where it was asked for and can be done.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub emulated: Option<Emulated>,
+    /// Where runs on links that change began.
+    pub starts: Vec<TraceStart>,
+    /// How long it took.
+    pub seconds: f64,
+    /// The machine that it took so long on.
+    pub machine: String,
+}
+
+/// What was emulated.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct FinishedEmulation {
+    /// What it came to.
+    pub emulated: Emulated,
     /// How long it took.
     pub seconds: f64,
 }
@@ -104,24 +144,25 @@ impl Folder {
     /// The folder, if it is empty or may be written over or gone on with.
     ///
     /// # Errors
-    /// Bad input when it holds something, or was begun in another way.
-    pub fn open(
-        path: &Path,
-        configuration: &Configuration,
-        (force, resume): (bool, bool),
-    ) -> Result<Folder> {
+    /// Bad input when it holds something that it may not, or was begun in another way.
+    pub fn open(path: &Path, configuration: &Configuration, holdings: Holdings) -> Result<Folder> {
         let folder = Folder { path: path.to_path_buf() };
-        if !resume {
-            folder.check_empty(force)?;
-        } else if let Some(found) = folder.configuration()?
-            && found != *configuration
-        {
-            return Err(bad_input(format!(
-                "'{}' was begun with other options ({}); use the same with --resume, or write over \
-                 it with --force",
-                path.display(),
-                found.describe(),
-            )));
+        let found: Option<Configuration> = match holdings {
+            Holdings::Kept => folder.read(CONFIGURATION)?,
+            Holdings::Refused | Holdings::Removed => None,
+        };
+        match (found, holdings) {
+            (Some(found), _) if found == *configuration => return Ok(folder),
+            (Some(found), _) => {
+                return Err(bad_input(format!(
+                    "'{}' was begun with other options ({}); use the same with --resume, or write \
+                     over it with --force",
+                    path.display(),
+                    found.describe(),
+                )));
+            }
+            (None, Holdings::Removed) => folder.clear()?,
+            (None, Holdings::Refused | Holdings::Kept) => folder.check_empty(holdings)?,
         }
         fs::create_dir_all(path)
             .with_context(|| format!("cannot make the directory '{}'", path.display()))?;
@@ -134,44 +175,66 @@ impl Folder {
         &self.path
     }
 
-    /// What is kept of an experiment, if it was finished.
+    /// Every experiment that was finished, in the order of the papers.
     ///
     /// # Errors
-    /// Bad input when its file is no such thing.
-    pub fn finished(&self, experiment: &'static PaperExperiment) -> Result<Option<Finished>> {
-        let path = self.path.join(format!("{}.json", experiment.name()));
-        let Ok(text) = fs::read_to_string(&path) else { return Ok(None) };
-        let outcome = serde_json::from_str(&text).map_err(|why| {
-            bad_input(format!("'{}' is not what was written there: {why}", path.display()))
-        })?;
-        Ok(Some(Finished { experiment, outcome }))
+    /// Bad input when a file of one cannot be read, or is no such thing.
+    pub fn all_finished(&self) -> Result<Vec<Finished>> {
+        let mut all = Vec::new();
+        for experiment in papers::all() {
+            all.extend(self.finished(experiment)?);
+        }
+        Ok(all)
     }
 
-    /// Keeps an experiment: its settings and values as JSON, its values as CSV.
+    /// What is kept of an experiment, if it was finished with the settings that it has now.
+    fn finished(&self, experiment: &'static PaperExperiment) -> Result<Option<Finished>> {
+        let [_, tables, emulation] = file_names(experiment);
+        let Some(document) = self.read::<Value>(&tables)? else { return Ok(None) };
+        if document["panels"] != as_read(experiment.panels)? {
+            return Ok(None);
+        }
+        let outcome = serde_json::from_value(document)
+            .map_err(|why| foreign(&self.path.join(&tables), &why))?;
+        Ok(Some(Finished { experiment, outcome, emulation: self.read(&emulation)? }))
+    }
+
+    /// Keeps an experiment: its settings and values as JSON, its values as CSV. What was kept of it
+    /// with other settings is removed.
     ///
     /// # Errors
     /// When a file cannot be written.
     pub fn keep(&self, finished: &Finished, configuration: &Configuration) -> Result<()> {
-        let Finished { experiment, outcome } = finished;
-        let point = |point: &super::experiment::PanelPoint| json!({ "label": point.label, "setting": point.setting });
-        let panel = |panel: &super::experiment::PanelSpec| {
-            json!({
-                "title": panel.title,
-                "metric": panel.metric,
-                "points": panel.points.iter().map(point).collect::<Vec<_>>(),
-            })
-        };
+        let Finished { experiment, outcome, .. } = finished;
         let document = json!({
             "experiment": experiment.name(),
             "configuration": configuration,
-            "panels": experiment.panels.iter().map(panel).collect::<Vec<_>>(),
+            "panels": experiment.panels,
+            "starts": outcome.starts,
             "seconds": outcome.seconds,
+            "machine": outcome.machine,
             "table": outcome.table,
-            "emulated": outcome.emulated,
         });
-        let name = experiment.name();
-        self.write(&format!("{name}.csv"), &csv(&outcome.table))?;
-        self.write(&format!("{name}.json"), &pretty(&document)?)
+        let names = file_names(experiment);
+        for name in &names {
+            self.remove(name)?;
+        }
+        let [values, tables, _] = names;
+        self.write(&values, &csv(&outcome.table))?;
+        self.write(&tables, &pretty(&document)?)
+    }
+
+    /// Keeps what was emulated of an experiment.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn keep_emulation(
+        &self,
+        experiment: &PaperExperiment,
+        emulation: &FinishedEmulation,
+    ) -> Result<()> {
+        let [.., name] = file_names(experiment);
+        self.write(&name, &pretty(emulation)?)
     }
 
     /// Writes a file of the folder, whole or not at all.
@@ -186,31 +249,82 @@ impl Folder {
         write_output(&path, content.as_bytes())
     }
 
-    fn check_empty(&self, force: bool) -> Result<()> {
-        let shown = self.path.display();
-        let is_empty = match fs::read_dir(&self.path) {
-            Ok(mut entries) => entries.next().is_none(),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => true,
-            Err(error) => {
-                return Err(bad_input(format!("cannot read the directory '{shown}': {error}")));
-            }
-        };
-        if is_empty || force {
-            return Ok(());
+    fn is_empty(&self) -> Result<bool> {
+        match fs::read_dir(&self.path) {
+            Ok(mut entries) => Ok(entries.next().is_none()),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(true),
+            Err(error) => Err(bad_input(format!(
+                "cannot read the directory '{}': {error}",
+                self.path.display()
+            ))),
         }
-        Err(bad_input(format!(
-            "'{shown}' holds something already: name another folder with -o, go on with an \
-             interrupted reproduction by --resume, or write over it with --force"
-        )))
     }
 
-    fn configuration(&self) -> Result<Option<Configuration>> {
-        let path = self.path.join(CONFIGURATION);
-        let Ok(text) = fs::read_to_string(&path) else { return Ok(None) };
-        let found = serde_json::from_str(&text);
-        found
-            .map(Some)
-            .map_err(|why| bad_input(format!("'{}' is of no reproduction: {why}", path.display())))
+    fn check_empty(&self, holdings: Holdings) -> Result<()> {
+        if self.is_empty()? {
+            return Ok(());
+        }
+        let shown = self.path.display();
+        Err(bad_input(match holdings {
+            Holdings::Kept => format!(
+                "'{shown}' holds something already and has no {CONFIGURATION}, so it is no \
+                 reproduction to go on with: name another folder with -o, or write over it with \
+                 --force"
+            ),
+            Holdings::Refused | Holdings::Removed => format!(
+                "'{shown}' holds something already: name another folder with -o, go on with an \
+                 interrupted reproduction by --resume, or write over it with --force"
+            ),
+        }))
+    }
+
+    /// Removes what is of a reproduction. The configuration goes first: without it nothing of the
+    /// rest counts as finished, whatever ends the command meanwhile.
+    fn clear(&self) -> Result<()> {
+        if self.is_empty()? {
+            return Ok(());
+        }
+        for name in [CONFIGURATION, REPORT, PAGE, CLAIMS] {
+            self.remove(name)?;
+        }
+        papers::all().flat_map(file_names).try_for_each(|name| self.remove(&name))
+    }
+
+    /// Removes a file or a link, if it is there, and refuses what is neither. A new file under a
+    /// name that is free never has another name, not even for the moment in which a signal would
+    /// have to remove it.
+    fn remove(&self, name: &str) -> Result<()> {
+        let path = self.path.join(name);
+        let cannot = || format!("cannot remove '{}'", path.display());
+        match fs::symlink_metadata(&path) {
+            Ok(found) if found.is_file() || found.is_symlink() => {
+                fs::remove_file(&path).with_context(cannot)
+            }
+            Ok(_) => file_place(&path).map(drop),
+            Err(error)
+                if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) =>
+            {
+                Ok(())
+            }
+            Err(error) => Err(error).with_context(cannot),
+        }
+    }
+
+    /// What a file of the folder says, if it is there.
+    fn read<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>> {
+        let path = self.path.join(name);
+        let shown = path.display();
+        // Before opening: to open a pipe is to wait for its other end.
+        let text = match fs::metadata(&path) {
+            Ok(found) if !found.is_file() => {
+                return Err(bad_input(format!("cannot read '{shown}': it is not a regular file")));
+            }
+            Ok(_) => fs::read_to_string(&path),
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            Err(error) => Err(error),
+        };
+        let text = text.map_err(|error| bad_input(format!("cannot read '{shown}': {error}")))?;
+        serde_json::from_str(&text).map(Some).map_err(|why| foreign(&path, &why))
     }
 }
 
@@ -228,19 +342,36 @@ impl Configuration {
     }
 }
 
+/// The files of an experiment: its values as CSV, its settings and values as JSON, and what was
+/// emulated of it.
+fn file_names(experiment: &PaperExperiment) -> [String; 3] {
+    [".csv", ".json", "-emulated.json"].map(|ending| experiment.name() + ending)
+}
+
+/// Says of a file that it is another's.
+fn foreign(path: &Path, why: &serde_json::Error) -> anyhow::Error {
+    let shown = path.display();
+    bad_input(format!("'{shown}' is not what a reproduction writes there: {why}"))
+}
+
 fn pretty(value: &impl Serialize) -> Result<String> {
     Ok(serde_json::to_string_pretty(value)? + "\n")
+}
+
+/// Settings as they are read from a file: numbers that went through text.
+fn as_read(panels: &[PanelSpec]) -> Result<Value> {
+    Ok(serde_json::from_str(&serde_json::to_string(panels)?)?)
 }
 
 /// Every value of every chart, a line each.
 fn csv(table: &Table) -> String {
     let quoted = |text: &str| format!("\"{}\"", text.replace('"', "\"\""));
+    let number = |value: Option<f64>| value.map_or(String::new(), |v| v.to_string());
     let mut out =
         String::from("panel,place,series,policy,what,unit,mean,least,most,runs,bound,refused\n");
     for panel in &table.panels {
         for group in &panel.groups {
             for cell in &group.cells {
-                let number = |value: Option<f64>| value.map_or(String::new(), |v| v.to_string());
                 let least = cell.values.iter().copied().min_by(f64::total_cmp);
                 let most = cell.values.iter().copied().max_by(f64::total_cmp);
                 out += &[
@@ -268,4 +399,143 @@ fn csv(table: &Table) -> String {
 /// A value with its unit, for tables; a dash where there is none.
 pub fn cell_text(value: Option<f64>) -> String {
     value.map_or("-".to_string(), shown)
+}
+
+#[cfg(test)]
+mod tests {
+    use suture_edge::error::kind;
+    use tempfile::TempDir;
+
+    use super::*;
+
+    fn configuration() -> Configuration {
+        Configuration {
+            format: "suture-reproduce-1".into(),
+            version: "9.8.7".into(),
+            quick: true,
+            seeds: 1,
+            traces: "models".into(),
+            testbed: false,
+        }
+    }
+
+    fn open(place: &TempDir, holdings: Holdings) -> Result<Folder> {
+        Folder::open(place.path(), &configuration(), holdings)
+    }
+
+    fn keep(folder: &Folder) -> Finished {
+        let experiment = papers::find("car/fig8").unwrap()[0];
+        let outcome = FinishedTables {
+            table: Table::default(),
+            starts: vec![TraceStart { panel: "a&b".into(), label: "x".into(), seed: 1, second: 7 }],
+            seconds: 2.5,
+            machine: "2 x processor".into(),
+        };
+        let finished = Finished { experiment, outcome, emulation: None };
+        folder.keep(&finished, &configuration()).unwrap();
+        finished
+    }
+
+    /// What it says, which blames the input.
+    fn refusal<T>(result: Result<T>) -> String {
+        let Err(error) = result else { panic!("it is not refused") };
+        assert_eq!(kind(&error), suture_edge::error::ErrorKind::BadInput);
+        format!("{error:#}")
+    }
+
+    #[test]
+    fn what_is_kept_is_found_again_with_all_of_it() {
+        let place = TempDir::new().unwrap();
+        let folder = open(&place, Holdings::Refused).unwrap();
+        assert!(folder.all_finished().unwrap().is_empty());
+        let kept = keep(&folder);
+        let folder = open(&place, Holdings::Kept).unwrap();
+        let found = folder.all_finished().unwrap();
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].experiment.name(), "car/fig8");
+        assert_eq!(found[0].outcome.table, kept.outcome.table);
+        assert_eq!(found[0].outcome.starts, kept.outcome.starts);
+        assert_eq!(found[0].outcome.seconds, 2.5);
+        assert!(found[0].emulation.is_none());
+        // What is emulated comes to what was simulated, and goes with it.
+        let emulation = FinishedEmulation { emulated: Emulated::default(), seconds: 60.0 };
+        folder.keep_emulation(kept.experiment, &emulation).unwrap();
+        let found = folder.all_finished().unwrap();
+        assert_eq!(found[0].emulation.as_ref().map(|found| found.seconds), Some(60.0));
+        keep(&folder);
+        assert!(folder.all_finished().unwrap()[0].emulation.is_none());
+    }
+
+    #[test]
+    fn what_was_measured_with_other_settings_is_not_finished() {
+        let place = TempDir::new().unwrap();
+        let folder = open(&place, Holdings::Refused).unwrap();
+        keep(&folder);
+        let path = place.path().join("car/fig8.json");
+        let kept: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+        let changes: [fn(&mut Value); 3] = [
+            |panel| panel["points"][0]["setting"]["nodes"] = 3.into(),
+            |panel| panel["series"][0]["policy"] = "cr".into(),
+            |panel| panel["metric"] = "Seconds".into(),
+        ];
+        for change in changes {
+            let mut other = kept.clone();
+            change(&mut other["panels"][0]);
+            assert_ne!(other, kept);
+            fs::write(&path, other.to_string()).unwrap();
+            assert!(folder.all_finished().unwrap().is_empty());
+        }
+        fs::write(&path, kept.to_string()).unwrap();
+        assert_eq!(folder.all_finished().unwrap().len(), 1);
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_not_taken_for_unfinished() {
+        let place = TempDir::new().unwrap();
+        let folder = open(&place, Holdings::Refused).unwrap();
+        keep(&folder);
+        let path = place.path().join("car/fig8.json");
+        fs::write(&path, "{").unwrap();
+        let said = refusal(folder.all_finished());
+        assert!(said.contains("car/fig8.json' is not what a reproduction writes there"), "{said}");
+        fs::remove_file(&path).unwrap();
+        fs::create_dir(&path).unwrap();
+        let said = refusal(folder.all_finished());
+        assert!(said.contains("fig8.json': it is not a regular file"), "{said}");
+    }
+
+    #[test]
+    fn a_folder_of_something_else_is_neither_begun_in_nor_gone_on_with() {
+        let place = TempDir::new().unwrap();
+        fs::write(place.path().join("report.md"), "mine").unwrap();
+        let said = refusal(open(&place, Holdings::Refused));
+        assert!(said.contains("holds something already: name another folder"), "{said}");
+        let said = refusal(open(&place, Holdings::Kept));
+        assert!(said.contains("has no configuration.json, so it is no reproduction"), "{said}");
+        assert_eq!(fs::read_to_string(place.path().join("report.md")).unwrap(), "mine");
+        assert_eq!(fs::read_dir(place.path()).unwrap().count(), 1, "nothing is written");
+        // One that is not there yet is begun in, whatever becomes of what it holds.
+        for (name, holdings) in [("a", Holdings::Kept), ("b", Holdings::Removed)] {
+            let path = place.path().join(name);
+            Folder::open(&path, &configuration(), holdings).unwrap();
+            assert!(path.join(CONFIGURATION).exists());
+        }
+    }
+
+    #[test]
+    fn what_is_written_over_goes_first_and_other_files_stay() {
+        let place = TempDir::new().unwrap();
+        let folder = open(&place, Holdings::Refused).unwrap();
+        let kept = keep(&folder);
+        let emulation = FinishedEmulation { emulated: Emulated::default(), seconds: 60.0 };
+        folder.keep_emulation(kept.experiment, &emulation).unwrap();
+        folder.write(REPORT, "of before").unwrap();
+        folder.write("car/mine", "mine").unwrap();
+        let folder = open(&place, Holdings::Removed).unwrap();
+        assert!(folder.all_finished().unwrap().is_empty());
+        let mut left: Vec<_> = fs::read_dir(place.path().join("car")).unwrap().collect();
+        assert_eq!(left.pop().unwrap().unwrap().file_name(), "mine");
+        assert!(left.is_empty() && !place.path().join(REPORT).exists());
+        assert!(place.path().join(CONFIGURATION).exists());
+    }
 }

@@ -68,11 +68,12 @@ pub fn perform(experiment: &PaperExperiment, repetitions: u64, traces: &Traces) 
             scope.spawn(work);
         }
     });
-    if IS_STOPPED.load(Ordering::Relaxed) {
+    let results = results.into_iter().map(|result| result.into_inner().ok().flatten());
+    // A signal that came with the last of them interrupts nothing.
+    let Some(results) = results.collect::<Option<Vec<Result<Values>>>>() else {
         bail!("interrupted");
-    }
-    let results = results.into_iter().filter_map(|result| result.into_inner().ok().flatten());
-    let results = results.collect::<Result<Vec<Values>>>()?;
+    };
+    let results = results.into_iter().collect::<Result<Vec<Values>>>()?;
     let results: Vec<(&Task, Values)> = tasks.iter().zip(results).collect();
     let panels = experiment.panels.iter().map(|panel| panel_table(panel, repetitions, &results));
     Ok(Table { panels: panels.collect() })

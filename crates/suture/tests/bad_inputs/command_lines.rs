@@ -77,6 +77,19 @@ pub const COMMAND_LINES: &[Row] = &[
     ("suture reproduce Butterfly/Fig8", "has no 'Fig8'; did you mean 'butterfly/fig5'?", 2),
     ("suture reproduce car/fig8 -o many", "'many' holds something already", 2),
     ("suture reproduce car/fig8 -o f", "cannot read the directory 'f'", 2),
+    ("suture reproduce car/fig8 --force -o f", "cannot read the directory 'f'", 2),
+    ("suture reproduce car/fig8 --resume -o f", "cannot read 'f/configuration.json'", 2),
+    ("suture reproduce car/fig8 --resume -o many", "'many' holds something already and has no", 2),
+    (
+        "mkdir piped-kept && mkfifo piped-kept/configuration.json; suture reproduce car/fig8 --resume -o piped-kept",
+        "cannot read 'piped-kept/configuration.json': it is not a regular file",
+        2,
+    ),
+    (
+        "mkdir unfit && echo '{}' > unfit/configuration.json; suture reproduce car/fig8 --resume -o unfit",
+        "'unfit/configuration.json' is not what a reproduction writes there: missing field",
+        2,
+    ),
     (
         "mkdir piped-report && mkfifo piped-report/configuration.json; suture reproduce car/fig8 --force -o piped-report; r=$?; test -p piped-report/configuration.json && exit $r",
         "piped-report/configuration.json is not a regular file",

@@ -71,7 +71,7 @@ pub fn claims(reproduction: &Reproduction<'_>) -> String {
         }
     }
     let emulated = reproduction.finished.iter();
-    let emulated = emulated.filter_map(|f| Some((f, f.outcome.emulated.as_ref()?)));
+    let emulated = emulated.filter_map(|f| Some((f, &f.emulation.as_ref()?.emulated)));
     for (index, (finished, of)) in emulated.enumerate() {
         if index == 0 {
             out.push_str("\n## Simulated and emulated, side by side\n\n");
@@ -109,8 +109,8 @@ fn experiment(out: &mut String, finished: &Finished) {
     for panel in &finished.outcome.table.panels {
         table(out, panel);
     }
-    if let Some(emulated) = &finished.outcome.emulated {
-        emulation(out, emulated);
+    if let Some(of) = &finished.emulation {
+        emulation(out, &of.emulated);
     }
     let judged = finished.judged();
     if judged.is_empty() {

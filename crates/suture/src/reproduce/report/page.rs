@@ -120,8 +120,8 @@ fn experiment(out: &mut String, finished: &Finished) {
         let _ = writeln!(out, "<div>{}</div>", chart::svg(panel));
     }
     out.push_str("</div>\n");
-    if let Some(emulated) = &finished.outcome.emulated {
-        emulation(out, emulated);
+    if let Some(of) = &finished.emulation {
+        emulation(out, &of.emulated);
     }
     out.push_str("<ul class=\"claims\">\n");
     finished.judged().iter().for_each(|judged| claim(out, judged, ""));
