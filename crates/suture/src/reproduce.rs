@@ -22,3 +22,6 @@ pub mod setting;
 pub mod starts;
 pub mod table;
 pub mod traces;
+
+#[cfg(test)]
+mod tests;

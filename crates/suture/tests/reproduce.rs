@@ -89,10 +89,13 @@ fn an_experiment_becomes_a_report_values_settings_and_claims() {
     assert!(settings["panels"][2]["printed"].is_array() && settings["machine"].is_string());
     assert_eq!(settings["configuration"]["seeds"], 1);
     let report = read(&folder, "out/report.md");
+    assert!(report.contains("lost chunk, MB; planned, not run"), "it says what it is: {report}");
+    assert!(report.contains(". They took ") && report.contains(" on "), "{report}");
     assert!(report.contains("### car/fig9: Cross-rack traffic"), "{report}");
     assert!(report.contains("| 4 MB |") && report.contains("suture | bound |"), "{report}");
     let page = read(&folder, "out/report.html");
     assert_eq!(page.matches("<svg").count(), 3);
+    assert_eq!(page.matches(">planned, not run</text>").count(), 3);
     assert!(page.contains("name=\"viewport\"") && !page.contains("src="), "it needs nothing else");
     assert!(read(&folder, "out/claims.md").contains("`car/fig9`"));
     // The same seeds give the same values.

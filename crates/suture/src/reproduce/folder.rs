@@ -220,7 +220,7 @@ impl Folder {
             self.remove(name)?;
         }
         let [values, tables, _] = names;
-        self.write(&values, &csv(&outcome.table))?;
+        self.write(&values, &csv(experiment.panels, &outcome.table))?;
         self.write(&tables, &pretty(&document)?)
     }
 
@@ -363,13 +363,14 @@ fn as_read(panels: &[PanelSpec]) -> Result<Value> {
     Ok(serde_json::from_str(&serde_json::to_string(panels)?)?)
 }
 
-/// Every value of every chart, a line each.
-fn csv(table: &Table) -> String {
+/// Every value of every chart, a line each; `paper` is what the paper's text prints of it.
+fn csv(panels: &[PanelSpec], table: &Table) -> String {
     let quoted = |text: &str| format!("\"{}\"", text.replace('"', "\"\""));
     let number = |value: Option<f64>| value.map_or(String::new(), |v| v.to_string());
-    let mut out =
-        String::from("panel,place,series,policy,what,unit,mean,least,most,runs,bound,refused\n");
-    for panel in &table.panels {
+    let mut out = String::from(
+        "panel,place,series,policy,what,unit,mean,least,most,runs,paper,bound,refused\n",
+    );
+    for (spec, panel) in panels.iter().zip(&table.panels) {
         for group in &panel.groups {
             for cell in &group.cells {
                 let least = cell.values.iter().copied().min_by(f64::total_cmp);
@@ -385,6 +386,7 @@ fn csv(table: &Table) -> String {
                     number(least),
                     number(most),
                     cell.values.len().to_string(),
+                    number(spec.printed_value(&group.label, &cell.series)),
                     number(group.bound),
                     quoted(cell.refused.as_deref().unwrap_or("")),
                 ]
@@ -407,6 +409,7 @@ mod tests {
     use tempfile::TempDir;
 
     use super::*;
+    use crate::reproduce::tests::{SIMULATED, panel};
 
     fn configuration() -> Configuration {
         Configuration {
@@ -426,7 +429,7 @@ mod tests {
     fn keep(folder: &Folder) -> Finished {
         let experiment = papers::find("car/fig8").unwrap()[0];
         let outcome = FinishedTables {
-            table: Table::default(),
+            table: Table { panels: vec![panel()] },
             starts: vec![TraceStart { panel: "a&b".into(), label: "x".into(), seed: 1, second: 7 }],
             seconds: 2.5,
             machine: "2 x processor".into(),
@@ -537,5 +540,16 @@ mod tests {
         assert_eq!(left.pop().unwrap().unwrap().file_name(), "mine");
         assert!(left.is_empty() && !place.path().join(REPORT).exists());
         assert!(place.path().join(CONFIGURATION).exists());
+    }
+
+    #[test]
+    fn every_value_is_a_line_with_what_the_paper_prints_of_it() {
+        let text = csv(&[SIMULATED], &Table { panels: vec![panel()] });
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines[0].split(',').nth(10), Some("paper"));
+        assert_eq!(lines[1], r#""a&b","here","CR","cr","time","s",1.75,1.5,2,2,1.64,0.5,"""#);
+        let refused = "\"it would try <26 million> trees\"";
+        assert!(lines[2].ends_with(&format!(",,,,0,13100,0.5,{refused}")), "{text}");
+        assert!(lines[3].ends_with(r#","suture","time","s",4,4,4,1,,0.5,"""#), "{text}");
     }
 }

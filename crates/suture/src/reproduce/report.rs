@@ -1,11 +1,17 @@
 //! What came of the experiments: claims on top, then every figure with what is beside it.
 //!
-//! Place: the last step of a reproduction. `markdown.rs` writes it for readers of text, `page.rs`
-//! as one page that needs nothing else, `claims.rs` the list of claims alone; `chart.rs` draws.
+//! Place: the last step of a reproduction. `markdown.rs` writes it for readers of text, and the
+//! list of claims alone, `page.rs` as one page that needs nothing else; `chart.rs` draws,
+//! `values.rs` has what both show of a chart.
 
 mod chart;
 pub mod markdown;
 pub mod page;
+pub mod values;
+
+use std::collections::BTreeSet;
+
+use suture_edge::units::format_seconds;
 
 use super::claim::{Judged, Verdict};
 use super::folder::{Configuration, Finished};
@@ -98,15 +104,16 @@ impl Reproduction<'_> {
         };
         let mut lines = vec![
             format!(
-                "{} of {} experiments, with as many lost chunks as in the papers, {seeds}; suture \
-                 {}.",
+                "{} of {} experiments, {seeds}; suture {}.{}",
                 self.finished.len(),
                 self.planned,
                 configuration.version,
+                self.times(),
             ),
-            "Everything is simulated unless a figure says otherwise: the coordinator of the daemons \
-             plans and schedules, and a fluid network stands for agents and links. Times of the \
-             processor are of this machine."
+            "Each chart says how its values came about. Simulated: the coordinator of the daemons \
+             plans and schedules, and a fluid network stands for agents and links. Planned, not \
+             run: by what plans would move. Timed on this machine: by the time of its processor. \
+             From link traces, or computed by a formula: there is no repair."
                 .to_string(),
             format!(
                 "Links that change follow {}, both from random starts and from congested ones: \
@@ -115,10 +122,12 @@ impl Reproduction<'_> {
                  where there is no such second, links with a coefficient of variation above 0.5.",
                 self.traces.describe()
             ),
-            "A claim holds where the paper's number is met within a fifth of it (percentages within \
-             five points at least), holds in direction where more or less came out in the same \
-             direction, and otherwise does not hold. Ratios are compared, because values of figures \
-             are only given as ratios in the papers' texts."
+            "A claim holds where the paper's number is met within a fifth of it (percentages from \
+             ten on within three points at least; of a degree of balance, what is above one \
+             counts), holds in direction where more or less came out in the same direction, and otherwise \
+             does not hold. Ratios are compared where links or processors are not the paper's. The \
+             values that a paper's text prints stand beside ours: in parentheses in tables, as \
+             hollow marks in charts."
                 .to_string(),
             "The bound is the least time of any plans that move whole chunks (or what a code's \
              helpers send at least); traces, which suture uses, can go below it."
@@ -132,6 +141,25 @@ impl Reproduction<'_> {
             );
         }
         lines
+    }
+
+    /// How long they took, and on what, as a further sentence.
+    fn times(&self) -> String {
+        let machines = self.finished.iter().map(|finished| finished.outcome.machine.as_str());
+        let machines: BTreeSet<&str> = machines.collect();
+        if machines.is_empty() {
+            return String::new();
+        }
+        let machines: Vec<&str> = machines.into_iter().collect();
+        let seconds: f64 = self.finished.iter().map(|finished| finished.outcome.seconds).sum();
+        let emulations = self.finished.iter().filter_map(|finished| finished.emulation.as_ref());
+        let emulated: f64 = emulations.map(|emulation| emulation.seconds).sum();
+        let more = if emulated > 0.0 {
+            format!(", and emulating took {} more", format_seconds(emulated))
+        } else {
+            String::new()
+        };
+        format!(" They took {} on {}{more}.", format_seconds(seconds), machines.join(" and on "))
     }
 }
 

@@ -4,11 +4,11 @@
 
 use std::fmt::Write as _;
 
+use super::values::ShownPanel;
 use super::{Reproduction, Tally, measured};
 use crate::reproduce::claim::Verdict;
 use crate::reproduce::experiment::Paper;
 use crate::reproduce::folder::{Emulated, Finished, cell_text};
-use crate::reproduce::table::PanelTable;
 
 /// All of it.
 pub fn report(reproduction: &Reproduction<'_>) -> String {
@@ -89,15 +89,16 @@ fn summary(out: &mut String, reproduction: &Reproduction<'_>) {
     for line in reproduction.method() {
         let _ = writeln!(out, "- {line}");
     }
-    let _ = writeln!(out, "\n| paper | claims | hold | in direction | do not hold |");
-    let _ = writeln!(out, "|---|--:|--:|--:|--:|");
+    let _ =
+        writeln!(out, "\n| paper | claims | hold | in direction | do not hold | not measured |");
+    let _ = writeln!(out, "|---|--:|--:|--:|--:|--:|");
     for paper in Paper::ALL {
         let of_paper = judged.iter().filter(|(f, _)| f.experiment.paper == paper);
         let tally = Tally::of(of_paper.map(|(_, judged)| judged));
         if tally.all() > 0 {
-            let Tally { holds, direction, fails, .. } = tally;
-            let _ =
-                writeln!(out, "| {paper} | {} | {holds} | {direction} | {fails} |", tally.all());
+            let Tally { holds, direction, fails, unknown } = tally;
+            let counts = [tally.all(), holds, direction, fails, unknown].map(|n| n.to_string());
+            let _ = writeln!(out, "| {paper} | {} |", counts.join(" | "));
         }
     }
 }
@@ -106,8 +107,8 @@ fn experiment(out: &mut String, finished: &Finished) {
     let experiment = finished.experiment;
     let _ = writeln!(out, "### {}: {}\n", experiment.name(), experiment.title);
     let _ = writeln!(out, "Paper: {}\n\nHere: {}\n", experiment.did, experiment.here);
-    for panel in &finished.outcome.table.panels {
-        table(out, panel);
+    for panel in finished.shown_panels() {
+        table(out, &panel);
     }
     if let Some(of) = &finished.emulation {
         emulation(out, &of.emulated);
@@ -135,31 +136,20 @@ fn experiment(out: &mut String, finished: &Finished) {
     out.push('\n');
 }
 
-fn table(out: &mut String, panel: &PanelTable) {
-    let unit = if panel.unit.is_empty() { String::new() } else { format!(" ({})", panel.unit) };
-    let _ = writeln!(out, "*{}*: {}{unit}\n", panel.title, panel.what);
-    let Some(first) = panel.groups.first() else { return };
-    let names = first.cells.iter().map(|cell| cell.series.as_str());
-    let heads: Vec<&str> = names.chain(panel.bound_name.as_deref()).collect();
-    let _ = writeln!(out, "| | {} |", heads.join(" | "));
-    let _ = writeln!(out, "|---|{}", "--:|".repeat(heads.len()));
-    let mut refusals: Vec<String> = Vec::new();
-    for group in &panel.groups {
-        let mut cells: Vec<String> =
-            group.cells.iter().map(|cell| cell_text(cell.mean())).collect();
-        if panel.bound_name.is_some() {
-            cells.push(cell_text(group.bound));
-        }
-        let _ = writeln!(out, "| {} | {} |", group.label, cells.join(" | "));
-        for cell in &group.cells {
-            if let (Some(why), true) = (&cell.refused, cell.values.is_empty()) {
-                refusals.push(format!("{} at {}: {why}", cell.series, group.label));
-            }
-        }
+fn table(out: &mut String, panel: &ShownPanel<'_>) {
+    let _ = writeln!(out, "*{}*: {}; {}\n", panel.table.title, panel.what(), panel.means());
+    let values = panel.rows();
+    if values.rows.is_empty() {
+        return;
+    }
+    let _ = writeln!(out, "| | {} |", values.heads.join(" | "));
+    let _ = writeln!(out, "|---|{}", "--:|".repeat(values.heads.len()));
+    for row in &values.rows {
+        let _ = writeln!(out, "| {} | {} |", row.label, row.values.join(" | "));
     }
     out.push('\n');
-    if !refusals.is_empty() {
-        let _ = writeln!(out, "Not measured: {}.\n", refusals.join("; "));
+    for note in panel.notes() {
+        let _ = writeln!(out, "{note}\n");
     }
 }
 

@@ -5,6 +5,7 @@
 
 use std::fmt::Write as _;
 
+use super::values::ShownPanel;
 use super::{Reproduction, Tally, chart, measured};
 use crate::reproduce::claim::{Judged, Verdict};
 use crate::reproduce::experiment::Paper;
@@ -18,10 +19,11 @@ margin:44px 0 4px;border-top:1px solid #cbd2d9;padding-top:20px}h3{font-size:16p
 h3 code{color:#52606d;font-weight:400}p{margin:6px 0;max-width:80ch}.muted{color:#52606d}\
 ul{padding-left:20px;max-width:80ch}nav{margin:12px 0;display:flex;flex-wrap:wrap;gap:4px 14px}\
 a{color:#1d5f94}.charts{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,380px),\
-1fr));gap:20px 32px;margin:16px 0;align-items:start}svg{width:100%;max-width:440px;height:auto}\
+1fr));gap:20px 32px;margin:16px 0;align-items:start}.charts>div{min-width:0}\
+svg{width:100%;max-width:440px;height:auto}\
 table{border-collapse:collapse;font-size:13px;margin:10px 0}th,td{padding:4px 12px 4px 0;text-align:\
 left;vertical-align:top;border-bottom:1px solid #e4e7eb}th{color:#52606d;font-weight:600}\
-td.n{text-align:right;white-space:nowrap}.wide{overflow-x:auto}.claims{list-style:none;padding:0;\
+.n{text-align:right;white-space:nowrap}.wide{overflow-x:auto}.claims{list-style:none;padding:0;\
 max-width:none;display:grid;gap:8px;grid-template-columns:repeat(auto-fill,minmax(min(100%,420px),\
 1fr))}.claims li{border-left:4px solid;padding:4px 0 4px 10px;font-size:14px}.claims .holds{border-color:\
 #3f8f5b}.claims .direction{border-color:#d0a52b}.claims .fails{border-color:#c8553d}\
@@ -64,18 +66,18 @@ fn summary(out: &mut String, reproduction: &Reproduction<'_>) {
     out.push_str(
         "</ul>\n<div class=\"wide\"><table><tr><th>paper</th><th>claims</th><th>hold</th>",
     );
-    out.push_str("<th>in direction</th><th>do not hold</th></tr>\n");
+    out.push_str("<th>in direction</th><th>do not hold</th><th>not measured</th></tr>\n");
     for paper in Paper::ALL {
         let of_paper = judged.iter().filter(|(f, _)| f.experiment.paper == paper);
         let tally = Tally::of(of_paper.map(|(_, judged)| judged));
         if tally.all() > 0 {
-            let Tally { holds, direction, fails, .. } = tally;
+            let Tally { holds, direction, fails, unknown } = tally;
+            let cell = |count: usize| format!("<td class=\"n\">{count}</td>");
+            let counts = [tally.all(), holds, direction, fails, unknown].map(cell);
             let _ = writeln!(
                 out,
-                "<tr><td><a href=\"#{paper}\">{paper}</a></td><td class=\"n\">{}</td><td \
-                 class=\"n\">{holds}</td><td class=\"n\">{direction}</td><td class=\"n\">{fails}\
-                 </td></tr>",
-                tally.all()
+                "<tr><td><a href=\"#{paper}\">{paper}</a></td>{}</tr>",
+                counts.concat()
             );
         }
     }
@@ -84,6 +86,7 @@ fn summary(out: &mut String, reproduction: &Reproduction<'_>) {
         (Verdict::Fails, "Claims that do not hold"),
         (Verdict::Direction, "Claims that hold in direction"),
         (Verdict::Holds, "Claims that hold"),
+        (Verdict::Unknown, "Claims that could not be measured"),
     ] {
         let those = judged.iter().filter(|(_, judged)| judged.verdict == verdict);
         let those: Vec<&(&Finished, Judged)> = those.collect();
@@ -116,8 +119,10 @@ fn experiment(out: &mut String, finished: &Finished) {
         escape(experiment.here),
     );
     out.push_str("<div class=\"charts\">\n");
-    for panel in &finished.outcome.table.panels {
-        let _ = writeln!(out, "<div>{}</div>", chart::svg(panel));
+    for panel in finished.shown_panels() {
+        let _ = writeln!(out, "<div>{}", chart::svg(&panel));
+        values(out, &panel);
+        out.push_str("</div>\n");
     }
     out.push_str("</div>\n");
     if let Some(of) = &finished.emulation {
@@ -126,6 +131,32 @@ fn experiment(out: &mut String, finished: &Finished) {
     out.push_str("<ul class=\"claims\">\n");
     finished.judged().iter().for_each(|judged| claim(out, judged, ""));
     out.push_str("</ul>\n");
+}
+
+/// What stands below a chart: what is to be said of it, and its values as a table.
+fn values(out: &mut String, panel: &ShownPanel<'_>) {
+    for note in panel.notes() {
+        let _ = writeln!(out, "<p class=\"muted\">{}</p>", escape(&note));
+    }
+    let values = panel.rows();
+    let title = escape(&panel.table.title);
+    let _ = writeln!(
+        out,
+        "<details><summary>Values of {title}</summary><div class=\"wide\"><table><tr><th></th>{}\
+         </tr>",
+        cells("th", &values.heads)
+    );
+    for row in &values.rows {
+        let label = escape(&row.label);
+        let _ = writeln!(out, "<tr><td>{label}</td>{}</tr>", cells("td", &row.values));
+    }
+    out.push_str("</table></div></details>\n");
+}
+
+/// Cells of a table with numbers, or above them.
+fn cells(kind: &str, texts: &[String]) -> String {
+    let cell = |text: &String| format!("<{kind} class=\"n\">{}</{kind}>", escape(text));
+    texts.iter().map(cell).collect()
 }
 
 /// One claim, behind a text that is HTML already.
