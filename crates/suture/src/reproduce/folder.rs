@@ -7,7 +7,7 @@
 //! Invariant: what counts as finished was measured with this configuration and these settings.
 
 use std::fs;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
@@ -215,11 +215,8 @@ impl Folder {
             "machine": outcome.machine,
             "table": outcome.table,
         });
-        let names = file_names(experiment);
-        for name in &names {
-            self.remove(name)?;
-        }
-        let [values, tables, _] = names;
+        self.remove_experiment(experiment)?;
+        let [values, tables, _] = file_names(experiment);
         self.write(&values, &csv(experiment.panels, &outcome.table))?;
         self.write(&tables, &pretty(&document)?)
     }
@@ -268,11 +265,11 @@ impl Folder {
         Err(bad_input(match holdings {
             Holdings::Kept => format!(
                 "'{shown}' holds something already and has no {CONFIGURATION}, so it is no \
-                 reproduction to go on with: name another folder with -o, or write over it with \
+                 reproduction to go on with: name another directory with -o, or write over it with \
                  --force"
             ),
             Holdings::Refused | Holdings::Removed => format!(
-                "'{shown}' holds something already: name another folder with -o, go on with an \
+                "'{shown}' holds something already: name another directory with -o, go on with an \
                  interrupted reproduction by --resume, or write over it with --force"
             ),
         }))
@@ -287,7 +284,30 @@ impl Folder {
         for name in [CONFIGURATION, REPORT, PAGE, CLAIMS] {
             self.remove(name)?;
         }
-        papers::all().flat_map(file_names).try_for_each(|name| self.remove(&name))
+        papers::all().try_for_each(|experiment| self.remove_experiment(experiment))
+    }
+
+    /// Removes what is kept of an experiment, with all files of its emulation.
+    fn remove_experiment(&self, experiment: &PaperExperiment) -> Result<()> {
+        for name in file_names(experiment) {
+            self.remove(&name)?;
+        }
+        let emulated = format!("{}-emulated", experiment.id);
+        let entries = match fs::read_dir(self.path.join(experiment.paper.name())) {
+            Err(error) if is_missing(&error) => return Ok(()),
+            entries => entries.with_context(|| format!("cannot read '{}'", self.path.display()))?,
+        };
+        for entry in entries {
+            let path = entry?.path();
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            if name.starts_with(&emulated) {
+                let is_folder = path.is_dir() && !path.is_symlink();
+                let removed =
+                    if is_folder { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
+                removed.with_context(|| format!("cannot remove '{}'", path.display()))?;
+            }
+        }
+        Ok(())
     }
 
     /// Removes a file or a link, if it is there, and refuses what is neither. A new file under a
@@ -301,11 +321,7 @@ impl Folder {
                 fs::remove_file(&path).with_context(cannot)
             }
             Ok(_) => file_place(&path).map(drop),
-            Err(error)
-                if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) =>
-            {
-                Ok(())
-            }
+            Err(error) if is_missing(&error) => Ok(()),
             Err(error) => Err(error).with_context(cannot),
         }
     }
@@ -352,6 +368,11 @@ fn file_names(experiment: &PaperExperiment) -> [String; 3] {
 fn foreign(path: &Path, why: &serde_json::Error) -> anyhow::Error {
     let shown = path.display();
     bad_input(format!("'{shown}' is not what a reproduction writes there: {why}"))
+}
+
+/// Whether there is nothing of that name, nor can be.
+fn is_missing(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
 }
 
 fn pretty(value: &impl Serialize) -> Result<String> {
@@ -512,7 +533,7 @@ mod tests {
         let place = TempDir::new().unwrap();
         fs::write(place.path().join("report.md"), "mine").unwrap();
         let said = refusal(open(&place, Holdings::Refused));
-        assert!(said.contains("holds something already: name another folder"), "{said}");
+        assert!(said.contains("holds something already: name another directory"), "{said}");
         let said = refusal(open(&place, Holdings::Kept));
         assert!(said.contains("has no configuration.json, so it is no reproduction"), "{said}");
         assert_eq!(fs::read_to_string(place.path().join("report.md")).unwrap(), "mine");
@@ -534,6 +555,7 @@ mod tests {
         folder.keep_emulation(kept.experiment, &emulation).unwrap();
         folder.write(REPORT, "of before").unwrap();
         folder.write("car/mine", "mine").unwrap();
+        folder.write("car/fig8-emulated/scenario.toml", "of before").unwrap();
         let folder = open(&place, Holdings::Removed).unwrap();
         assert!(folder.all_finished().unwrap().is_empty());
         let mut left: Vec<_> = fs::read_dir(place.path().join("car")).unwrap().collect();
