@@ -1,7 +1,7 @@
 //! What operators want of nodes, repairs and their speed: whatever is read keeps its bounds.
 //!
-//! Place: [failure noticed] -> ..., by an operator's word: between a call or the page, and what the
-//! metadata keep and the core does. An input is a byte that chooses the command, and its bytes.
+//! Place: [failure detected] -> ..., by an operator's word: between a call or the page, and what
+//! the metadata keep and the core does. An input is a byte that chooses the command, and its bytes.
 
 use std::collections::BTreeMap;
 

@@ -1,11 +1,12 @@
 //! Sessions of agents: whatever an agent says that can be decoded, the coordinator survives with
 //! all of its invariants.
 //!
-//! Place: [failure noticed] -> ... -> commit, at a coordinator any of whose agents may say anything
-//! at any time. An input is a byte that chooses the policy and how the coordinator is configured,
-//! and a sequence of steps: what kind, which node, and what belongs to it. Metadata are honest, and
-//! answer what they are asked; nodes say nothing but what the input says, or what the steps "as it
-//! should" and "answers" have them say. Operators may want anything that a command can say.
+//! Place: [failure detected] -> ... -> commit, at a coordinator any of whose agents may say
+//! anything at any time. An input is a byte that chooses the policy and how the coordinator is
+//! configured, and a sequence of steps: what kind, which node, and what belongs to it. Metadata are
+//! honest, and answer what they are asked; nodes say nothing but what the input says, or what the
+//! steps "as it should" and "answers" have them say. Operators may want anything that a command can
+//! say.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! The control plane: gRPC between coordinator, agents and clients. No chunk bytes pass here.
 //!
-//! Place: [failure noticed] -> ... -> `[dispatch]` -> ... -> [commit location] -> stripe healthy.
+//! Place: [failure detected] -> ... -> `[dispatch]` -> ... -> [commit location] -> stripe healthy.
 //! * [`convert`] is the one place where the core's types become messages and come back, checked;
 //! * [`acceptor`] takes the connections, [`rpc`] the calls; who asks what is judged by [`access`],
 //!   what is changed comes into the [`audit`] log ([`served`]; what operators command:

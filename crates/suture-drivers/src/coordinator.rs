@@ -1,6 +1,6 @@
 //! The coordinator's driver: one task that owns the core and performs what it asks for.
 //!
-//! Place: [failure noticed -> stripes affected -> queue -> plan -> admit -> dispatch -> ... ->
+//! Place: [failure detected -> stripes affected -> queue -> plan -> admit -> dispatch -> ... ->
 //! commit location -> stripe healthy]. What is decided is decided in `suture_repair::coordinator`;
 //! here inputs are gathered, outputs are performed and the clock is read.
 //!

@@ -1,7 +1,7 @@
 //! What the native store keeps beside every chunk: enough to make the map of objects again from
 //! nothing but chunks.
 //!
-//! Place: [put] -> failure noticed -> ... -> [chunk durable, its label beside it] -> commit ...
+//! Place: [put] -> failure detected -> ... -> [chunk durable, its label beside it] -> commit ...
 //! A put writes it with each chunk; the metadata give it to whoever rebuilds one, so that a rebuilt
 //! chunk is as good a witness as the first. Where chunks lie is not in it: the agents list them.
 //!

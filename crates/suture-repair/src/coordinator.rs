@@ -1,6 +1,6 @@
 //! The coordinator: the life of every repair, from the failure to the healthy stripe.
 //!
-//! Place: [failure noticed -> stripes affected -> queue -> plan -> admit -> dispatch -> ... ->
+//! Place: [failure detected -> stripes affected -> queue -> plan -> admit -> dispatch -> ... ->
 //! commit location -> stripe healthy]; the agents do what lies between. This file holds the
 //! lifecycle: which event moves a repair from which state to which. Beside it: which copies count
 //! (`copies.rs`), what is asked of the planner (`planning.rs`), what would be (`preview.rs`), what

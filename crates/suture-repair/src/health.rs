@@ -1,6 +1,6 @@
 //! Which nodes can be used and which are dead: silence measured against timers.
 //!
-//! Place: [failure noticed] -> stripes affected -> queue -> plan -> ...
+//! Place: [failure detected] -> stripes affected -> queue -> plan -> ...
 //! A dead node looks like a slow one that has not answered yet. So silence counts twice: after
 //! `suspect_after` a node is no longer used, after `dead_after` its chunks are lost. A broken
 //! session makes a node suspect at once, because a killed process is the common case. Where the

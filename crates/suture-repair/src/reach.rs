@@ -1,6 +1,6 @@
 //! Which nodes speak to the coordinator and cannot be reached by anyone else.
 //!
-//! Place: [failure noticed] -> stripes affected -> queue -> plan -> ...
+//! Place: [failure detected] -> stripes affected -> queue -> plan -> ...
 //! Agents ask each other for a byte now and then, and tell whom they could not reach. Where a
 //! node's chunks are served may be cut off while its beats still arrive: then nothing on it can be
 //! read or written, whoever speaks for it. One that cannot reach others may be cut off itself, and

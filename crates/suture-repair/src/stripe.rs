@@ -1,6 +1,6 @@
 //! Where chunks live: stripes and the map of them, with the generation that guards each.
 //!
-//! Place: `failure noticed -> [stripes affected] -> queue -> plan -> ... -> commit -> healthy`.
+//! Place: `failure detected -> [stripes affected] -> queue -> plan -> ... -> commit -> healthy`.
 //! The map mirrors the keeper's, which is durable (SQLite, or HDFS's NameNode): it changes only
 //! by what the keeper reported back.
 //!

@@ -1,7 +1,7 @@
 //! How likely data is lost in years of failures and repairs: what fast repair is for.
 //!
-//! Place: failure noticed -> ... -> stripe healthy, for years, with the repair's length as measured
-//! by `simulate.rs`.
+//! Place: failure detected -> ... -> stripe healthy, for years, with the repair's length as
+//! measured by `simulate.rs`.
 //! Three answers, from rough to fine: `equation.rs` (ChameleonEC's Equation 2: one repair, the
 //! failures that overtake it), `chain.rs` (the closed Markov chain), and the estimate, event by
 //! event: lifetimes (`lifetime.rs`), racks that fail whole, a placement (`placement.rs`), repairs

@@ -1,8 +1,8 @@
 //! What `plan`, `simulate` and `durability` work on: a cluster, a placement, failed nodes; read or
 //! generated.
 //!
-//! Place: `[failure noticed -> stripes affected] -> queue -> plan -> ...`; here the failure is told
-//! on the command line. Files are read by `cluster_file.rs` and `placement_file.rs`, a made-up
+//! Place: `[failure detected -> stripes affected] -> queue -> plan -> ...`; here the failure is
+//! told on the command line. Files are read by `cluster_file.rs` and `placement_file.rs`, a made-up
 //! cluster comes from `generated.rs`; from here on nobody can tell the difference.
 //!
 //! Invariants: every stripe has as many distinct nodes as the code has chunks, every capacity is

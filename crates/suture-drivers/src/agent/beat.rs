@@ -1,6 +1,6 @@
 //! What an agent does at each beat: it looks at its disk, its links and what it could not say.
 //!
-//! Place: [failure noticed] -> ...; beside the life of a repair, so often as heartbeats go out.
+//! Place: [failure detected] -> ...; beside the life of a repair, so often as heartbeats go out.
 
 use suture_repair::agent::AgentInput;
 use suture_repair::message::{FromAgent, ToAgent};

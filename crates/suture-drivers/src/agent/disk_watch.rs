@@ -1,6 +1,6 @@
 //! Whether the disk answers: every call of the store is watched from its begin to its end.
 //!
-//! Place: [failure noticed] -> ...; it only looks, and heartbeats say what it saw.
+//! Place: [failure detected] -> ...; it only looks, and heartbeats say what it saw.
 //! A disk that hangs gives no error: whoever asks it waits, and an agent that says all the same
 //! that it lives is counted on for what it cannot give. So a call that takes longer than anything
 //! that a disk does makes the agent say that its disk hangs. A call that reads a whole chunk is as

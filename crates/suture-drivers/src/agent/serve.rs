@@ -1,7 +1,7 @@
 //! Chunks for clients: put writes them here, get reads them, a rebuild of the metadata their
 //! labels.
 //!
-//! Place: beside the whole life of a repair; a read that meets a bad copy is [failure noticed].
+//! Place: beside the whole life of a repair; a read that meets a bad copy is [failure detected].
 //! A written chunk goes the way of a rebuilt one: temporary file, read back against its checksum,
 //! durable, then named. A read that meets a damaged block says so, to the client and to the
 //! coordinator, who has the chunk repaired.

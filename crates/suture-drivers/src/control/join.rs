@@ -1,6 +1,6 @@
 //! The agent's side of its session: joins, listens, and joins again when the session breaks.
 //!
-//! Place: [failure noticed] -> ... -> `[dispatch]` -> ... : an agent without a session is idle.
+//! Place: [failure detected] -> ... -> `[dispatch]` -> ... : an agent without a session is idle.
 //! A coordinator that restarts or is out of reach is waited for, for ever: chunks are safe
 //! meanwhile, and whoever started the agent wants it there when the coordinator returns. So is the
 //! right one where a new one of another cluster listens: the disk with the metadata may not be

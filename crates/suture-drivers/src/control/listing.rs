@@ -1,6 +1,6 @@
 //! Listings in parts: an agent may hold millions of copies, and no message should be that long.
 //!
-//! Place: [failure noticed] -> ... : what an agent says of its copies when a session begins.
+//! Place: [failure detected] -> ... : what an agent says of its copies when a session begins.
 //! What a message may have at most is what a stranger can make the coordinator keep of it, before
 //! anything of it is looked at. Invariant: the core hears of whole listings only; a part of one
 //! would make copies that follow look missing.

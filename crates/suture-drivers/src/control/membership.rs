@@ -1,7 +1,7 @@
 //! What an agent keeps of its sessions: which node it was, the newest epoch that it followed, and
 //! how many committed puts it knows of.
 //!
-//! Place: [failure noticed] -> ... -> `[dispatch]` -> ... : told when the agent joins again.
+//! Place: [failure detected] -> ... -> `[dispatch]` -> ... : told when the agent joins again.
 //! Metadata that were restored from a backup begin an epoch that was there before, and may number
 //! nodes otherwise. Agents outlive their coordinators, so they are who can tell; and they must not
 //! forget it with their process. The number of puts parts metadata from older ones that were copied

@@ -1,6 +1,6 @@
 //! What operators want of nodes: one or several at once, asked first whether data stays readable.
 //!
-//! Place: [failure noticed] -> ...: by an operator's word. The metadata are changed first, because
+//! Place: [failure detected] -> ...: by an operator's word. The metadata are changed first, because
 //! a command that is forgotten at the next restart was not carried out.
 //! Several nodes of one command are judged together, before any of them is changed: it is done with
 //! all of them or with none. What would make data unreadable, or leave chunks with nowhere to go,

@@ -1,6 +1,6 @@
 //! What operators are told of scrubbing.
 //!
-//! Place: [failure noticed] -> ...: damage that nobody has met yet.
+//! Place: [failure detected] -> ...: damage that nobody has met yet.
 
 use suture_repair::event::ScrubStatus;
 use suture_repair::id::{NodeId, StripeId};

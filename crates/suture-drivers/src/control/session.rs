@@ -1,6 +1,6 @@
 //! The coordinator's side of one agent's session.
 //!
-//! Place: [failure noticed] -> ... -> `[dispatch]` -> ... : a broken session is the first sign.
+//! Place: [failure detected] -> ... -> `[dispatch]` -> ... : a broken session is the first sign.
 //! A session begins with `Join` and `Welcome`; then each side says what it has to say. The same
 //! name joining again replaces the session before, as a restarted agent does; joining from
 //! another address while the first still speaks is refused, as that is two agents of one name.

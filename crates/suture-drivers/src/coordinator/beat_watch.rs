@@ -1,6 +1,6 @@
 //! Whether agents report often enough for the time after which a silent node is not used.
 //!
-//! Place: [failure noticed] -> ...: how often an agent reports is in its own configuration, when
+//! Place: [failure detected] -> ...: how often an agent reports is in its own configuration, when
 //! silence counts in the coordinator's, and no file has both. Where the two are near each other
 //! every beat that is late takes a node out of use that is well. Agents say it when they join;
 //! those of a release before this was said are not judged.

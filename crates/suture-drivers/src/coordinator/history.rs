@@ -1,6 +1,6 @@
 //! What was repaired since the coordinator began, from each loss until all was whole again.
 //!
-//! Place: [failure noticed -> ... -> stripe healthy], seen from its end: what `suture status` and
+//! Place: [failure detected -> ... -> stripe healthy], seen from its end: what `suture status` and
 //! the page show of the past. An episode begins with the first chunk that is lost or to leave its
 //! node, and ends when none is any more; losses that come meanwhile belong to it. What ended
 //! without a rebuilt chunk (a node that came back in time) is none. It is in memory alone, and

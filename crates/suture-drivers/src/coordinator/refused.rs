@@ -1,6 +1,6 @@
 //! Agents that were refused, which nobody but their own logs would know of.
 //!
-//! Place: [failure noticed] -> ...: a node whose agent is not let in is silent, and its operator
+//! Place: [failure detected] -> ...: a node whose agent is not let in is silent, and its operator
 //! looks at `status` first. Whoever may be an agent can be in the list, so it is short, and
 //! forgets.
 

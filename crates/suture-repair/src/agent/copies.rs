@@ -1,6 +1,6 @@
 //! What an agent does about copies: it lists, checks and deletes them, each once at a time.
 //!
-//! Place: beside the tasks: [failure noticed] -> ... -> stripe healthy, old copies deleted.
+//! Place: beside the tasks: [failure detected] -> ... -> stripe healthy, old copies deleted.
 //! A coordinator asks again for what it has not heard of, and every session begins with a listing.
 //! So what is being done already is not begun again: a second request for a listing is answered by
 //! one more, however many there are, and a check, delete or fingerprint that is in flight answers

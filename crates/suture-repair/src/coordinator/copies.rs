@@ -1,6 +1,6 @@
 //! Which copies count: what is lost, what came back, what is in excess.
 //!
-//! Place: failure noticed -> [stripes affected -> queue] -> plan -> ... -> stripe healthy.
+//! Place: failure detected -> [stripes affected -> queue] -> plan -> ... -> stripe healthy.
 //! The keeper says where each chunk should be, agents say what they hold; this file compares. A
 //! listing shows names and digests, not all bytes: a location that is listed with another digest is
 //! corrupt; otherwise no copy is given up or replaced by a listing alone: one that is expected and

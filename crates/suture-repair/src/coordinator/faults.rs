@@ -1,6 +1,6 @@
 //! What is wrong with copies where the keeper says they are, and for how long that counts.
 //!
-//! Place: [failure noticed -> stripes affected] -> queue -> ... -> stripe healthy.
+//! Place: [failure detected -> stripes affected] -> queue -> ... -> stripe healthy.
 //! A copy that is missing or corrupt is of no use at once. One that cannot be read may be whole: a
 //! disk was not there for a while, a process had no descriptors left. It is read in full again,
 //! ever more rarely, and is of no use when that failed [`ATTEMPTS_MAX`] times in a row.

@@ -1,6 +1,6 @@
 //! Whole chunks that are to be elsewhere, and nodes that may be silent for a while.
 //!
-//! Place: [failure noticed -> stripes affected -> queue] -> plan -> ... -> stripe healthy.
+//! Place: [failure detected -> stripes affected -> queue] -> plan -> ... -> stripe healthy.
 //! An operator empties a node: each of its chunks gets another location like one that is lost, but
 //! after all that is lost, and it can be read where it is until then. One chunk of a stripe moves
 //! at a time, and none while the stripe lacks any. The copy that was left goes like any other in

@@ -1,6 +1,6 @@
 //! What metadata that are older than the chunks must not destroy.
 //!
-//! Place: failure noticed -> [stripes affected] -> ...; it says which copies are left alone.
+//! Place: failure detected -> [stripes affected] -> ...; it says which copies are left alone.
 //! A map that was restored from a backup lacks what was stored since. Two things tell of it: agents
 //! that have followed a later epoch, and copies of stripes whose ids this map has never given out.
 //! Those copies are no orphans, whatever is given out later: the keeper is asked to give out higher

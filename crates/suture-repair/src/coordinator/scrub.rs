@@ -1,6 +1,6 @@
 //! Scrubbing: copies that nobody reads are searched for damage before it is too late.
 //!
-//! Place: [failure noticed] -> stripes affected -> queue -> ...
+//! Place: [failure detected] -> stripes affected -> queue -> ...
 //! A pass takes every stripe once, oldest first. All chunks of a stripe are asked for their
 //! fingerprints, which takes one read of each copy and proves two things: the copy has its
 //! checksums, or its node says that it is bad; and the chunks fit each other, whatever their

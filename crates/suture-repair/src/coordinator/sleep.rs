@@ -1,6 +1,6 @@
 //! What a coordinator that did not run must not hold against others: its own sleep.
 //!
-//! Place: [failure noticed] -> stripes affected -> queue -> plan -> ...
+//! Place: [failure detected] -> stripes affected -> queue -> plan -> ...
 //! A process that was stopped, swapped out or moved with its machine, or that planned for long, has
 //! words of agents waiting that it has not taken yet. Judged by the clock alone, the first event
 //! after the pause would declare everybody dead and every repair stalled. The sleep shows: drivers

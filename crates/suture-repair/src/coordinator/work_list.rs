@@ -1,6 +1,6 @@
 //! Work lists: the checks and deletes of each node, few of them under way at a time.
 //!
-//! Place: [failure noticed -> stripes affected] -> queue -> ... -> stripe healthy.
+//! Place: [failure detected -> stripes affected] -> queue -> ... -> stripe healthy.
 //! One listing can ask for as many checks and deletes as a node has copies, and the next listing
 //! asks for them again. Here each stands once, and a node is sent the next one of a kind when it
 //! has answered one. A copy that a stripe may lack is read before one that only proves others to be

@@ -1,7 +1,7 @@
 //! Repairs as the coordinator does them: stripe by stripe, those that can lose least more first.
 //! A model of its queue that is fast enough for millions of outages; it decides nothing.
 //!
-//! Place: failure noticed -> [stripes affected -> queue -> ... -> stripe healthy].
+//! Place: failure detected -> [stripes affected -> queue -> ... -> stripe healthy].
 //! How fast stripes follow each other comes from simulated repairs: with i nodes failed, as if
 //! their chunks took the measured T(i). A failure counts at once and is repaired after detection.
 //! Most failures come alone and go without touching another; nothing is done for them but to

@@ -1,6 +1,6 @@
 //! One outage in which failures are made frequent, with the weight that makes it count right.
 //!
-//! Place: [failure noticed -> ... -> stripe healthy], where it goes wrong.
+//! Place: [failure detected -> ... -> stripe healthy], where it goes wrong.
 //! Failure biasing for repairs and lifetimes of any distribution (Heidelberger, Shahabuddin and
 //! Nicola, 1994): instead of each node's hazard, failures come at one constant rate between two
 //! changes, chosen so that the next one about meets the time in which the stripes at the greatest

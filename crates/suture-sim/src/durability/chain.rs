@@ -1,6 +1,6 @@
 //! The closed Markov chain: failed nodes as a birth-death chain with one way out, data loss.
 //!
-//! Place: beside [failure noticed -> ... -> stripe healthy], as arithmetic.
+//! Place: beside [failure detected -> ... -> stripe healthy], as arithmetic.
 //! State i: i nodes are failed. Each of the others fails at the rate 1/mttf; the next failure is
 //! fatal with the chance that a random set of i + 1 nodes is fatal given that one of i was not;
 //! nodes come back, whole, at the rate i/T(i), T being the time to repair i nodes. T(i) = i T(1) is

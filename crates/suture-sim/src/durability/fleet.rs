@@ -1,6 +1,6 @@
 //! Nodes by age: who is up, since when, and how likely each is to fail next.
 //!
-//! Place: before [failure noticed]: which node fails next.
+//! Place: before [failure detected]: which node fails next.
 //! Sums over all nodes are closed forms where age does not matter, and loops where it does.
 
 use suture_repair::id::NodeId;

@@ -1,6 +1,6 @@
 //! One mission as it may happen: failures by chance, repairs, and perhaps a loss.
 //!
-//! Place: [failure noticed -> ... -> stripe healthy], over and over for years.
+//! Place: [failure detected -> ... -> stripe healthy], over and over for years.
 //! Its first use is to count losses, where they are frequent. Its second is to say how many outages
 //! (from all nodes up to all up again) are to be expected, and from which moments and ages they
 //! begin: `branch.rs` looks from there at what is too rare to be met here.

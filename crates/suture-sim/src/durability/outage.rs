@@ -1,6 +1,6 @@
 //! From the first failed node until the last is back: what both kinds of repair answer.
 //!
-//! Place: [failure noticed -> ... -> stripe healthy].
+//! Place: [failure detected -> ... -> stripe healthy].
 //! Who fails when is told from outside, by chance (`mission.rs`) or by design (`branch.rs`).
 
 use suture_repair::id::NodeId;

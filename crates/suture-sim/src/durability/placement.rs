@@ -1,6 +1,6 @@
 //! Which stripes a node holds, and which losses of a stripe its code does not survive.
 //!
-//! Place: failure noticed -> [stripes affected].
+//! Place: failure detected -> [stripes affected].
 //! Lists in both directions, because runs ask by node millions of times. What is fatal the code
 //! itself answers: for codes with local groups that depends on which chunks are lost.
 

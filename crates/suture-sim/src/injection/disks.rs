@@ -1,6 +1,6 @@
 //! Disks in trouble: full, unreadable, giving errors, or giving no answer.
 //!
-//! Place: beside [failure noticed -> stripes affected -> queue] -> plan -> ...
+//! Place: beside [failure detected -> stripes affected -> queue] -> plan -> ...
 
 use suture_repair::agent::AgentInput;
 use suture_repair::id::NodeId;

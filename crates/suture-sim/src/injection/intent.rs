@@ -1,6 +1,6 @@
 //! What the operator wants of nodes: one is emptied, another may be silent for a while.
 //!
-//! Place: beside [failure noticed -> stripes affected -> queue] -> plan -> ...
+//! Place: beside [failure detected -> stripes affected -> queue] -> plan -> ...
 //! A node that is emptied may fail, and be taken back, at any time. One that is paused mostly does
 //! stop, for less or for more than it was given.
 

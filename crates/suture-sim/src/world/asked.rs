@@ -1,6 +1,6 @@
 //! What nodes are to check and delete, as an onlooker counts it.
 //!
-//! Place: [failure noticed -> stripes affected] -> queue -> ... -> stripe healthy, and old copies
+//! Place: [failure detected -> stripes affected] -> queue -> ... -> stripe healthy, and old copies
 //! deleted. However much a listing names, few checks and few deletes are under way at a node. The
 //! coordinator asserts that of its own lists; here what it says is held against what it heard. What
 //! may have ended without a word is not counted, so that there are never fewer than are counted.

@@ -1,6 +1,6 @@
 //! A coordinator that sleeps: its process is stopped, or moved with its machine, or plans for long.
 //!
-//! Place: [failure noticed] -> stripes affected -> ...
+//! Place: [failure detected] -> stripes affected -> ...
 //! What is said to it meanwhile waits, in order, and is taken in at once when it wakes. A node
 //! whose word waits is alive, whatever the clock says; taking it for dead breaks a rule.
 

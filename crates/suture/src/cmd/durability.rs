@@ -1,6 +1,6 @@
 //! `suture durability`: how likely data is lost in years, given how fast a policy repairs.
 //!
-//! Place: failure noticed -> ... -> stripe healthy, for years. `repairs.rs` simulates repairs of a
+//! Place: failure detected -> ... -> stripe healthy, for years. `repairs.rs` simulates repairs of a
 //! few failures; what their length is worth is computed in `suture-sim/durability`, and stands
 //! beside what Equation 2 of ChameleonEC and a Markov chain say.
 

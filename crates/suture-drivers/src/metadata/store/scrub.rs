@@ -1,7 +1,7 @@
 //! What is kept of scrubbing: when passes began and ended, where the one that runs has come, and
 //! what is wrong with which copies.
 //!
-//! Place: [failure noticed] -> ..., so that a restarted coordinator goes on with a pass of weeks.
+//! Place: [failure detected] -> ..., so that a restarted coordinator goes on with a pass of weeks.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

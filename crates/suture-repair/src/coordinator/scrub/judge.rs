@@ -1,6 +1,6 @@
 //! What the fingerprints of a stripe say.
 //!
-//! Place: [failure noticed] -> stripes affected -> ...: all that a pass asked for was read, and
+//! Place: [failure detected] -> stripes affected -> ...: all that a pass asked for was read, and
 //! either fits, or tells which chunk is corrupt, or is reported. What was found inconsistent is
 //! kept by the keeper, and told to the coordinator after this one.
 

@@ -1,7 +1,7 @@
 //! How long a policy takes to repair one failed node, two, some more, a rack: by simulating it.
 //!
-//! Place: failure noticed -> [stripes -> ... -> stripe healthy], a few times, each from an idle and
-//! whole cluster. Which nodes fail is drawn by the seed, the same for every policy.
+//! Place: failure detected -> [stripes -> ... -> stripe healthy], a few times, each from an idle
+//! and whole cluster. Which nodes fail is drawn by the seed, the same for every policy.
 
 use suture_repair::event::Blocked;
 use suture_repair::id::NodeId;

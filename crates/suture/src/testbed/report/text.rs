@@ -124,7 +124,7 @@ fn runs(campaign: &Campaign) -> Table {
         "repaired in",
         "bound",
         "planned",
-        "noticed",
+        "detected",
         "busiest link",
         "carried",
         "CPU s/GB",
