@@ -2,18 +2,19 @@
 //!
 //! Place: [failure detected -> stripes affected -> queue -> plan -> admit -> dispatch -> ... ->
 //! commit location -> stripe healthy]; the agents do what lies between. This file holds the
-//! lifecycle: which event moves a repair from which state to which. Beside it: which copies count
+//! lifecycle: which event moves a repair from which state to which. Beside it: what follows when a
+//! node reports, falls silent or is declared failed (`reported.rs`), which copies count
 //! (`copies.rs`), what is asked of the planner (`planning.rs`), what would be (`preview.rs`), what
 //! is started and ended (`dispatch.rs`), how chunks without a recorded checksum are proven
 //! (`proof.rs`), how durable ones become locations (`commit.rs`), what the schedule wants of what
 //! runs (`orders.rs`), the accounts of all that waits and runs (`ledger.rs`), how far each attempt
 //! has come (`attempt.rs`), what went wrong before (`trouble.rs`), what is wrong with copies
 //! (`faults.rs`), which whole chunks are to be elsewhere (`moves.rs`), or would lie better there
-//! (`rebalance.rs`), what each node has to check and delete (`work_list.rs`), which ids others
-//! gave out (`ranges.rs`), what a sleep of its own must not change (`sleep.rs`), what older
-//! metadata must not destroy (`restored.rs`), how idle copies are searched for damage (`scrub.rs`),
-//! what links carry and repair may take of them (`throttle.rs`), what operators see (`status.rs`),
-//! and what must hold (`invariants.rs`).
+//! (`rebalance.rs`), what each node has to check and delete (`work_list.rs`), which ids others gave
+//! out (`ranges.rs`), what a sleep of its own must not change (`sleep.rs`), what older metadata
+//! must not destroy (`restored.rs`), how idle copies are searched for damage (`scrub.rs`), what
+//! links carry and repair may take of them (`throttle.rs`), what operators see (`status.rs`), and
+//! what must hold (`invariants.rs`).
 //!
 //! A copy of a known stripe is ordered away only after the copy that replaces it was read in full,
 //! and none is by a coordinator that has been superseded. Deliberately absent: metadata (the

@@ -201,6 +201,94 @@ fn links_in_documents_lead_somewhere() {
     }
 }
 
+/// Whether what stands between backticks is a path of ours; with a star, one of several.
+fn is_path(code: &str) -> bool {
+    let ends_as_one = [".rs", ".txt"].iter().any(|ending| code.ends_with(ending));
+    ends_as_one || code.ends_with('*') && !code.contains('.')
+}
+
+/// The paths in a line of ARCHITECTURE.md, each with the names that are said to be in it, as in
+/// "`a` and `b` in `x.rs`" or "`x.rs` (`c`)".
+fn pointers(line: &str) -> Vec<(&str, Vec<&str>)> {
+    let parts: Vec<&str> = line.split('`').collect();
+    let is_name = |code: &str| code.chars().all(|c| c.is_ascii_alphanumeric() || "_:".contains(c));
+    let (mut found, mut names): (Vec<(&str, Vec<&str>)>, Vec<&str>) = (Vec::new(), Vec::new());
+    for at in (1..parts.len()).step_by(2) {
+        let (before, code) = (parts[at - 1], parts[at]);
+        if is_path(code) {
+            let said = std::mem::take(&mut names);
+            let is_said = [" in ", " of "].contains(&before);
+            found.push((code, if is_said { said } else { Vec::new() }));
+            continue;
+        }
+        if ![", ", " and "].contains(&before) {
+            names.clear();
+        }
+        if is_name(code) {
+            names.push(code);
+            if before == " (" && at > 1 && is_path(parts[at - 2]) {
+                found.last_mut().expect("a path stands before it").1.push(code);
+            }
+        }
+    }
+    found
+}
+
+/// Where a path in a line of ARCHITECTURE.md leads. It leaves out `crates/` and `src/`, and without
+/// a crate it is of the one that the line begins with, or else of suture-repair.
+fn place(line: &str, path: &str) -> PathBuf {
+    let (top, crates) = (root(), root().join("crates"));
+    let bold = line.strip_prefix("- **").and_then(|rest| rest.split("**").next());
+    let of = bold.unwrap_or("suture-repair");
+    match path.split_once('/') {
+        Some((krate, rest)) if crates.join(krate).is_dir() => {
+            crates.join(krate).join("src").join(rest)
+        }
+        Some((folder, _)) if top.join(folder).is_dir() => top.join(path),
+        None if path.ends_with(".txt") => crates.join("suture-repair/testdata").join(path),
+        _ if top.join(of).is_dir() => top.join(of).join(path),
+        _ => crates.join(of).join("src").join(path),
+    }
+}
+
+/// Whether there is such a file, or for `agent*` anything whose name begins so.
+fn is_there(path: &Path) -> bool {
+    let text = path.to_string_lossy();
+    let Some(start) = text.strip_suffix('*') else { return path.exists() };
+    let (folder, start) = start.rsplit_once('/').expect("it is below the workspace");
+    let begins_so = |entry: fs::DirEntry| entry.file_name().to_string_lossy().starts_with(start);
+    fs::read_dir(folder).is_ok_and(|entries| entries.flatten().any(begins_so))
+}
+
+#[test]
+fn every_pointer_of_the_architecture_leads_to_what_it_names() {
+    let spoken = "`a` and `b` in `x.rs` (`C::d`), `e` by `y*`";
+    assert_eq!(pointers(spoken), [("x.rs", vec!["a", "b", "C::d"]), ("y*", vec![])]);
+    let text = read(&root().join("ARCHITECTURE.md"));
+    let (mut paths, mut functions) = (0, 0);
+    for (line, (path, names)) in
+        text.lines().flat_map(|l| pointers(l).into_iter().map(move |p| (l, p)))
+    {
+        paths += 1;
+        let place = place(line, path);
+        assert!(is_there(&place), "ARCHITECTURE.md names {path}, which is not there: {line}");
+        for name in names {
+            let source = read(&place);
+            let last = name.rsplit("::").next().expect("a part");
+            let is_function = !last.contains(|c: char| c.is_ascii_uppercase());
+            functions += usize::from(is_function);
+            let declared = [format!("fn {last}("), format!("fn {last}<")];
+            let is_in = if is_function {
+                declared.iter().any(|function| source.contains(function))
+            } else {
+                source.contains(last)
+            };
+            assert!(is_in, "ARCHITECTURE.md says that {name} is in {path}: {line}");
+        }
+    }
+    assert!(paths > 250 && functions > 40, "{paths} paths and {functions} functions were found");
+}
+
 /// The names of tests in a text: words of at least three parts between backticks.
 fn tests_named_in(text: &str) -> impl Iterator<Item = &str> {
     let is_name = |word: &&str| {
