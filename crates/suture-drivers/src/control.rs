@@ -92,7 +92,7 @@ pub const REQUEST_BYTES_MAX: usize = 4 << 20;
 pub const SHORT_REQUEST_BYTES_MAX: usize = 16 << 10;
 
 /// The longest message that it sends: a status with two million blocked stripes has some 256 MB.
-/// Whoever asked for it trusts it.
+/// Clients accept replies up to this size from a coordinator.
 pub const REPLY_BYTES_MAX: usize = 256 << 20;
 
 /// Stripes to a message, where a stream of messages carries many: some 100 KB.

@@ -69,7 +69,8 @@ const REQUESTS_MAX: usize = 1024;
 /// How often progress is measured while something runs.
 const MEASURE_EVERY: Duration = Duration::from_millis(500);
 
-/// What it takes to look is the more the more is lost: so many times of that pass in between.
+/// Measuring takes longer the more is lost. The pause between two measurements is this many times
+/// the last one's duration.
 const MEASURE_REST: u32 = 30;
 
 /// A question to the driver, answered by its own task.

@@ -202,7 +202,8 @@ impl DataDir {
         if known.is_none() && identity.is_none() {
             data_dir::refuse_files_of_others(&tmp).map_err(at(&tmp))?;
         }
-        // Before anybody hears of the store: an id that is forgotten again would be another's.
+        // The id is made durable before it is sent: a lost id would be replaced by another one
+        // after a crash.
         let id = match known {
             None => Some(StoreId::create(dir).map_err(at(&dir.join("store")))?),
             id => id,

@@ -1,6 +1,7 @@
 //! What C hands over, turned into slices after everything about it that can be checked has been.
 //!
-//! Place: the way in of every call of the C ABI, and the only part of it that trusts anyone.
+//! Place: the way in of every call of the C ABI, and the only part that relies on the caller's
+//! contract.
 //! The contract with the caller, without which nothing here is sound: a pointer that is not null
 //! and is aligned points to as many elements as the count beside it says, and nobody writes to them
 //! during the call.

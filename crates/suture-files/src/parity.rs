@@ -40,8 +40,8 @@ enum Verdict {
 }
 
 /// Turns every unproven chunk into a trusted or a lost one. `.crc` files alone vouch for content,
-/// not for it being the content of this stripe: so their chunks are heard too, and where they
-/// contradict each other, none is trusted.
+/// not for it being the content of this stripe: so their chunks take part in the comparison; if
+/// they disagree, none is used.
 pub fn settle(stripe: &mut Stripe<'_>) {
     let vouched = stripe.indices_where(|state| matches!(state, ChunkState::Ready(_)));
     let unproven = stripe.indices_where(|state| matches!(state, ChunkState::Unproven(_)));

@@ -1,5 +1,5 @@
-//! One stripe on disk: which of its chunks can be used, found out as late as possible and never
-//! believed twice.
+//! One stripe on disk: which of its chunks can be used, determined lazily; a chunk found bad stays
+//! bad.
 //!
 //! Place: geometry -> [the chunks of a stripe] -> who helps whom.
 //! Encode aside, every command asks the same: which chunks are good, which are lost, and who helps

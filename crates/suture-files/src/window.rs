@@ -14,7 +14,7 @@ use suture_code::ChunkIndex;
 use suture_code::layout::{Layout, Packed, Piece, Window, join_neighbours};
 use suture_edge::checksum::BLOCK_BYTES;
 
-/// Shorter pieces than this the kernels do not like.
+/// Kernels are slow on pieces shorter than this.
 const POSITIONS_MIN: u64 = 64;
 
 /// A chunk, and the sub-chunks of it that are used, ascending.

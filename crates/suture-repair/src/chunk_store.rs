@@ -10,7 +10,7 @@
 //! code, and runs against each of them.
 //!
 //! A chunk may be shorter than its stripe. A store knows only the chunk: it ends where it ends, and
-//! that it reads as zeros past that is the affair of `short`, which nobody need implement.
+//! reading zeros past its end is done by `short`, not by implementations.
 //!
 //! Deliberately absent: which copies are needed (the coordinator knows), chunks that are absent and
 //! known to be zero (nobody asks for them), what a copy should sum to (the stripe's record says,

@@ -388,8 +388,9 @@ impl Coordinator {
             // A word that came twice, or late, begins no session.
             FromAgent::Hello(_) if !is_new_session => {}
             FromAgent::Hello(_) => {
-                // An order of a former session was carried out, is being carried out, which a check
-                // says, or never will be: its session is over.
+                // A delete of an earlier session has been done, is still running (a check of the
+                // copy then answers `Missing`), or will never run: agents ignore deletes of an
+                // earlier session. So none is outstanding.
                 if !self.ledger.mistake.is(Mutant::TrustDelete) {
                     self.deleting.retain(|(holder, _)| *holder != node);
                 }

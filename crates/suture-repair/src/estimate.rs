@@ -6,8 +6,8 @@
 //! few are large and many tiny neither does alone. So both costs are estimated from what was done
 //! in stretches of the job, and scaled so that they explain the time that it took so far. What is
 //! left counts until it is committed: bytes under way are not a chunk yet. The interval spans what
-//! bytes alone and chunks alone would say, by all of the job and by its recent half: where these
-//! disagree nobody knows better.
+//! bytes alone and chunks alone would say, by all of the job and by its recent half: where they
+//! disagree the interval is wide.
 
 use crate::time::{Span, Time};
 

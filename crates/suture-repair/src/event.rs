@@ -121,7 +121,7 @@ pub enum Input {
         /// The stripe as the keeper has it; `None` when it is gone.
         stripe: Option<Stripe>,
     },
-    /// The operator wants something.
+    /// A command of the operator.
     Operator(Command),
     /// Repair may take no more than this from now on.
     Throttle(Box<ThrottleConfig>),
@@ -167,7 +167,7 @@ pub enum Command {
         /// How long that may take.
         span: Span,
     },
-    /// Take the node back: whatever was wanted of it is wanted no more.
+    /// Return the node: ends its failed, draining or paused intent.
     ReturnNode(NodeId),
     /// Take every node for dead that is silent now and not paused.
     FailSilent,

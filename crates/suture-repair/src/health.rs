@@ -102,7 +102,7 @@ impl HealthTable {
         matches!(self.get(node).intent, NodeIntent::Draining { .. })
     }
 
-    /// Likewise, and they can be read for that.
+    /// Whether the node is draining and up: its chunks can be copied from it.
     pub fn is_emptied(&self, node: NodeId) -> bool {
         self.is_up(node) && self.is_draining(node)
     }
@@ -207,7 +207,7 @@ impl HealthTable {
         }
     }
 
-    /// Another agent could not reach the node, which tells something while the node speaks.
+    /// An agent reports that it cannot reach the node. Counted only while the node itself reports.
     pub fn unreached(&mut self, now: Time, node: NodeId, by: NodeId) {
         let known = self.get(node);
         if known.health == Health::Up || known.is_cut_off {
@@ -302,7 +302,7 @@ impl HealthTable {
         was_kept_down
     }
 
-    /// Nobody could be heard for the span that ends now: it counts as nobody's silence.
+    /// The coordinator received nothing for `gap`: shifts every silence timer by it.
     pub fn slept(&mut self, now: Time, gap: Span) {
         for entry in &mut self.nodes {
             entry.reported_at = now.min(entry.reported_at + gap);

@@ -11,10 +11,10 @@
 //! late, twice or never, and whoever waits for one asks again. What is asked twice is done once.
 //! `conformance` says what every keeper must do, as code, and runs against each of them.
 //!
-//! A keeper may also be the one who decides which nodes live: HDFS's NameNode does, and gives
-//! chunks of a dead node away whatever anyone else believes. Then the coordinator is configured to
-//! leave that to it ([`Liveness::Keeper`](crate::event::Liveness)), and declares no node dead by
-//! itself.
+//! A keeper may also be the one who decides which nodes live: HDFS's NameNode does, and has the
+//! chunks of a node that it declared dead made elsewhere, whatever the coordinator's timers say.
+//! Then the coordinator is configured to leave that to it
+//! ([`Liveness::Keeper`](crate::event::Liveness)), and declares no node dead by itself.
 //!
 //! Deliberately absent: how the map is stored, objects and files, which chunks are lost (the
 //! coordinator finds that out from agents and their inventories).
@@ -59,8 +59,8 @@ pub trait Keeper {
     ///
     /// Asking again for the same repair prolongs the claim. A claim ends when it is released, when
     /// every chunk that it names is committed, and by itself when it has not been prolonged for
-    /// long: so the claims of a coordinator that died are in nobody's way for ever. It gives no
-    /// right to commit, and whoever has none may commit too; the generation alone decides that.
+    /// long: so claims of a crashed coordinator expire. A claim is advisory: a commit needs none,
+    /// and succeeds if and only if its generation matches.
     ///
     /// # Errors
     /// When the keeper could not be asked; then there is no answer.

@@ -70,6 +70,6 @@ pub mod id;
 pub mod random;
 pub mod time;
 
-// What holds it to its word: the naive executor of plans, and mistakes to be found.
+// For tests: deliberate bugs (mutants), and the naive executor of plans (oracle).
 pub mod mutant;
 pub mod oracle;

@@ -102,8 +102,8 @@ pub enum ToAgent {
     /// by `Stored` or `Failed`.
     Publish(RepairId),
     /// Remove this copy, unless a newer coordinator than `epoch` has spoken meanwhile or another
-    /// session has begun: of former ones the coordinator has forgotten what it ordered, and the
-    /// copy may be needed. Answered by `Deleted`.
+    /// session has begun: the coordinator keeps no record of deletes of earlier sessions, and the
+    /// copy may be needed again. Answered by `Deleted`.
     Delete {
         /// The epoch of the coordinator that decided it.
         epoch: u32,
@@ -295,8 +295,8 @@ pub struct Heartbeat {
     pub incarnation: u64,
     /// Room on its disk.
     pub free_bytes: u64,
-    /// How its disk is. A beat that says that it hangs is no sign of life: a node that can do
-    /// nothing is silent, whoever speaks for it.
+    /// How its disk is. A beat that says that it hangs is no sign of life: such a node counts as
+    /// silent although its heartbeats arrive.
     pub disk: DiskState,
     /// What runs here, with the bytes done so far, from the chunk's first one on: summed over the
     /// lanes, at a destination over those that bring the chunk. Where children's slices are kept

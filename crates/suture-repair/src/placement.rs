@@ -23,7 +23,7 @@ use crate::event::NodeStatus;
 use crate::id::{NodeId, RackId, StripeId};
 use crate::random::Random;
 
-/// Remembers what is promised.
+/// Chooses nodes for new stripes and tracks reservations of puts that have not committed.
 #[derive(Clone, Debug, Default)]
 pub struct Placer {
     promised: BTreeMap<NodeId, Promised>,
@@ -90,8 +90,9 @@ impl Placer {
         }
     }
 
-    /// Forgets promises: they are kept, and so counted as stored, or will not be. `chunk_bytes` is
-    /// what each of the chunks could have had, or nothing for those that are stored.
+    /// Removes reservations: their chunks are stored (and counted there), or the put has ended.
+    /// `chunk_bytes` is what each of the chunks could have had, or nothing for those that are
+    /// stored.
     pub fn unplace(&mut self, nodes: &[NodeId], chunk_bytes: u64) {
         self.stored(nodes, chunk_bytes);
         for node in nodes {

@@ -161,8 +161,8 @@ pub struct Batch {
     pub panicked: Option<String>,
 }
 
-/// Plans a batch; [`plan_checked`] is for plans that are printed or dispatched. The order of jobs
-/// matters to nobody but ties; plans come in their order.
+/// Plans a batch; [`plan_checked`] is for plans that are printed or dispatched. Plans are in the
+/// order of the jobs, which otherwise only breaks ties.
 ///
 /// # Panics
 /// When the view is not of its own cluster, or a job excludes or avoids nodes that there are not.

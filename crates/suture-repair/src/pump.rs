@@ -18,8 +18,8 @@
 //! (`gate.rs`); when all of it is there, the pump goes on like a leaf whose sources all lie on its
 //! own disk. Stored lanes stay as they are, because a sum takes one write and children take many.
 //!
-//! A pump that is held grants nothing more; what was granted still comes. Whoever feeds it comes
-//! to rest with full windows, and needs to be told nothing.
+//! A pump that is held grants nothing more; what was granted still comes. Its senders stop by
+//! themselves when their windows are full; no message is needed.
 
 mod gate;
 mod stream;

@@ -7,8 +7,9 @@
 //! a busy link may be late: so it takes several who say so, for a while, and nobody who has reached
 //! the node meanwhile.
 //!
-//! Who is cut off stays so until somebody reaches it, or nobody is left who said so.
-//! Invariant: whoever was reached by anyone has no one left who says otherwise.
+//! A node that is cut off stays so until an agent reaches it, or no agent is left that reported it.
+//! Invariant: a node has no report against it that is older than the last time that an agent
+//! reached it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,7 +20,8 @@ use crate::time::{Span, Time};
 /// that is 5 seconds.
 const CUT_OFF_AFTER: u64 = 12;
 
-/// So many have to say so; fewer where there are fewer others, and never one alone.
+/// How many nodes have to report a node unreachable before it counts as cut off: all others where
+/// there are fewer, and at least [`TELLERS_LEAST`].
 const TELLERS: usize = 3;
 const TELLERS_LEAST: usize = 2;
 

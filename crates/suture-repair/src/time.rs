@@ -1,8 +1,8 @@
 //! Time as the core sees it: a number handed in, never read from a clock.
 //!
 //! Place: everywhere from `failure` to `stripe healthy`; each `handle(now, ..)` carries one.
-//! The core must run the same in a simulator and in production, so it owns no clock. Drivers
-//! promise that `now` never goes backwards.
+//! The core must run the same in a simulator and in production, so it owns no clock. Precondition:
+//! drivers pass a `now` that never decreases (asserted).
 
 use std::fmt;
 use std::ops::{Add, Sub};

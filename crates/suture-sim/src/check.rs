@@ -2,8 +2,8 @@
 //! metadata.
 //!
 //! Place: beside the whole life of a repair. They know what the state machines cannot: every
-//! chunk's original bytes. They trust nothing that coordinator or agents say, and have both look at
-//! all that they believe after each event.
+//! chunk's original bytes. They rely on nothing that coordinator or agents report, and call
+//! `assert_all_invariants` of both after each event.
 
 use std::collections::BTreeSet;
 

@@ -76,8 +76,8 @@ pub fn coordinator_config(args: &ConfigArgs) -> Result<CoordinatorConfig> {
 }
 
 /// Refuses to do as root what a daemon does as a user of its own: it could not open what root makes
-/// there, and may open what root must not. Whose a folder is says the database in it, or else the
-/// nearest folder that there is.
+/// there, and may open what root must not. The owner is that of the database in the folder or,
+/// without one, of the nearest existing folder above it.
 ///
 /// # Errors
 /// Bad input when this user is root, and it is not root's.
@@ -176,7 +176,7 @@ pub fn block_on_runtime<T>(
 ) -> Result<T> {
     let runtime = runtime.context("cannot start threads")?;
     let result = runtime.block_on(work);
-    // Whatever still runs has nobody left to work for.
+    // Remaining background tasks serve only the finished one; they are dropped.
     runtime.shutdown_background();
     result
 }

@@ -70,7 +70,7 @@ impl ServiceManager {
 
     fn send(&self, text: &str) {
         if let Some((socket, address)) = &self.socket {
-            // Whoever does not listen any more needs no word.
+            // A send error means systemd no longer reads the socket; it is ignored.
             let _ = socket.send_to_addr(text.as_bytes(), address);
         }
     }

@@ -1,10 +1,10 @@
 //! The testbed: a cluster of real processes on an emulated network, of which every link is known.
 //!
-//! Place: the whole life of a repair, on real sockets. Plans are promises; here they are held to
-//! what links of known rates carried. `scenario.rs` says what is to be measured, `network.rs` makes
-//! the network and `record.rs` remembers it until all of it is gone; `shaping.rs` gives links their
-//! rates and `replay.rs` changes them; `measure.rs` performs one repair, `campaign.rs` all of them,
-//! and `usage.rs` looks at what that took of the machine; `report.rs` says what came of it.
+//! Place: the whole life of a repair, on real sockets. Measures how long plans take on links of
+//! known rates, beside the planned times. `scenario.rs` says what is to be measured, `network.rs`
+//! makes the network and `record.rs` remembers it until all of it is gone; `shaping.rs` gives links
+//! their rates and `replay.rs` changes them; `measure.rs` performs one repair, `campaign.rs` all of
+//! them, and `usage.rs` looks at what that took of the machine; `report.rs` says what came of it.
 
 pub mod applications;
 pub mod campaign;

@@ -33,7 +33,7 @@ pub struct WebPages {
 }
 
 impl WebPages {
-    /// Of what this service says.
+    /// Pages with the status of `service`.
     pub fn new(service: Arc<ControlService>) -> WebPages {
         WebPages { service, status: Cached::default() }
     }
@@ -103,15 +103,15 @@ fn viewer(caller: &Caller) -> HttpReply {
 enum PageCommand {
     /// No repair begins any more.
     Pause {},
-    /// They go on.
+    /// Repairs go on.
     Resume {},
     /// What repair moves at most at each node in each direction: a rate, or `off`.
     Cap { rate: String },
     /// All chunks of a node move elsewhere.
     Drain { node: String },
-    /// They count as lost.
+    /// All chunks of a node count as lost.
     Fail { node: String },
-    /// Neither any more.
+    /// The node is neither drained nor failed from now on.
     Return { node: String },
 }
 

@@ -88,8 +88,8 @@ struct Arriving {
     bytes: u64,
     received: u64,
     label: Label,
-    /// Where it goes, or why it goes nowhere: then the rest is read past, so that the client has
-    /// its whole say before it hears of it.
+    /// Where it goes, or why it goes nowhere: then the rest is read past, so that the client can
+    /// send the whole chunk before it receives the error.
     chunk: Result<Arc<dyn ChunkWriter>, Denial>,
 }
 
@@ -515,7 +515,8 @@ impl ChunkService {
         };
         let result = tokio::select! {
             result = published => result?,
-            // Whoever waits has somewhere else to put it, and no need to find that out by himself.
+            // A client that gets this error at once can store the chunk on another node instead of
+            // waiting for its own timeout.
             () = self.disk_hangs() => Err(Failure::Disk("the disk does not answer".into())),
         };
         Ok(match result {

@@ -1,8 +1,8 @@
 //! What a configuration may say and is hardly meant: said by `suture config check`, and by a
 //! coordinator of the agents that join it.
 //!
-//! Place: the first step of a daemon's start. Of what another daemon's file says its default is
-//! assumed.
+//! Place: the first step of a daemon's start. Keys of the other daemon's configuration are not
+//! known here; their default values are assumed.
 
 use std::time::Duration;
 

@@ -137,8 +137,8 @@ impl Call {
         TABLE.iter().find(|rule| rule.call == self).expect("every call has a rule")
     }
 
-    /// What a command for a node is. One that there is not is judged as the one that most may ask,
-    /// so that nobody learns of it who may command no nodes.
+    /// What a command for a node is. An unknown action is checked as the most widely permitted one,
+    /// so that a caller without any node permission cannot probe which actions exist.
     pub fn of_node(action: NodeAction) -> Call {
         match action {
             NodeAction::Unspecified | NodeAction::Fail => Call::FailNode,

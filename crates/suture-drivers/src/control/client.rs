@@ -129,7 +129,7 @@ fn rpc(channel: Channel) -> CoordinatorClient<Channel> {
         .max_encoding_message_size(REQUEST_BYTES_MAX)
 }
 
-/// Whoever answers is not to be believed, or does not believe us; in words.
+/// Authentication failed on one side: the text says why.
 #[derive(Debug)]
 struct Distrust(String);
 
@@ -187,7 +187,8 @@ impl Connector {
             return Err(distrust(format!("it is {}, and no coordinator", found.said.principal)));
         }
         *proven.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(found));
-        // It says something first, once it believes us; or why it does not.
+        // The coordinator sends its first bytes once it has accepted our certificate, and else an
+        // alert.
         if stream.fill_buf().await.map_err(explained)?.is_empty() {
             return Err(distrust("it ended the connection and did not say why".into()));
         }
@@ -201,7 +202,8 @@ fn explained(error: io::Error) -> io::Error {
     cause.map(|cause| Distrust(explain(cause))).map_or(error, io::Error::other)
 }
 
-/// What the coordinator said no to, as an error that blames whom it should.
+/// Turns a coordinator's status into an error of the right kind: bad input where it refused the
+/// request or did not prove itself, a failure otherwise.
 pub fn refusal(status: Status) -> anyhow::Error {
     match status.code() {
         Code::InvalidArgument

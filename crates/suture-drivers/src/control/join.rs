@@ -99,8 +99,8 @@ pub struct Welcome {
 pub enum Left {
     /// It has ended itself.
     Ended,
-    /// The cluster numbers it otherwise than when it began. What it does under the old number is
-    /// nobody's: it has to end that, and to join again.
+    /// The cluster numbers it otherwise than when it began. Work under the old number is void: the
+    /// agent must stop it and join again.
     Renumbered,
 }
 

@@ -150,7 +150,7 @@ async fn steps(
             }
             _ => return Err(Status::invalid_argument("a put begins once, with Begin")),
         };
-        // Whoever does not listen any more will not say more either.
+        // A send error means the client has gone; its request stream then ends too.
         let _ = replies.send(Ok(proto::PutReply { step: Some(reply) })).await;
     }
     Ok(None)

@@ -1,8 +1,8 @@
 //! A call that was let in: who asks, what of which service, and how it comes into the audit log.
 //!
 //! Place: a call comes -> [whoever asks may ask it, and a change is written down] -> it is
-//! answered. Nothing gets at the service but through here, and an answer of many parts ends where
-//! whoever asked is believed no more.
+//! answered. Nothing gets at the service but through here, and a streamed answer ends when the
+//! caller's certificate is no longer valid.
 
 use std::pin::Pin;
 use std::sync::Arc;

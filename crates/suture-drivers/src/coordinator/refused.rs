@@ -1,8 +1,8 @@
-//! Agents that were refused, which nobody but their own logs would know of.
+//! Agents that were refused: otherwise only their own logs would show it.
 //!
 //! Place: [failure detected] -> ...: a node whose agent is not let in is silent, and its operator
-//! looks at `status` first. Whoever may be an agent can be in the list, so it is short, and
-//! forgets.
+//! looks at `status` first. Any holder of an agent certificate can enter the list, so it is bounded
+//! and entries expire.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

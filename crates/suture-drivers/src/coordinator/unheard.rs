@@ -1,14 +1,15 @@
-//! What was stored on nodes and is not in what they say is free: they say it at each heartbeat, as
-//! it was at about the one before.
+//! Bytes stored on a node that its reported free space does not reflect yet; a heartbeat reports
+//! the free space of about one heartbeat earlier.
 //!
 //! Place: put -> stripes durable -> [what is free] -> shown beside what is used.
 //! What is used changes with the commit of a put. Shown beside what was free before, the same bytes
 //! would count twice, and a node would seem larger for a second.
 //!
-//! What was stored before the last heartbeat but one is in what the next says is free. Of what was
-//! stored since, as much is in it as what is free became less. Chunks that are stored while it is
-//! looked up may count as used and not as free for a heartbeat: then a node seems smaller, which
-//! promises nothing. Chunks that repairs made are not counted here.
+//! A heartbeat reports the free bytes as of about the previous beat: bytes stored before the
+//! second-to-last heartbeat are already subtracted. Of the bytes stored since, those are subtracted
+//! by which the reported free space fell. Chunks that are stored while it is looked up may count as
+//! used and not as free for a heartbeat: then a node seems smaller, which promises nothing. Chunks
+//! that repairs made are not counted here.
 
 use std::collections::BTreeMap;
 

@@ -2,9 +2,8 @@
 //! opens.
 //!
 //! Place: before every commit. A `metadata.db` that was removed, renamed or replaced while it is
-//! open takes commits as ever, into a file without a name: whoever was answered would have been
-//! answered for nothing. SQLite looks for that before it makes a rollback journal, and not with a
-//! log.
+//! open takes commits as ever, into a file without a name: such commits would be acknowledged and
+//! lost. SQLite looks for that before it makes a rollback journal, and not with a log.
 
 use std::fs;
 use std::io;

@@ -1,8 +1,8 @@
 //! Metadata that take their place when they are finished, and not before.
 //!
 //! Place: beside the life of a repair, where the metadata are made again from nothing. A process
-//! that ends in the middle leaves a folder that the next one removes, and no metadata: half of a
-//! map would have a coordinator take the other half's chunks for nobody's.
+//! that ends in the middle leaves a folder that the next one removes, and no metadata: with half of
+//! a map a coordinator would treat the chunks of the other half as orphans.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};

@@ -2,8 +2,8 @@
 //!
 //! Place: beside commit location. While thousands of chunks are rebuilt, thousands of commits wait,
 //! each for the disk; whoever only wants to see how things are must not wait for all of them.
-//! Nobody has been answered whose work still waits, so a question that comes before it denies
-//! nothing.
+//! Changes that still wait have not been acknowledged, so answering a query before them contradicts
+//! no acknowledged change.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};

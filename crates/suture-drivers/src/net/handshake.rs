@@ -56,7 +56,8 @@ struct Shaking {
     session: Library,
     received: Queue,
     /// So much of that is given to the library: whole records, one after the other, for what comes
-    /// behind the last message is not its affair. It would answer to that and forget what.
+    /// behind the last message is not its affair. It would reply to such records and discard their
+    /// contents.
     given: usize,
     plain: Queue,
     encrypted: Queue,

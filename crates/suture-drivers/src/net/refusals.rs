@@ -1,7 +1,7 @@
 //! Connections that were refused, in the log: the first ones, then some, and how many others.
 //!
-//! Place: beside both planes. Whoever may not come in may still come as often as he likes: what
-//! that writes is bounded, or the log's disk is full, or what matters is not found in it.
+//! Place: beside both planes. Refused peers can reconnect without limit, so the log lines about
+//! them are rate-limited; otherwise they would fill the disk and hide other lines.
 
 use std::fmt;
 use std::sync::{Mutex, PoisonError};

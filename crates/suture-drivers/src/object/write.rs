@@ -311,7 +311,7 @@ impl Writer {
         for ((index, chunk), peer) in self.options.code.chunks().enumerate().zip(&place.nodes) {
             let (feed, windows) = mpsc::channel(WINDOWS_AHEAD);
             let (told, sum) = oneshot::channel();
-            // Of a chunk that is stored nobody takes the windows.
+            // A chunk that is stored already gets no feed: nothing would receive its buffers.
             feeds.push((!stripe.is_stored[index]).then_some(feed));
             sums.push(sum);
             if stripe.is_stored[index] {
@@ -364,7 +364,7 @@ impl Writer {
                 debug!(chunk = index, why = format!("{why:#}"), "chunk is not stored there");
             }
             stripe.is_interrupted |= result.as_ref().is_err_and(|why| why.is::<Interrupted>());
-            // What there is no node for says less than what failed before.
+            // "No other node" is less specific than an earlier error, so the earlier one is kept.
             let is_told = !has_node(&stripe.place.nodes[index]) && stripe.trouble.is_some();
             if let (Err(why), false) = (result, is_told) {
                 stripe.trouble = Some(why);

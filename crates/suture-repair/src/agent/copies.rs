@@ -4,7 +4,7 @@
 //! A coordinator asks again for what it has not heard of, and every session begins with a listing.
 //! So what is being done already is not begun again: a second request for a listing is answered by
 //! one more, however many there are, and a check, delete or fingerprint that is in flight answers
-//! all requests for it. What a read says of a copy that was deleted meanwhile answers nobody.
+//! all requests for it. The result of a read of a copy that was deleted meanwhile is dropped.
 //!
 //! Invariant: one listing runs at most, and each check, delete and fingerprint once.
 
@@ -96,8 +96,8 @@ impl Agent {
         }
     }
 
-    /// Has a copy read in full. One that is being deleted is as good as gone: whoever counted on
-    /// it would lose it.
+    /// Has a copy read in full. A copy whose delete is in flight is reported as missing: it must not
+    /// be used.
     pub(super) fn check(&mut self, check: Check) {
         if self.copy_work.deletes.contains(&check.copy) {
             return self.send(FromAgent::Bad { copy: check.copy, fault: CopyFault::Missing });

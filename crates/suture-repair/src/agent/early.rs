@@ -1,9 +1,9 @@
-//! Words that come before the dispatch that they belong to.
+//! Grants and releases that arrive before the dispatch of their task: a bounded buffer.
 //!
 //! Place: ... admit -> [dispatch -> slices flow] -> chunk proven and durable -> ...
 //! Peers and coordinator talk over different connections, so a parent's grant, or a release that
 //! was said again, may overtake the task. Both are remembered until it comes: a grant is not said
-//! twice. Bounded; the oldest repairs are forgotten first, and only then does a word get lost.
+//! twice. When the buffer is full, the entry of the oldest repair is dropped.
 
 use std::collections::{BTreeMap, BTreeSet};
 

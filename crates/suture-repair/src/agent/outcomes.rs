@@ -1,4 +1,4 @@
-//! Outcomes of tasks: said at once, and again at each beat until the coordinator says `Forget`.
+//! Outcomes of tasks: sent at once, and resent at each beat until `Forget` acknowledges them.
 //!
 //! Place: ... slices flow -> chunk durable -> [commit] ...
 //! An agent may have more outcomes than the queue to the coordinator holds, where commits are slow
@@ -35,7 +35,8 @@ impl Outcomes {
         may_be_said.then(|| self.said.insert(repair)).map(|_| outcome)
     }
 
-    /// The coordinator knows it, or will not hear of it. What may be said in its place.
+    /// The outcome is acknowledged or no longer needed: drops it. Returns the outcomes that may be
+    /// sent instead.
     pub fn forget(&mut self, repair: RepairId) -> Vec<FromAgent> {
         self.of.remove(&repair);
         if self.said.remove(&repair) { self.more() } else { Vec::new() }
@@ -79,7 +80,7 @@ impl Outcomes {
 }
 
 impl Agent {
-    /// The task is over: says so, and goes on saying so until it is heard.
+    /// Ends a task and sends its outcome at every beat until the coordinator acknowledges it.
     pub(super) fn conclude(&mut self, repair: RepairId, outcome: FromAgent) {
         self.drop_task(repair);
         self.end(repair);

@@ -106,8 +106,8 @@ impl Running {
         (made.stripe, made.chunk) == (copy.stripe, copy.chunk) && pumps.all(reaches)
     }
 
-    /// Whether nothing can move here before the coordinator or a parent says so. Whoever asked for
-    /// something and does not get it is not idle: a tree that stands still stalls there.
+    /// Whether nothing can move here before the coordinator or a parent says so. A task that waits
+    /// for a granted slice, a read or a send is not idle, so a stuck tree stalls at that node.
     pub fn is_idle(&self) -> bool {
         let mut pumps = self.lanes.iter().map(|(_, pump)| pump);
         let is_held = self.lanes.iter().any(|(_, pump)| pump.is_held());

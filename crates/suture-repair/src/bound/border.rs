@@ -37,7 +37,8 @@ impl Crossings {
         Crossings::new(lost, holders, |helping, kept| Some(at(helping, kept)))
     }
 
-    /// Where nothing is known of the code but that nobody helps for nothing.
+    /// For a code of which only this is known: a rack that helps and keeps no chunk sends at least
+    /// one message out of it.
     pub fn of_unknown(lost: usize, holders: usize) -> Crossings {
         let at = |helping: usize, kept: usize| (usize::from(helping > 0 && kept == 0), 0);
         Crossings::new(lost, holders, |helping, kept| Some(at(helping, kept)))

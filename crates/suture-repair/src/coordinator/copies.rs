@@ -24,7 +24,7 @@ use crate::stripe::{ChunkRecord, Stripe};
 use crate::time::{Span, Time};
 
 impl Coordinator {
-    /// The keeper has this stripe like this.
+    /// Applies the keeper's state of a stripe; one of an older generation is ignored.
     pub(super) fn learn(&mut self, stripe: Stripe) {
         let known = self.stripes.get(stripe.id);
         if known.is_some_and(|known| known.generation > stripe.generation) {
@@ -206,8 +206,8 @@ impl Coordinator {
         });
     }
 
-    /// A node cannot say what it has. Whether that is there is asked copy by copy: a folder that
-    /// is gone, or that nobody may read, would else count as whole until a pass comes by.
+    /// The node could not list its copies, so each expected copy is checked on its own; otherwise a
+    /// missing or unreadable directory would count as intact until the next pass.
     pub(super) fn not_listed(&mut self, node: NodeId) {
         let expected =
             self.chunks_on(node).filter(|(stripe, chunk)| !self.is_lost(stripe.id, *chunk));
@@ -271,7 +271,7 @@ impl Coordinator {
             return;
         }
         let Some(stripe) = self.stripes.get(copy.stripe) else {
-            // Ids that this metadata never gave out belong to someone else: hands off.
+            // Copies of stripe ids that these metadata never allocated are not deleted.
             if self.is_gone(copy.stripe) {
                 self.delete(node, copy, None);
             }
@@ -507,8 +507,8 @@ impl Coordinator {
     /// Whether a found copy may become the location of its chunk: the chunk needs one, the copy is
     /// not condemned, and the stripe has nothing else on that node nor a repair past its end. A
     /// chunk that is recorded there and missing is not in the way: metadata that are older than the
-    /// chunks say so where chunks have changed places since. A keeper that deletes by itself knows
-    /// by itself of all copies, also which of them it wants no more.
+    /// chunks say so where chunks have changed places since. Where the keeper deletes copies in
+    /// excess by itself, as HDFS does, found copies are not adopted.
     fn can_adopt(&self, node: NodeId, copy: ChunkCopy) -> bool {
         let Some(stripe) = self.stripes.get(copy.stripe) else { return false };
         let known = usize::from(copy.chunk.0) < stripe.chunks.len();

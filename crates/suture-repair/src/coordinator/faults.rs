@@ -5,12 +5,12 @@
 //! disk was not there for a while, a process had no descriptors left. It is read in full again,
 //! ever more rarely, and is of no use when that failed [`ATTEMPTS_MAX`] times in a row.
 //!
-//! Nothing is condemned for ever. Of what is of no use, a missing copy is back when it is listed;
-//! any other is read anew whenever it is listed, and is back when it is good. Only where the other
-//! chunks of its stripe say that a copy is wrong, its own checksums count no more.
+//! No fault is permanent. Of what is of no use, a missing copy is back when it is listed; any other
+//! is read anew whenever it is listed, and is back when it is good. Only where the other chunks of
+//! its stripe say that a copy is wrong, its own checksums count no more.
 //!
-//! A restart forgets nothing: the keeper records what is wrong with the copies that it points to,
-//! and says so to the next coordinator. That a copy is missing its holder says anew.
+//! Faults survive a restart: the keeper records them for the copies that are locations and gives
+//! them to the next coordinator. Missing copies are not recorded; the next listing shows them.
 //!
 //! Invariants: no copy is both of no use and waiting to be read again; every one that waits has its
 //! time; what is recorded is what is known.

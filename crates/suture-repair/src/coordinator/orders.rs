@@ -1,7 +1,7 @@
-//! What the schedule wants of repairs that run, and when it wants to be asked.
+//! Carries out the schedule's directives for running repairs, and computes when to ask it again.
 //!
 //! Place: ... dispatch -> [slices flow] -> chunk durable -> ...
-//! What it wants is passed to agents as it is; nothing here decides.
+//! Directives are passed to agents as they are; nothing here decides.
 
 use super::Coordinator;
 use super::attempt::GoalState;

@@ -85,7 +85,7 @@ impl Level {
 }
 
 impl Rebalance {
-    /// One that chooses nothing before all was calm for long enough from now on.
+    /// A rebalance whose quiet period starts now.
     pub fn new(now: Time) -> Rebalance {
         Rebalance {
             calm_since: now,
@@ -115,7 +115,7 @@ impl Rebalance {
         self.calm_since = now;
     }
 
-    /// Which nodes are in want, by what they hold now.
+    /// Recomputes which nodes count as far below their share, by what they hold now.
     fn weigh(&mut self, levels: &[Level]) {
         let is_needy = |level: &&Level| {
             let part = if self.needy.contains(&level.node) { FILLED_FROM } else { NEEDY_BELOW };

@@ -1,12 +1,12 @@
-//! What a coordinator that did not run must not hold against others: its own sleep.
+//! Time in which the coordinator itself did not run, which must not count as silence or stall.
 //!
 //! Place: [failure detected] -> stripes affected -> queue -> plan -> ...
 //! A process that was stopped, swapped out or moved with its machine, or that planned for long, has
-//! words of agents waiting that it has not taken yet. Judged by the clock alone, the first event
-//! after the pause would declare everybody dead and every repair stalled. The sleep shows: drivers
-//! call at `next_deadline` at the latest, and nobody did. Then every silence begins anew where it
-//! stood: only time counts in which somebody could have been heard.
-//! Invariant: a sleep longer than the timers of some node is noticed by the first event after it.
+//! messages of agents waiting that it has not taken yet. Judged by the clock alone, the first event
+//! after the pause would declare all nodes dead and all repairs stalled. The sleep is detected
+//! because drivers call by `next_deadline`, and none did. Then every silence goes on from where it
+//! stood: only time counts in which messages could be received.
+//! Invariant: a sleep longer than the timers of some node is detected by the first event after it.
 
 use super::Coordinator;
 use crate::mutant::Mutant;

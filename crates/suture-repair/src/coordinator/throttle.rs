@@ -32,7 +32,7 @@ impl Coordinator {
         }
     }
 
-    /// The operator wants something else.
+    /// Applies a changed throttle configuration.
     pub(super) fn configure_throttle(&mut self, config: ThrottleConfig) {
         self.throttle.configure(config);
     }
@@ -46,7 +46,7 @@ impl Coordinator {
         }
     }
 
-    /// Decides what repair may take, and tells those who do otherwise.
+    /// Decides the limits, and sends them to agents that report others.
     pub(super) fn adjust_throttle(&mut self, now: Time) {
         if !self.throttle.is_due(now) {
             return;

@@ -28,7 +28,7 @@ pub(super) struct Trouble {
 }
 
 impl Trouble {
-    /// An attempt of these participants failed, by the word of `node` if it was anyone's.
+    /// Records a failed attempt; `node` is the agent that reported it, if one did.
     pub fn failed(&mut self, node: Option<NodeId>, why: &Failure, participants: &[NodeId]) {
         self.attempts += 1;
         if self.attempts.is_multiple_of(AVOID_RESET) {
@@ -58,7 +58,8 @@ impl Trouble {
 }
 
 /// Whether an attempt failed by no fault of its nodes: its source is lost, or the attempt that it
-/// was to continue had ended before. Of a node that cannot read its source others are better.
+/// was to continue had ended before. A node that cannot read its source is avoided, so that case
+/// counts as its fault.
 fn is_no_fault(why: &Failure) -> bool {
     match why {
         Failure::Source { fault, .. } => *fault != CopyFault::Unreadable,

@@ -75,10 +75,10 @@ pub const EPOCH_MAX: u32 = 1 << 30;
 /// By how many starts of a coordinator a single agent may be ahead: one a second for twelve days.
 const AHEAD_MAX: u32 = 1 << 20;
 
-/// Which epochs agents are believed to have followed.
+/// Which epochs reported by agents are accepted as plausible.
 ///
 /// A coordinator goes on in a later one than any of its agents has followed, and epochs do not last
-/// for ever. So one that is far ahead is believed when more than half of the nodes have followed
+/// for ever. So one that is far ahead is accepted when more than half of the nodes have followed
 /// such a one: then the metadata were set back, by however much.
 #[derive(Clone, Debug)]
 pub struct Followed {
@@ -100,7 +100,7 @@ impl Followed {
         self.plausible_max = EPOCH_MAX / 2;
     }
 
-    /// Whether the agent of this name is believed to have followed `epoch`. `is_known` says that it
+    /// Whether the epoch that the agent of this name reports is accepted. `is_known` says that it
     /// has the store of a node, of which there are `node_count`.
     pub fn believes(&mut self, name: &str, epoch: u32, is_known: bool, node_count: usize) -> bool {
         if epoch <= self.plausible_max || epoch > EPOCH_MAX - 2 {

@@ -36,8 +36,8 @@ pub(super) struct Adaptive {
     planned_at: Option<Time>,
 }
 
-/// How much each port speaks against another repair: (alpha delay + beta) of all that use it, in
-/// units of beta; by node.
+/// Cost of each port for a further repair: sum over the repairs that use it of (alpha delay +
+/// beta), in units of beta; by node.
 struct Competition {
     uplinks: Vec<f64>,
     downlinks: Vec<f64>,

@@ -37,7 +37,7 @@ const STRIPES_A_NODE: usize = 64;
 const MEMORY_SECONDS: f64 = 20.0;
 
 /// Stripes for each node that are under repair at a time: about as many flows a port as when
-/// everything runs at once. More would be of no use, and costs whoever keeps account of them.
+/// everything runs at once. More would not be faster and adds bookkeeping.
 const WINDOW_A_NODE: usize = 48;
 
 /// A helper is left when another one is faster by this factor.

@@ -112,7 +112,8 @@ async fn fetch(args: Args) -> Result<Outcome> {
         }))?,
         Format::Text => {
             let line = format!("{}: {}", args.name, summary(&fetched, seconds));
-            // Of a stream nobody knows where it leads: to where stdout goes, it may be.
+            // Where the output is a device or a FIFO, its bytes may go where stdout goes: the
+            // summary goes to stderr.
             if is_file { outln!("{line}") } else { errln!("{line}") }
         }
     }

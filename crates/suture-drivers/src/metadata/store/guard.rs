@@ -84,8 +84,8 @@ impl MetadataStore {
         }
     }
 
-    /// Looks whether they can be changed, while nobody wants that: what has failed is tried again,
-    /// with a change that differs from the one before, since SQLite writes no other.
+    /// Probes, where the last change failed and none waits, whether the database can be written: by
+    /// a row that differs from the last probe's, since SQLite skips a write that changes nothing.
     pub(in super::super) fn check_writable(&mut self) {
         let seen = self.place.fault();
         if seen.is_some() || self.fault.is_none() {

@@ -26,8 +26,9 @@ use tracing::warn;
 use super::super::marks::Mark;
 use super::{MetadataError, MetadataStore, NewNode, NodeRecord, sealed};
 
-/// An agent that knew of more is not believed so again for so long: each time puts end, and what is
-/// not known is left to others. A coordinator that was set back is told so by all of its agents.
+/// After an agent's report of newer metadata was applied, further such reports of it are ignored
+/// for this long: each one ends running puts and leaves unknown stripe ids to others. A coordinator
+/// that was set back is told so by all of its agents.
 const BELIEVED_EVERY: Duration = Duration::from_secs(600);
 
 /// What an agent has kept of the coordinators that it followed.

@@ -165,7 +165,7 @@ impl ArborescenceSearch<'_> {
 }
 
 impl PricedTree {
-    /// One that nobody sends to, who thus has nothing to send.
+    /// The first relay without a child: it receives nothing, and so sends nothing.
     fn relay_without_child(&self) -> Option<usize> {
         let helpers = self.helpers.len();
         (0..self.relays.len()).find(|at| !self.parents.contains(&(helpers + at)))
