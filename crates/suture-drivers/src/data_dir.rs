@@ -133,7 +133,8 @@ fn numbered(boot: &str, device: u64) -> u64 {
 /// When it is not empty.
 pub fn refuse_files_of_others(folder: &Path) -> io::Result<()> {
     let is_filled = fs::read_dir(folder).is_ok_and(|mut files| files.next().is_some());
-    let why = "it is not empty, and nothing says that it is an agent's: name another data_dir";
+    let why = "it is not empty, and there is no agent data beside it (no file 'identity'): set \
+               data_dir to another directory";
     if is_filled { Err(io::Error::other(why)) } else { Ok(()) }
 }
 

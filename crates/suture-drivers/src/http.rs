@@ -424,7 +424,7 @@ fn foreign(headers: &HeaderMap) -> Option<&'static str> {
     let text = |name: HeaderName| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
     let content = text(header::CONTENT_TYPE).and_then(|text| text.split(';').next());
     if content.is_none_or(|content| !content.trim().eq_ignore_ascii_case("application/json")) {
-        return Some("a command is JSON: say so (Content-Type: application/json)");
+        return Some("commands need the header Content-Type: application/json");
     }
     let origin = text(header::ORIGIN).map(|origin| {
         origin.strip_prefix("https://").or(origin.strip_prefix("http://")).unwrap_or(origin)

@@ -109,7 +109,7 @@ impl Principal {
             return Err("only clients have a prefix".into());
         }
         if role == AccessRole::Client && prefix.is_empty() {
-            return Err("a client of all objects is an admin: say that role".into());
+            return Err("the role client needs a prefix; for all objects use the role admin".into());
         }
         if role == AccessRole::Client && !prefix.ends_with('/') {
             let prefix = quoted(&prefix);

@@ -602,7 +602,7 @@ fn a_folder_of_somebody_else_keeps_its_temporaries() {
     std::fs::create_dir(dir.path().join("tmp")).unwrap();
     std::fs::write(&file, "thesis").unwrap();
     let error = DataDir::open(dir.path()).unwrap_err().to_string();
-    assert!(error.contains("name another data_dir"), "{error}");
+    assert!(error.contains("set data_dir to another directory"), "{error}");
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "thesis");
     assert!(!dir.path().join("store").exists());
 }

@@ -507,13 +507,14 @@ impl fmt::Display for Blocked {
             Blocked::Silent { needed, up } => {
                 write!(
                     f,
-                    "{up} chunks are on nodes that speak, {needed} are needed; waiting for the others"
+                    "{up} chunks are on nodes that are up, {needed} are needed; waiting for silent \
+                     nodes"
                 )
             }
             Blocked::Pool { node, needed, pool } => {
                 write!(f, "{node} has {pool} bytes of slice memory, one repair needs {needed}")
             }
-            Blocked::Claimed => write!(f, "somebody else is repairing it"),
+            Blocked::Claimed => write!(f, "the keeper has granted its claim to another repair"),
             Blocked::Failing { attempts, node: Some(node), why } => {
                 write!(f, "{attempts} attempts failed; last at {node}: {why}")
             }

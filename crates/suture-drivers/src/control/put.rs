@@ -298,7 +298,7 @@ impl PutSession {
             return Err(Status::invalid_argument(format!("{id} was not given to this put")));
         };
         if places.is_told {
-            return Err(Status::invalid_argument(format!("{id} was told of before")));
+            return Err(Status::invalid_argument(format!("{id} was already reported as stored")));
         }
         let stamp = self.key.stamp(id);
         let is_as_placed = chunks.len() == code.chunk_count()

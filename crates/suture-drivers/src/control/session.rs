@@ -177,7 +177,7 @@ async fn admit(service: &ControlService, join: proto::Join) -> Result<(NodeRecor
     if !is_plausible {
         // Others may tell the same: it goes on asking.
         return Err(Status::unavailable(format!(
-            "the agent has followed epoch {followed}, this coordinator is in epoch {epoch}: that is believed when more than half of the nodes have followed such a one; if only this agent has, its file 'membership' is damaged: stop it, delete that file, start it again"
+            "the agent has followed epoch {followed}, this coordinator is in epoch {epoch}: such an epoch is accepted once more than half of the nodes report one; if only this agent has, its file 'membership' is damaged: stop it, delete that file, start it again"
         )));
     }
     let (name, address) = (node.name.clone(), node.address.clone());

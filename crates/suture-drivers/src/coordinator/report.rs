@@ -64,8 +64,8 @@ pub fn log(report: &Report, cluster: &Cluster) {
         }
         Report::CutOff { node, is_cut_off: true } => warn!(
             node = name(node),
-            "no other agent can reach it, though it speaks: it counts as silent; is the port that it \
-             listens on open?"
+            "no other agent can reach it, though its heartbeats arrive: it counts as silent; check \
+             that its data port is open"
         ),
         Report::CutOff { node, is_cut_off: false } => {
             info!(node = name(node), "other agents can reach it again");

@@ -218,7 +218,7 @@ impl fmt::Display for Flaw {
             Flaw::NoPrincipal => f.write_str(
                 "it has no role: its alternative names lack a URI like suture://agent/NAME",
             ),
-            Flaw::Principal(why) => write!(f, "it names nobody who can be: {why}"),
+            Flaw::Principal(why) => write!(f, "its URI names no valid principal: {why}"),
             Flaw::Expired => f.write_str("it has expired"),
             Flaw::NotYetValid => {
                 f.write_str("it is not valid yet: is this machine's clock right, and the signer's?")

@@ -224,8 +224,8 @@ impl CredentialFiles {
             if mode & OTHERS_WRITE != 0 {
                 let (path, mode) = (path.display(), mode & 0o777);
                 return Err(bad_input(format!(
-                    "others than its owner may change {path} (mode {mode:o}), and so whom this \
-                     believes: chmod go-w {path}, and see that it is as it should be"
+                    "{path} is writable by others (mode {mode:o}), who could change which peers \
+                     are trusted: chmod go-w {path}, and check its content"
                 )));
             }
         }
@@ -266,8 +266,8 @@ fn check_folder(dir: &Path) -> Result<()> {
         if of.is_dir() && mode & FOLDER_WRITE != 0 && mode & STICKY == 0 {
             let (path, mode) = (path.display(), mode & 0o777);
             return Err(bad_input(format!(
-                "others than its owner may change what is in {path} (mode {mode:o}), and so whom \
-                 this believes: chmod go-w {path}, and see that all in it is as it should be"
+                "{path} is writable by others (mode {mode:o}), who could change which peers are \
+                 trusted: chmod go-w {path}, and check the files in it"
             )));
         }
     }

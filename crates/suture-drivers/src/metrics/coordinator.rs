@@ -282,7 +282,7 @@ impl Levels {
             ),
             eta: of.new_one(
                 "suture_repair_eta_seconds",
-                "How long the rest may take; absent while nobody can say",
+                "Estimated time left; absent while there is no estimate",
             ),
             scrub: ScrubLevels::new(of),
             unknown_copies: of.new_one(

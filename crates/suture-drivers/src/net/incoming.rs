@@ -137,7 +137,9 @@ async fn accept<S, F>(
     let within = (&*acceptor.downlink, acceptor.admission.handshake);
     let welcomed = tokio::select! {
         welcomed = Connection::welcome(stream, &acceptor.greeting, within, admit) => welcomed,
-        () = newcomer => return debug!("connection from {from} closed: it did not say whose it is"),
+        () = newcomer => {
+            return debug!("connection from {from} closed: newer ones came before its Hello");
+        }
     };
     match welcomed {
         Ok((connection, Admitted::Client(_place))) => serve(connection).await,

@@ -81,7 +81,7 @@ impl fmt::Display for PolicyFault {
             }
             PolicyFault::Apart { shape: Shape::Tunable, balance } => write!(
                 f,
-                "the shape 'tunable' has to be told who receives how often, which the balance \
+                "the shape 'tunable' needs the number of receives per node, which the balance \
                  '{balance}' does not decide; use chameleon"
             ),
             PolicyFault::Apart { shape, balance: Balance::Flow } => write!(
@@ -91,13 +91,13 @@ impl fmt::Display for PolicyFault {
             ),
             PolicyFault::Apart { shape: Shape::Trace, balance } => write!(
                 f,
-                "the shape 'trace' has to be told who decodes which range of a chunk, which the \
-                 balance '{balance}' does not decide; use flow"
+                "the shape 'trace' needs a decoder for each range of a chunk, which the balance \
+                 '{balance}' does not decide; use flow"
             ),
             PolicyFault::Apart { shape: Shape::Split, balance } => write!(
                 f,
-                "the shape 'split' has to be told who serves which range of a chunk, which the \
-                 balance '{balance}' does not decide; use flow"
+                "the shape 'split' needs helpers for each range of a chunk, which the balance \
+                 '{balance}' does not decide; use flow"
             ),
             PolicyFault::Apart { shape, balance: Balance::RepairBoost } => write!(
                 f,

@@ -63,7 +63,7 @@ impl ClusterSpec {
             return Err(bad_input("a cluster has at least one node; nodes = 0 is none"));
         }
         if self.bandwidth.is_some() && !self.links.is_empty() {
-            return Err(bad_input("bandwidth and links both say what links carry: keep one"));
+            return Err(bad_input("bandwidth and links both set link rates: remove one"));
         }
         if self.oversubscription.is_some() && self.racks.is_none() {
             return Err(bad_input("oversubscription is of the links of racks: say how many racks"));
@@ -121,7 +121,7 @@ mod tests {
         let zero = ClusterSpec { nodes: Some(4), links: vec!["0Mbit".into()], ..none.clone() };
         let both = ClusterSpec { bandwidth: Some("1Mbit".into()), ..zero.clone() };
         for (spec, words) in
-            [(none, "there are no nodes"), (zero, "above zero"), (both, "keep one")]
+            [(none, "there are no nodes"), (zero, "above zero"), (both, "remove one")]
         {
             let error = spec.build(Path::new(".")).unwrap_err().to_string();
             assert!(error.contains(words), "{error}");

@@ -91,9 +91,9 @@ fn a_command_is_taken_from_its_own_page_and_from_programs_and_does_what_the_comm
     // Neither a form nor a script of another page can send it.
     let pause = r#"{"command":"pause"}"#;
     for (headers, said) in [
-        ("", "a command is JSON"),
-        ("Content-Type: text/plain\r\n", "a command is JSON"),
-        ("Content-Type: application/x-www-form-urlencoded\r\n", "a command is JSON"),
+        ("", "commands need the header"),
+        ("Content-Type: text/plain\r\n", "commands need the header"),
+        ("Content-Type: application/x-www-form-urlencoded\r\n", "commands need the header"),
         (&format!("{JSON}Origin: http://evil.example\r\n"), "pages of this address only"),
         (&format!("{JSON}Origin: null\r\n"), "pages of this address only"),
         (&format!("{JSON}Origin: http://{page}.evil.example\r\n"), "pages of this address only"),

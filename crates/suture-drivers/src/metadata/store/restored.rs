@@ -107,7 +107,11 @@ impl MetadataStore {
         }
         let last = self.outranked.get(name);
         if last.is_some_and(|last| last.elapsed() < BELIEVED_EVERY) {
-            warn!("agent '{name}' knows of more than these metadata again, which is not believed");
+            warn!(
+                "agent '{name}' reports newer metadata again; ignored, since its last report was \
+                 applied less than {} min ago",
+                BELIEVED_EVERY.as_secs() / 60
+            );
             return false;
         }
         self.outranked.insert(name.to_string(), Instant::now());

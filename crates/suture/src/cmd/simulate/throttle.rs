@@ -34,7 +34,7 @@ impl FromStr for ThrottleArg {
                 "total" => config.total = Some(cap(value)?),
                 "keep" => config.keep = Some(keep(value)?),
                 "floor" => config.floor = floor(value)?,
-                "p99" => return Err("p99: nobody probes simulated links; use keep".into()),
+                "p99" => return Err("p99: simulated links are not probed; use keep".into()),
                 _ => return Err(format!("there is no limit '{key}': {help}")),
             }
         }
