@@ -128,7 +128,7 @@ impl Agent {
         }
     }
 
-    /// One event.
+    /// Handles one event.
     ///
     /// # Panics
     /// `now` is before that of the last event, or an invariant is broken.
@@ -194,7 +194,7 @@ impl Agent {
         self.assert_invariants(subject);
     }
 
-    /// From now on it makes this mistake.
+    /// Makes the agent commit this mistake from now on (tests).
     #[cfg(feature = "mutants")]
     pub fn mutate(&mut self, mutant: Mutant) {
         self.mistake = Mistake::of(mutant);

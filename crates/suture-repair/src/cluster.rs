@@ -15,7 +15,7 @@ pub struct Rate(pub f64);
 const DEAD_LINK: Rate = Rate(1e-9);
 
 impl Rate {
-    /// The same above zero, also of a dead link, so that it can be the last resort.
+    /// The rate, or for a dead link one just above zero, so that it can be the last resort.
     pub(crate) fn usable(self) -> Rate {
         Rate(self.0.max(DEAD_LINK.0))
     }

@@ -97,7 +97,7 @@ pub struct Config {
     pub liveness: Liveness,
     /// Copies in excess and orphans are ordered away; otherwise whoever keeps them removes them.
     pub deletes: bool,
-    /// So many checks, and so many deletes, may be under way at a node.
+    /// The most checks, and the most deletes, that may be under way at a node.
     pub in_flight_max: usize,
     /// How copies that nobody reads are searched for damage.
     pub scrub: ScrubConfig,
@@ -239,7 +239,7 @@ impl Coordinator {
         coordinator
     }
 
-    /// One event.
+    /// Handles one event.
     ///
     /// # Panics
     /// `now` is before that of the last event, or an invariant is broken.
@@ -291,7 +291,7 @@ impl Coordinator {
         self.assert_outputs(first, read);
     }
 
-    /// From now on it makes this mistake.
+    /// Makes the coordinator commit this mistake from now on (tests).
     #[cfg(feature = "mutants")]
     pub fn mutate(&mut self, mutant: Mutant) {
         let mistake = crate::mutant::Mistake::of(mutant);

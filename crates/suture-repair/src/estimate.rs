@@ -41,9 +41,9 @@ pub struct Amount {
 pub struct Estimate {
     /// The best guess that there is.
     pub seconds: f64,
-    /// It will hardly take less.
+    /// The lower end of the interval: it will hardly take less.
     pub low: f64,
-    /// It will hardly take more.
+    /// The upper end of the interval: it will hardly take more.
     pub high: f64,
 }
 

@@ -46,7 +46,7 @@ pub enum Input {
     StripesReserved {
         /// One past the highest id ever given.
         below: StripeId,
-        /// Those whose put has not ended.
+        /// The stripes whose put has not ended.
         writing: Vec<StripeId>,
     },
     /// Stripes of these ids were given out by others, or may have been, since the keeper's map was
@@ -106,15 +106,15 @@ pub enum Input {
         /// The stripe as the keeper has it; `None` when it is gone.
         stripe: Option<Stripe>,
     },
-    /// Nobody else repairs the stripe: its repair may begin.
+    /// The keeper granted the claim of a repair, which may begin.
     Claimed {
         /// The repair that the claim is for.
         repair: RepairId,
         /// What is to be kept beside the chunks that it makes.
         label: Label,
     },
-    /// Somebody else repairs the stripe, or its generation is another one; this is how it stands
-    /// (`None`: the stripe is gone).
+    /// The keeper refused the claim: another repair has it, or the generation is another one. This
+    /// is how the stripe stands (`None`: it is gone).
     ClaimRefused {
         /// The repair that the claim was for.
         repair: RepairId,
@@ -144,9 +144,9 @@ pub enum Liveness {
 /// How the keeper sees a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum NodeState {
-    /// It lives; whether it can be used, its own agent says.
+    /// The node lives; whether it can be used, its own agent reports.
     Up,
-    /// Its chunks are lost.
+    /// The node is dead: its chunks are lost.
     Dead,
     /// Drained: its chunks can be read, and it is given no more.
     Decommissioning,
@@ -234,7 +234,7 @@ pub enum KnownFault {
 }
 
 impl KnownFault {
-    /// All kinds of them, in the order of their numbers.
+    /// All kinds of known faults, in the order of their numbers.
     pub const ALL: [KnownFault; 3] =
         [KnownFault::Corrupt, KnownFault::Unreadable, KnownFault::Inconsistent];
 
@@ -251,15 +251,15 @@ impl KnownFault {
 /// What a pass over all stripes has come to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ScrubStep {
-    /// It begins with the first stripe.
+    /// A pass begins, with the first stripe.
     Begun,
     /// The stripes below this one are done.
     Reached(StripeId),
-    /// All of them are done.
+    /// The pass has ended: all stripes are done.
     Ended,
     /// The chunks of this one do not fit each other, though no copy can be called corrupt.
     Inconsistent(StripeId),
-    /// Those of this one, which did not, do.
+    /// The chunks of this stripe, which did not fit each other, do by now.
     Consistent(StripeId),
 }
 
@@ -414,13 +414,13 @@ pub enum Report {
 /// Why a stripe is not being repaired.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Blocked {
-    /// It has no plan.
+    /// The planner has no plan for it.
     Plan(PlanError),
     /// Enough chunks exist, but some of their holders are silent at the moment.
     Silent {
         /// How many chunks the code needs.
         needed: usize,
-        /// How many are on nodes that speak.
+        /// How many are on nodes that are up.
         up: usize,
     },
     /// Even the smallest slices do not fit the slice memory of a node.
@@ -432,9 +432,9 @@ pub enum Blocked {
         /// Slice memory that its agent has, in bytes.
         pool: u64,
     },
-    /// Somebody else is repairing it.
+    /// The keeper has granted its claim to another repair.
     Claimed,
-    /// So many attempts failed that the next one waits longer; the last failure.
+    /// The next attempt waits, since earlier ones failed; with the last failure.
     Failing {
         /// How many attempts failed in a row.
         attempts: u32,

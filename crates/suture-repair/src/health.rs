@@ -25,11 +25,11 @@ pub struct NodeHealth {
     pub health: Health,
     /// Its last Hello; `None` while it has sent none.
     pub hello: Option<Hello>,
-    /// Room on its disk, as last heard.
+    /// Free bytes on its disk, as last reported.
     pub free_bytes: u64,
-    /// How its disk is, as last heard.
+    /// How its disk is, as last reported.
     pub disk: DiskState,
-    /// Whether nobody else can reach it, though it speaks.
+    /// Whether no other agent can reach it, though its heartbeats arrive.
     pub is_cut_off: bool,
     /// What the operator wants of it.
     pub intent: NodeIntent,
@@ -120,7 +120,7 @@ impl HealthTable {
         self.iter().filter(move |(_, entry)| is_silent(entry)).map(|(node, _)| node)
     }
 
-    /// So many chunks were there when it began to be emptied.
+    /// Records how many chunks a node had when its draining began.
     pub fn count_leaving(&mut self, node: NodeId, count: u64) {
         if let NodeIntent::Draining { chunks } = &mut self.nodes[node.index()].intent {
             *chunks = count;
@@ -200,7 +200,7 @@ impl HealthTable {
         }
     }
 
-    /// Another agent has reached the node.
+    /// Records that another agent has reached the node.
     pub fn reached(&mut self, node: NodeId) {
         if !self.mistake.is(Mutant::KeepCutOff) {
             self.reach.reached(node);
@@ -224,7 +224,7 @@ impl HealthTable {
         is_news.then_some(is_cut_off)
     }
 
-    /// Room on the node's disk, as just heard.
+    /// Records the free bytes on a node's disk, as just reported.
     pub fn free_bytes(&mut self, node: NodeId, bytes: u64) {
         self.nodes[node.index()].free_bytes = bytes;
     }

@@ -157,9 +157,9 @@ pub struct LinkReport {
     pub reached: Vec<NodeId>,
     /// Peers that it could not reach when it tried.
     pub unreached: Vec<NodeId>,
-    /// Its uplink has a rate that an operator declared; otherwise it was taken for one.
+    /// Whether an operator declared the rate of its uplink; otherwise a default was taken for one.
     pub has_uplink: bool,
-    /// The same of its downlink.
+    /// Whether an operator declared the rate of its downlink.
     pub has_downlink: bool,
     /// What it keeps to.
     pub limit: RepairLimit,
@@ -168,7 +168,7 @@ pub struct LinkReport {
 }
 
 impl LinkReport {
-    /// What an earlier report said that nobody has heard.
+    /// Adds an earlier report that was not received.
     pub fn absorb(&mut self, before: LinkReport) {
         self.span.ns = self.span.ns.saturating_add(before.span.ns);
         for (moved, more) in [(&mut self.sent, before.sent), (&mut self.received, before.received)]
@@ -190,7 +190,7 @@ impl LinkReport {
         }
     }
 
-    /// So many bytes in the report's span, in bytes per second.
+    /// The rate at which `bytes` pass in the report's span, in bytes per second.
     pub fn rate(&self, bytes: u64) -> u64 {
         let ns = u128::from(self.span.ns.max(1));
         u64::try_from(u128::from(bytes) * 1_000_000_000 / ns).unwrap_or(u64::MAX)
@@ -220,9 +220,9 @@ pub struct FingerprintRequest {
     pub bytes: u64,
     /// What a copy must sum to, or it is corrupt; none where nobody recorded it.
     pub crc: Option<u32>,
-    /// As all fingerprints of a proof.
+    /// The seed of the combinations: the same for all fingerprints of a proof.
     pub seed: u64,
-    /// Of the longest chunk of the stripe.
+    /// The layout of the longest chunk of the stripe.
     pub layout: Layout,
 }
 
@@ -233,7 +233,7 @@ pub enum FromAgent {
     Hello(Hello),
     /// Every copy that the agent holds.
     Inventory(Vec<ListedCopy>),
-    /// Its copies cannot be listed: nobody knows which of them are there.
+    /// The copies of the agent cannot be listed: which of them are there is not known.
     NotListed,
     /// Alive; what runs here.
     Heartbeat(Heartbeat),
@@ -284,7 +284,7 @@ pub struct Hello {
     pub abilities: Abilities,
     /// Slice memory that its tasks may hold together, in bytes.
     pub pool_bytes: u64,
-    /// Room on its disk.
+    /// Free bytes on its disk.
     pub free_bytes: u64,
 }
 
@@ -293,7 +293,7 @@ pub struct Hello {
 pub struct Heartbeat {
     /// Which start of the agent speaks.
     pub incarnation: u64,
-    /// Room on its disk.
+    /// Free bytes on its disk.
     pub free_bytes: u64,
     /// How its disk is. A beat that says that it hangs is no sign of life: such a node counts as
     /// silent although its heartbeats arrive.
@@ -373,7 +373,7 @@ pub enum Failure {
     ProofFailed {
         /// Recorded when the chunk was first written.
         expected: u32,
-        /// Of what was rebuilt.
+        /// The checksum of what was rebuilt.
         found: u32,
     },
     /// All slices came, but the chunk's fingerprint is not what those of its stripe's other chunks

@@ -138,7 +138,7 @@ pub enum Mutant {
 }
 
 impl Mutant {
-    /// All of them, in the order above.
+    /// All mutants, in the order of their declaration.
     pub const ALL: [Mutant; 64] = [
         Mutant::KeepMemory,
         Mutant::KeepLoad,

@@ -49,15 +49,15 @@ pub(crate) struct Part {
     pub count: usize,
     /// Helpers, forced ones included, of which it is proven that fewer never do.
     pub least: usize,
-    /// All others that are available.
+    /// All other chunks that are available.
     pub free: Vec<ChunkIndex>,
-    /// Sub-chunks that each of them sends.
+    /// Sub-chunks that each of the free chunks sends.
     pub free_sent: u32,
-    /// Sub-chunks that each of them reads.
+    /// Sub-chunks that each of the free chunks reads.
     pub free_read: u32,
     /// Whether any `count` of them will do. If not, the code must be asked.
     pub any: bool,
-    /// If not, sets of `count` that will do.
+    /// Where not any will do, sets of `count` that do.
     pub sets: Vec<Vec<ChunkIndex>>,
     /// Whether there are no others.
     pub all_sets: bool,
@@ -158,7 +158,7 @@ impl Part {
     }
 }
 
-/// Answers, each asked for once.
+/// The needs of the repairs of a batch, each computed once.
 #[derive(Debug, Default)]
 pub(crate) struct Needs {
     /// Whether counts that are not proven are replaced by less.

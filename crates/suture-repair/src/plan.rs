@@ -349,7 +349,7 @@ impl Windows {
         self.slice_bytes
     }
 
-    /// All of them in order.
+    /// All windows in order.
     pub fn iter(&self) -> impl Iterator<Item = Window> + use<> {
         let windows = *self;
         (0..self.count).map(move |slice| windows.get(slice))

@@ -32,7 +32,7 @@ pub enum Shape {
     Star,
     /// Pairwise aggregation in rounds: PPR.
     Ppr,
-    /// One after the other: repair pipelining (RP, ECPipe).
+    /// A chain, one helper after the other: repair pipelining (RP, ECPipe).
     Chain,
     /// The best of all trees, by trying them: PPT.
     Ppt,
@@ -55,7 +55,7 @@ pub enum Shape {
 pub enum Balance {
     /// Anyone, with equal chances.
     Random,
-    /// Whoever helped least recently.
+    /// The nodes that helped least recently.
     Lru,
     /// Algorithm 1 of RepairBoost.
     RepairBoost,
@@ -135,7 +135,7 @@ impl Policy {
         PRESETS.iter().copied()
     }
 
-    /// The same plans under each of the schedules.
+    /// The policy under each of the schedules.
     pub fn under_every_schedule(self) -> impl Iterator<Item = Policy> {
         name::SCHEDULES.iter().map(move |&(_, schedule)| Policy { schedule, ..self })
     }

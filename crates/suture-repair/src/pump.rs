@@ -103,7 +103,7 @@ impl Pump {
         }
     }
 
-    /// The same pump, which makes a mistake.
+    /// The pump with a mistake that it commits from now on (tests).
     pub(crate) fn mistaken(self, mistake: Mistake) -> Pump {
         Pump { mistake, ..self }
     }
@@ -134,7 +134,7 @@ impl Pump {
         self.advance();
     }
 
-    /// From now on the children are granted nothing more, or are again.
+    /// Ends the grants to the children, or begins them again.
     pub fn hold(&mut self, held: bool) {
         self.held = held.then(|| self.promised());
         self.advance();

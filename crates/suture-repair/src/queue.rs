@@ -99,7 +99,7 @@ impl Queue {
         self.index.keys().copied()
     }
 
-    /// By which margin a stripe has its place, if it is here.
+    /// The margin by which a stripe is queued, if it is.
     pub fn margin(&self, stripe: StripeId) -> Option<Margin> {
         self.index.get(&stripe).map(|(place, _)| place.margin)
     }

@@ -41,18 +41,18 @@ struct Unreached {
 }
 
 impl Reach {
-    /// Nobody has tried anyone yet.
+    /// A table without reports: no agent has tried another yet.
     pub fn new(suspect_after: Span) -> Reach {
         let cut_off_after = Span { ns: suspect_after.ns.saturating_mul(CUT_OFF_AFTER) };
         Reach { cut_off_after, unreached: BTreeMap::new() }
     }
 
-    /// Somebody has reached the node.
+    /// Ends all reports against a node, since an agent has reached it.
     pub fn reached(&mut self, node: NodeId) {
         self.unreached.remove(&node);
     }
 
-    /// Somebody could not reach the node.
+    /// Records that agent `by` could not reach the node.
     pub fn unreached(&mut self, now: Time, node: NodeId, by: NodeId) {
         let none = || Unreached { since: now, by: BTreeSet::new(), is_cut_off: false };
         self.unreached.entry(node).or_insert_with(none).by.insert(by);

@@ -113,7 +113,7 @@ pub enum Sink {
 }
 
 impl Rows {
-    /// As many rows of bytes.
+    /// Rows of whole bytes, `count` of them.
     pub fn bytes_wide(count: usize) -> Rows {
         Rows(vec![8; count])
     }

@@ -150,7 +150,7 @@ pub struct NodeLimits {
 }
 
 impl NodeLimits {
-    /// As agents are told.
+    /// The limits as they are sent to an agent.
     pub fn repair_limit(&self) -> RepairLimit {
         let rate = |limited: Option<Limited>| limited.map(|limited| limited.limit);
         RepairLimit { up: rate(self.up), down: rate(self.down) }

@@ -103,14 +103,14 @@ pub enum Frame {
     },
     /// The next bytes of the chunk follow.
     WriteData(Payload),
-    /// That was all of it.
+    /// The chunk has been sent in full.
     WriteEnd {
         /// CRC32C of the whole chunk.
         crc: u32,
     },
     /// The chunk is durable.
     WriteDone,
-    /// These bytes of a copy are wanted.
+    /// A request for bytes of a copy.
     ReadChunk {
         /// The copy that is read.
         copy: ChunkCopy,
@@ -125,12 +125,12 @@ pub enum Frame {
     Error(Denial),
     /// What is to be kept beside the chunk follows.
     WriteLabel(Payload),
-    /// What is kept beside a copy is wanted.
+    /// A request for what is kept beside a copy.
     ReadLabel {
         /// The copy that it lies beside.
         copy: ChunkCopy,
     },
-    /// So many bytes of nothing are wanted, to see how long they take; answered by `ReadData`.
+    /// A request for bytes without content, to measure how long they take; answered by `ReadData`.
     Probe {
         /// At most [`PROBE_BYTES_MAX`] are given.
         bytes: u32,
@@ -152,14 +152,14 @@ pub struct Payload {
 /// Why the other side will not do what was asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Denial {
-    /// It does not speak this version.
+    /// The other side does not speak this version.
     Version {
         /// What it was spoken to in.
         found: u16,
     },
-    /// It belongs to another cluster. Which one is nobody's business who does not know.
+    /// The other side belongs to another cluster; which one, it does not reveal.
     Cluster,
-    /// It could not make sense of what came.
+    /// The other side could not decode what came.
     Malformed,
     /// The copy is of no use.
     Fault(CopyFault),

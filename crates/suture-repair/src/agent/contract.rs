@@ -21,7 +21,7 @@ use crate::time::Span;
 pub struct AgentConfig {
     /// Which node it is.
     pub me: NodeId,
-    /// Different for each start.
+    /// The number of this start: different for each.
     pub incarnation: u64,
     /// What its driver can execute.
     pub abilities: Abilities,
@@ -114,7 +114,7 @@ pub enum AgentInput {
     },
     /// The copies on disk cannot be listed in full, so they were not.
     NotListed,
-    /// So many bytes of the disk are free by now.
+    /// How many bytes of the disk are free now.
     FreeBytes(u64),
     /// How the disk is.
     Disk(DiskState),
@@ -130,7 +130,7 @@ pub enum AgentInput {
     /// A chunk was read in full for its fingerprint, or cannot be: by [`Failure::Source`] where it
     /// is a published copy.
     Fingerprinted {
-        /// As it was asked for.
+        /// The request that is answered.
         request: Box<FingerprintRequest>,
         /// The fingerprint, or what is wrong.
         result: Result<Arc<[u8]>, Failure>,

@@ -14,7 +14,7 @@ use super::Agent;
 use crate::id::RepairId;
 use crate::message::FromAgent;
 
-/// So many outcomes may be under way to the coordinator: a quarter of the queue there.
+/// The most outcomes that may be under way to the coordinator: a quarter of the queue there.
 const SAID_MAX: usize = 256;
 
 /// The outcomes that the coordinator has not acknowledged.

@@ -13,7 +13,7 @@ use crate::need::{Need, Needs, Part};
 /// What the repair of a pattern of losses needs at least.
 pub(super) struct BoundNeed {
     pub need: Need,
-    /// Of each part with one lost chunk what serves in its place, if anything.
+    /// For each part with one lost chunk, the part that may serve in its place, if there is one.
     pub around: Vec<Option<Part>>,
 }
 

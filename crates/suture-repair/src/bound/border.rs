@@ -29,7 +29,7 @@ pub(super) struct Crossings {
 }
 
 impl Crossings {
-    /// Of a code of which any `helpers` chunks determine all others.
+    /// The crossings for a code of which any `helpers` chunks determine all others.
     pub fn of_any(helpers: usize, lost: usize, holders: usize) -> Crossings {
         let at = |helping: usize, kept: usize| {
             (helping.min(lost - kept), kept.min(helpers.saturating_sub(helping)))
@@ -37,8 +37,8 @@ impl Crossings {
         Crossings::new(lost, holders, |helping, kept| Some(at(helping, kept)))
     }
 
-    /// For a code of which only this is known: a rack that helps and keeps no chunk sends at least
-    /// one message out of it.
+    /// The crossings for a code of which only this is known: a rack that helps and keeps no chunk
+    /// sends at least one message out of it.
     pub fn of_unknown(lost: usize, holders: usize) -> Crossings {
         let at = |helping: usize, kept: usize| (usize::from(helping > 0 && kept == 0), 0);
         Crossings::new(lost, holders, |helping, kept| Some(at(helping, kept)))
@@ -68,7 +68,7 @@ pub(super) struct HelperSets<'a> {
 }
 
 impl<'a> HelperSets<'a> {
-    /// None where there are too many sets.
+    /// Lists the helper sets of a part; `None` where there are too many.
     pub fn new(code: Shortened, part: &'a Part) -> Option<HelperSets<'a>> {
         let free = free_sets(part)?;
         let forced = part.forced.iter().map(|sender| sender.chunk);

@@ -88,12 +88,12 @@ impl Amounts {
         self.0[port] += amount;
     }
 
-    /// Nothing for as many ports.
+    /// Amounts of zero for as many ports.
     pub fn nothing(&self) -> Amounts {
         Amounts(vec![0.0; self.0.len()])
     }
 
-    /// All of the others on top.
+    /// Adds the other amounts, port by port.
     pub fn add_all(&mut self, other: &Amounts) {
         self.0.iter_mut().zip(&other.0).for_each(|(own, other)| *own += other);
     }
@@ -156,7 +156,7 @@ impl Amounts {
 pub(super) struct SearchLimits {
     /// A bound that is not above that is no news.
     pub known: f64,
-    /// One that is as high as that will do.
+    /// A bound that is as high as that ends the search.
     pub enough: f64,
     /// The most times that loads are mixed in each course.
     pub steps: usize,
@@ -198,7 +198,7 @@ impl<'a, F: FnMut(&Amounts, &mut Amounts) -> f64> Search<'a, F> {
         self.best
     }
 
-    /// The same where no load is given to begin with.
+    /// The best bound, in seconds, from a search that begins without a load.
     pub fn seconds_from_nothing(mut self) -> f64 {
         self.search_from_nothing();
         self.best

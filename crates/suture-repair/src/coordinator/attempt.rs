@@ -37,7 +37,7 @@ pub(super) struct Rebuild {
     pub goals: Vec<Goal>,
     /// Slices of a lane over the whole range have this many bytes.
     pub slice_bytes: u32,
-    /// So many slices are under way on an edge.
+    /// The most slices that may be under way on an edge.
     pub window: u32,
     /// Bytes that each participant has last said to have done.
     pub reported: BTreeMap<NodeId, u64>,
@@ -95,7 +95,7 @@ pub(super) struct Adopt {
 pub(super) struct Goal {
     pub chunk: ChunkIndex,
     pub destination: NodeId,
-    /// Counted from the beginning of the chunk, as last heard.
+    /// Bytes done, counted from the beginning of the chunk, as last reported.
     pub bytes_done: u64,
     pub state: GoalState,
 }

@@ -379,7 +379,7 @@ impl Coordinator {
         }
     }
 
-    /// Someone had trouble reading a copy: have its holder read it in full.
+    /// Has the holder of a copy read it in full, since a reader could not read it.
     pub(super) fn suspect(&mut self, node: NodeId, copy: ChunkCopy) {
         let Some(stripe) = self.stripes.get(copy.stripe) else { return };
         if stripe.copy(copy.chunk) == Some((node, copy)) && self.health.is_up(node) {

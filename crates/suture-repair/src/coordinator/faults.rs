@@ -67,8 +67,8 @@ impl CopyFaults {
         self.bad.get(&location).copied()
     }
 
-    /// Somebody found this wrong; `first` is the time after which a copy is read again that could
-    /// not be read. Whether the copy is of no use now.
+    /// Records what was found wrong with a copy; one that could not be read is read again after
+    /// `first`. Returns whether the copy is of no use now.
     pub fn found(&mut self, location: Location, fault: CopyFault, now: Time, first: Span) -> bool {
         if fault != CopyFault::Unreadable {
             self.condemn(location, fault);

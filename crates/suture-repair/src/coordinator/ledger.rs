@@ -66,9 +66,9 @@ pub(super) struct Scene {
 pub(super) struct Stopped {
     pub repair: RepairId,
     pub stripe: StripeId,
-    /// Everyone in its plan.
+    /// All nodes of its plan.
     pub participants: Vec<NodeId>,
-    /// Those who worked on it, to be told that it is over.
+    /// The nodes that worked on it: they are sent its end.
     pub workers: Vec<NodeId>,
     /// The claim that has become void with it.
     pub claim: Option<RepairId>,
@@ -128,7 +128,7 @@ impl Ledger {
         }
     }
 
-    /// From now on it makes this mistake.
+    /// Makes the ledger commit this mistake from now on (tests).
     #[cfg(feature = "mutants")]
     pub fn mutate(&mut self, mistake: Mistake) {
         (self.mistake, self.budget.mistake) = (mistake, mistake);
@@ -305,7 +305,7 @@ impl Ledger {
         std::mem::take(&mut self.may_admit)
     }
 
-    /// There is a reason to admit plans.
+    /// Has plans admitted at the next chance.
     pub fn let_admit(&mut self) {
         self.may_admit = true;
     }

@@ -110,7 +110,7 @@ impl Rebalance {
         }
     }
 
-    /// Nothing was heard for a while.
+    /// Begins the quiet period anew, after a time in which nothing was received.
     pub fn slept(&mut self, now: Time) {
         self.calm_since = now;
     }
@@ -134,7 +134,7 @@ impl Coordinator {
         moves.into_keys().for_each(|stripe| self.settle(stripe));
     }
 
-    /// There is no plan for the move of a stripe. Returns whether there was one.
+    /// Gives up the move of a stripe, for which there is no plan. Returns whether one was chosen.
     pub(super) fn give_up_move(&mut self, stripe: StripeId) -> bool {
         let was_there = self.rebalance.moves.remove(&stripe).is_some();
         if was_there {

@@ -67,7 +67,8 @@ pub struct ScrubConfig {
 }
 
 impl ScrubConfig {
-    /// No pass but those that an operator wants, and no limit of their speed.
+    /// A configuration without passes but those that an operator begins, and without a limit of
+    /// their speed.
     pub const OFF: ScrubConfig =
         ScrubConfig { period: None, rate: None, begun_before: None, next: None };
 }
@@ -358,7 +359,7 @@ impl Coordinator {
         }
     }
 
-    /// Nobody reads at this node now: what it was to read for a pass is put off.
+    /// Puts off what a node was to read for a pass: nothing is read there now.
     pub(super) fn scrub_without(&mut self, node: NodeId) {
         let is_failed = self.health.is_failed(node);
         let is_away = self.health.is_away(node);

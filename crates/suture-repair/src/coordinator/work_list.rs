@@ -109,7 +109,7 @@ impl WorkLists {
         self.end(node, |list| list.checks.end(&reading));
     }
 
-    /// All checks of the copy were answered.
+    /// Ends all checks of a copy that was found to be of no use.
     pub fn end_checks_of(&mut self, node: NodeId, copy: ChunkCopy) {
         self.end(node, |list| {
             list.checks.in_flight.retain(|reading, _| reading.copy != copy);

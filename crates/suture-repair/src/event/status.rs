@@ -37,7 +37,7 @@ pub struct NodeStatus {
     pub health: Health,
     /// What the operator wants of it.
     pub intent: NodeIntent,
-    /// Room on its disk, as last heard.
+    /// Free bytes on its disk, as last reported.
     pub free_bytes: u64,
     /// How its disk is, as last heard.
     pub disk: DiskState,
@@ -82,25 +82,25 @@ pub struct Status {
     pub nodes: Vec<NodeStatus>,
     /// Stripes by how many more chunks they can lose: index 0 is the most at risk.
     pub at_risk: Vec<u64>,
-    /// Those of the first of them of which too little is left to rebuild anything.
+    /// Stripes among the first of `at_risk` of which too little is left to rebuild anything.
     pub beyond: u64,
     /// Stripes with chunks that are lost or to move, and wait for their turn.
     pub queued: u64,
     /// Stripes of which some chunk cannot be read now.
     pub degraded: u64,
-    /// Those of them of which too many cannot be read.
+    /// Degraded stripes whose data cannot be read now, since too many chunks are missing.
     pub unreadable: u64,
     /// Lost chunks, in all stripes that can be repaired.
     pub lost_chunks: u64,
     /// Bytes of the lost chunks.
     pub lost_bytes: u64,
-    /// Those of the lost chunks whose repair cannot begin until something changes.
+    /// Lost chunks whose repair cannot begin until something changes.
     pub stuck_chunks: u64,
-    /// How many bytes these have.
+    /// Bytes of the chunks whose repair cannot begin.
     pub stuck_bytes: u64,
     /// Chunks that are whole and to move elsewhere.
     pub leaving_chunks: u64,
-    /// How many bytes these have.
+    /// Bytes of the chunks that are to move.
     pub leaving_bytes: u64,
     /// Chunks repaired since the coordinator's start.
     pub repaired_chunks: u64,
@@ -130,7 +130,7 @@ pub struct RebalanceStatus {
 /// What an operator lets repair take, and what that comes to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ThrottleStatus {
-    /// As it was wanted.
+    /// The configuration of the throttle, as an operator set it.
     pub config: ThrottleConfig,
     /// How long the window stays closed; none: it is open.
     pub closed_for: Option<Span>,

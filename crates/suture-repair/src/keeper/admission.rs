@@ -89,7 +89,7 @@ pub struct Followed {
 }
 
 impl Followed {
-    /// For a coordinator that began in this epoch.
+    /// The epochs that a coordinator accepts which began in this one.
     pub fn new(begun: u32) -> Followed {
         let plausible_max = begun.saturating_add(AHEAD_MAX).min(EPOCH_MAX - 2);
         Followed { plausible_max, far_ahead: BTreeMap::new() }

@@ -24,7 +24,7 @@ struct Held {
 }
 
 impl Claims {
-    /// None yet; each lasts for `lifetime` unless it is prolonged.
+    /// An empty set of claims, each of which will last for `lifetime` unless it is prolonged.
     pub fn new(lifetime: Span) -> Claims {
         Claims { lifetime, held: BTreeMap::new() }
     }

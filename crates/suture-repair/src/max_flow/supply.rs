@@ -15,7 +15,7 @@ pub(crate) struct Supply {
 }
 
 impl Supply {
-    /// One port that has nothing else to do.
+    /// The supply of one port that has nothing else to do.
     pub fn of_rate(rate: f64) -> Supply {
         Supply { rates: [rate, f64::INFINITY], bases: [0.0; 2] }
     }

@@ -30,7 +30,7 @@ pub(crate) struct Content {
 }
 
 impl Content {
-    /// Of the repair of `lost` from `helpers`.
+    /// What the repair of `lost` from `helpers` takes of its helpers.
     ///
     /// # Errors
     /// As [`Shortened::repair_dag`].
@@ -75,7 +75,7 @@ pub(crate) struct Contents {
 }
 
 impl Contents {
-    /// Of the repair of `lost` from `helpers`.
+    /// What the repair of `lost` from `helpers` takes of its helpers, computed once.
     ///
     /// # Errors
     /// As [`Shortened::repair_dag`].
@@ -89,7 +89,7 @@ impl Contents {
         self.find(code, pattern, || Content::of_repair(code, lost, helpers))
     }
 
-    /// Of a lane: from its helpers, or by its scheme.
+    /// What a lane takes of its helpers, by these or by its scheme.
     ///
     /// # Errors
     /// When the code does not repair from these helpers, or has no such scheme.

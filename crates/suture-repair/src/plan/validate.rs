@@ -30,7 +30,8 @@ pub fn validate(plan: &Plan, facts: &StripeFacts<'_>, node_count: usize) -> Resu
     validate_one_of(plan, facts, node_count, &mut Contents::default())
 }
 
-/// The same for plans of a batch, of which many repair the same chunks from the same helpers.
+/// Checks a plan as [`validate`] does, one of a batch of which many repair the same chunks from the
+/// same helpers: `contents` keeps what these send.
 ///
 /// # Errors
 /// The first fault found, in the order of the file head.

@@ -46,7 +46,7 @@ pub(in crate::planner) struct Route {
     /// The parent of each helper's place, `helpers.len()` being the destination; `None` for a
     /// gather at the first destination.
     pub parents: Option<Vec<usize>>,
-    /// In the order of the lost chunks.
+    /// The destinations, in the order of the lost chunks.
     pub destinations: Vec<NodeId>,
     /// What each helper of a gather sends.
     gathered_bytes: Vec<u64>,

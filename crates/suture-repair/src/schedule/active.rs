@@ -86,7 +86,7 @@ impl ActiveRepair {
         }
     }
 
-    /// So much has come to its slowest destination.
+    /// Records how many bytes have come to the slowest destination of the repair.
     pub fn progressed(&mut self, now: Time, bytes_done: u64) {
         if self.bytes_done < bytes_done {
             (self.bytes_done, self.moved_at) = (bytes_done, now);

@@ -71,7 +71,8 @@ impl Phases {
         }
     }
 
-    /// At the beginning of a phase about as many as it can hold, otherwise none.
+    /// How many stripes to plan: at the beginning of a phase about as many as it can hold,
+    /// otherwise none.
     pub fn quota(&mut self, snapshot: &Snapshot<'_>) -> usize {
         let is_idle = snapshot.waiting.is_empty() && snapshot.active.len() == self.held.len();
         let is_over = self.ends.is_none_or(|ends| ends <= snapshot.now) || is_idle;

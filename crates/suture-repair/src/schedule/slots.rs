@@ -42,7 +42,7 @@ pub struct Slots {
     just_finished: Vec<NodeId>,
 }
 
-/// In a gated repair, the edge from `child` to `parent` may flow.
+/// Leave for one edge of a gated repair, from `child` to `parent`, to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Release {
     /// The repair that it belongs to.
@@ -67,7 +67,7 @@ impl Slots {
         self.has_news = true;
     }
 
-    /// All of an edge is kept at its parent. Returns whether that is news.
+    /// Records that all of an edge is kept at its parent. Returns whether that was not known.
     pub fn arrived(&mut self, now: Time, edge: Release) -> bool {
         let Release { repair, lane, child, parent } = edge;
         if !self.transmissions.arrived(repair, lane, (child, parent)) {

@@ -138,7 +138,7 @@ impl Waves {
         self.treated.remove(&id);
     }
 
-    /// `cluster` has other links than before.
+    /// Records the links of `cluster`, which have changed.
     pub fn links_changed(&mut self, now: Time, cluster: &Cluster) {
         self.have_links_changed = true;
         let links = node_links(cluster);

@@ -109,7 +109,7 @@ impl LineWriter {
 }
 
 impl<'a> LineReader<'a> {
-    /// All of a line.
+    /// A reader at the first word of a line.
     pub fn new(line: &'a str) -> LineReader<'a> {
         LineReader { rest: line.trim() }
     }
@@ -219,7 +219,7 @@ impl<'a> LineReader<'a> {
         if self.rest.is_empty() { Ok(()) } else { Err(self.error("the end of the line")) }
     }
 
-    /// Something else than the next word should stand here.
+    /// The error that something else than the next word was expected.
     pub fn error(&self, expected: impl fmt::Display) -> TextError {
         TextError { expected: expected.to_string(), found: self.peek().to_string() }
     }

@@ -32,7 +32,7 @@ pub(super) struct RackedStripe {
 #[derive(Clone, PartialEq)]
 pub(super) struct Holders {
     pub rack: u32,
-    /// Those that help in any case come first.
+    /// The nodes of the survivors; those that help in any case come first.
     pub nodes: Vec<u32>,
     pub forced: usize,
 }
@@ -41,7 +41,7 @@ pub(super) struct Holders {
 #[derive(Clone)]
 pub(super) struct Target {
     pub rack: u32,
-    /// Its place among the racks with survivors.
+    /// The place of the rack among those with survivors.
     pub at: Option<usize>,
     pub nodes: Vec<u32>,
 }
@@ -125,7 +125,7 @@ impl RackedStripe {
         stripe.into_each(keepers, ports)
     }
 
-    /// The same with a target for each of these nodes.
+    /// The stripe with a target for each of these nodes.
     pub fn into_each(self, keepers: &[u32], ports: &Ports) -> RackedStripe {
         let target = |node: &u32| {
             let rack = ports.rack(*node);
@@ -171,7 +171,8 @@ impl RackedStripe {
         choices.collect()
     }
 
-    /// The same with only those targets, by the place of a rack and of a node in it.
+    /// The stripe with only the targets that `is_open` names, by the place of a rack and of a node
+    /// in it.
     pub fn within(&self, is_open: &dyn Fn(usize, usize) -> bool) -> RackedStripe {
         let targets = self.targets.iter().enumerate().map(|(rack, target)| {
             let nodes = target.nodes.iter().enumerate().filter(|(at, _)| is_open(rack, *at));

@@ -95,7 +95,7 @@ pub(super) struct HelperPrices {
 }
 
 impl<'a> PricedPattern<'a> {
-    /// That of a part of this demand.
+    /// The pattern of a part of this demand.
     pub fn new(
         demand: &Demand<'_>,
         part: &'a Part,
@@ -288,7 +288,7 @@ impl<'a> Item<'a> {
         Item { demand, pattern, holders, around: None }
     }
 
-    /// The same, which may also be rebuilt in this way.
+    /// The item, which may also be rebuilt by this other pattern.
     pub fn or_around(self, pattern: Rc<PricedPattern<'a>>) -> Item<'a> {
         Item { around: Some(Box::new(Item::new(self.demand, pattern))), ..self }
     }

@@ -45,7 +45,7 @@ impl Ledger {
         self.schedule.heeds_progress()
     }
 
-    /// All of an edge of a gated repair is kept at its parent.
+    /// Records that all of an edge of a gated repair is kept at its parent.
     pub fn arrived(&mut self, now: Time, edge: Release) {
         if self.slots.as_mut().is_some_and(|slots| slots.arrived(now, edge)) {
             self.progressed(now, edge.repair);
@@ -67,7 +67,8 @@ impl Ledger {
         Some(rebuild)
     }
 
-    /// Nobody could be heard for the span that ends now: no repair stood still in it.
+    /// The coordinator received nothing for `gap`: shifts the time of every repair's last progress
+    /// by it.
     pub fn slept(&mut self, now: Time, gap: Span) {
         for rebuild in self.running.values_mut().filter_map(Attempt::rebuild_mut) {
             rebuild.progressed_at = now.min(rebuild.progressed_at + gap);

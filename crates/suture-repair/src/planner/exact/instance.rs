@@ -43,7 +43,7 @@ impl<'a> Deref for ExactRequest<'a> {
 pub(in crate::planner) struct Instance<'a> {
     /// The jobs that can be planned, in their order.
     pub requests: Vec<ExactRequest<'a>>,
-    /// The others by index, ascending, each with the reason.
+    /// The jobs that cannot be planned, by index, ascending, each with the reason.
     pub refused: Vec<(usize, PlanError)>,
     pub view: &'a View<'a>,
     pub ports: Ports,
@@ -57,7 +57,7 @@ impl<'a> Instance<'a> {
         Instance::of_those(jobs, view, |_| Ok(()))
     }
 
-    /// The same without jobs that `check` refuses.
+    /// The instance of a batch without the jobs that `check` refuses.
     pub fn of_those(
         jobs: &'a [Job],
         view: &'a View<'a>,
@@ -188,7 +188,7 @@ pub(in crate::planner) struct AroundNeeds {
 }
 
 impl AroundNeeds {
-    /// Those of all parts with one lost chunk; none of a large batch.
+    /// The other needs of all parts with one lost chunk; none of a large batch.
     pub fn new(instance: &Instance<'_>) -> AroundNeeds {
         let mut needs = Needs::default();
         let few = &instance.requests[..];

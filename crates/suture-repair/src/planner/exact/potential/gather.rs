@@ -55,7 +55,7 @@ pub(super) fn cheapest(
     cheapest_within(item, kept, may_forward, None, ports)
 }
 
-/// The same where racks have links: helpers are chosen for the rack of the decoder.
+/// The cheapest gather where racks have links: helpers are chosen for the rack of the decoder.
 pub(super) fn cheapest_in_racks(
     item: &PricedPart<'_>,
     kept: &[u32],
@@ -185,8 +185,8 @@ pub(super) struct Decoding {
 }
 
 impl Decoding {
-    /// Of these destinations, and, if others may decode, of every helper and of relays, which are
-    /// only as good as those in their racks.
+    /// The decoding at each of these destinations and, if others may decode, at every helper and at
+    /// relays, which are only as good as those in their racks.
     pub fn all(
         item: &PricedPart<'_>,
         destinations: &[u32],

@@ -136,7 +136,7 @@ impl CandidateSchemes {
 }
 
 impl RepairOption {
-    /// This, as what is done for another way of a part.
+    /// The option as one of the detour at this place.
     pub fn around(self, detour: u8) -> RepairOption {
         RepairOption::Around { detour, option: Box::new(self) }
     }
@@ -156,7 +156,7 @@ impl PricedPart<'_> {
         self.pairs[alone].as_ref().expect("such a gather was priced")
     }
 
-    /// The same chunk rebuilt in another way.
+    /// The part as the detour at this place rebuilds it.
     pub fn detour(&self, detour: u8) -> &PricedPart<'_> {
         self.around[usize::from(detour)].as_ref().expect("this detour was priced")
     }

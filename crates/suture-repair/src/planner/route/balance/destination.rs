@@ -12,7 +12,7 @@ use crate::planner::keep::DestinationRule;
 use crate::planner::least::Least;
 use crate::planner::route::request::RouteRequest;
 
-/// All nodes by their keys.
+/// The nodes that accept chunks, ranked by a key.
 #[derive(Debug)]
 pub(in crate::planner) struct Destinations<'a> {
     view: &'a View<'a>,
@@ -33,7 +33,7 @@ impl<'a> Destinations<'a> {
         }
     }
 
-    /// As many nodes as the request rebuilds chunks, the least first.
+    /// Chooses as many nodes as the request rebuilds chunks, the least by its key first.
     pub fn choose(&self, request: &RouteRequest<'_>) -> Vec<NodeId> {
         let (job, wanted) = (request.job, request.lost.len());
         let rule = DestinationRule::new(job, wanted, self.view);

@@ -27,15 +27,15 @@ pub(super) struct Requestors<'a> {
 }
 
 impl<'a> Requestors<'a> {
-    /// With what already runs.
+    /// Ranks the nodes with what already runs.
     pub fn new(view: &'a View<'a>) -> Requestors<'a> {
         let (tally, usual_bytes) = (Tally::new(view), 1);
         let ranked = Destinations::new(view, |node| tally.down(node).seconds_with(1));
         Requestors { tally, ranked, usual_bytes }
     }
 
-    /// As many nodes as the request rebuilds chunks, the one with the most downlink first; counts
-    /// their chunks.
+    /// Chooses as many nodes as the request rebuilds chunks, the one with the most downlink first,
+    /// and counts their chunks.
     pub fn choose(&mut self, request: &RouteRequest<'_>) -> Vec<NodeId> {
         if request.job.chunk_bytes > self.usual_bytes {
             self.usual_bytes = request.job.chunk_bytes;

@@ -190,8 +190,8 @@ impl Pivot {
     }
 }
 
-/// Those who may be chosen from: everyone, or for a code that chooses its helpers itself those that
-/// it takes when the fastest come first.
+/// The helpers that may be chosen from: all, or for a code that chooses its helpers itself those
+/// that it takes when the fastest come first.
 pub(in crate::planner) fn narrow(
     request: &RouteRequest<'_>,
     mut offered: Vec<Holder>,

@@ -25,25 +25,25 @@ pub(super) struct Allowed {
 }
 
 impl Allowed {
-    /// Any node, for items with so many chunks.
+    /// Allows any node, for items with so many chunks.
     pub fn any(chunks: impl Iterator<Item = usize>) -> Allowed {
         Allowed { fixed: chunks.map(|count| vec![None; count]).collect(), barred: Vec::new() }
     }
 
-    /// These nodes alone, for the chunks of each item.
+    /// Allows these nodes alone, for the chunks of each item.
     pub fn only(kept: &[Vec<u32>]) -> Allowed {
         let fixed = kept.iter().map(|kept| kept.iter().copied().map(Some).collect());
         Allowed { fixed: fixed.collect(), barred: Vec::new() }
     }
 
-    /// The same where a node keeps a chunk.
+    /// What is allowed where, besides, a node keeps a chunk.
     pub fn with(&self, at: KeptAt, node: u32) -> Allowed {
         let mut with = self.clone();
         with.fixed[at.item][at.place] = Some(node);
         with
     }
 
-    /// The same where a node does not.
+    /// What is allowed where, besides, a node does not keep a chunk.
     pub fn without(&self, at: KeptAt, node: u32) -> Allowed {
         let mut without = self.clone();
         without.barred.push((at, node));
