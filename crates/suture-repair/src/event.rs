@@ -514,7 +514,7 @@ impl fmt::Display for Blocked {
             Blocked::Pool { node, needed, pool } => {
                 write!(f, "{node} has {pool} bytes of slice memory, one repair needs {needed}")
             }
-            Blocked::Claimed => write!(f, "the keeper has granted its claim to another repair"),
+            Blocked::Claimed => write!(f, "another repair has claimed it"),
             Blocked::Failing { attempts, node: Some(node), why } => {
                 write!(f, "{attempts} attempts failed; last at {node}: {why}")
             }
