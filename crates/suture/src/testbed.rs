@@ -4,7 +4,8 @@
 //! known rates, beside the planned times. `scenario.rs` says what is to be measured, `network.rs`
 //! makes the network and `record.rs` remembers it until all of it is gone; `shaping.rs` gives links
 //! their rates and `replay.rs` changes them; `measure.rs` performs one repair, `campaign.rs` all of
-//! them, and `usage.rs` looks at what that took of the machine; `report.rs` says what came of it.
+//! them, and `usage.rs` looks at what that took of the machine; `applications.rs` and `requests.rs`
+//! are what else uses links, `placing.rs` where stripes will lie; `report.rs` says what came of it.
 
 pub mod applications;
 pub mod campaign;
@@ -14,9 +15,11 @@ pub mod faults;
 pub mod figures;
 pub mod measure;
 pub mod network;
+pub mod placing;
 pub mod record;
 pub mod replay;
 pub mod report;
+pub mod requests;
 pub mod scenario;
 pub mod shaping;
 pub mod tools;

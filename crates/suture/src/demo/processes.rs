@@ -208,7 +208,7 @@ impl Processes {
         Ok(id)
     }
 
-    /// The process number of an agent, if it runs.
+    /// The process number of what is called so, if it runs.
     pub fn id(&self, name: &str) -> Option<u32> {
         self.children.iter().find(|(agent, _)| agent == name).and_then(|(_, child)| child.id())
     }
@@ -249,6 +249,11 @@ impl Processes {
     pub fn agents(&self) -> Vec<u32> {
         let agents = self.children.iter().filter(|(name, _)| name != COORDINATOR);
         agents.filter_map(|(_, child)| child.id()).collect()
+    }
+
+    /// The process number of the coordinator, if it runs.
+    pub fn coordinator(&self) -> Option<u32> {
+        self.id(COORDINATOR)
     }
 
     /// Checks that no process has ended, but for those that were killed.

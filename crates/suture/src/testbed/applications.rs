@@ -1,8 +1,9 @@
 //! Applications on the testbed: what they wait alone, and beside a repair.
 //!
 //! Place: beside [slices flow], seen from outside. Requests come from the namespace whose link has
-//! no limits, at a given rate, whether or not earlier ones were answered, so that a repair that
-//! makes them wait meets as many of them as one that does not.
+//! no limits. Those of the store come at a given rate, whether or not earlier ones were answered, so
+//! that a repair that makes them wait meets as many of them as one that does not. Those of clients
+//! in a closed loop are of something else on the same machines (`requests.rs`).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,8 +15,11 @@ use suture_drivers::config::parse_duration;
 use suture_drivers::control::client::{self, Client};
 use suture_edge::error::bad_input;
 use suture_edge::units::parse_nonzero_size;
+use suture_repair::id::NodeId;
 use suture_sim::workload::Workload;
 
+use super::network::Network;
+use super::requests::{ClosedLoop, LoopClients, RequestLog};
 use crate::foreground::drive::{self, Demand, Driven};
 use crate::foreground::keyspace::Keyspace;
 
@@ -33,16 +37,27 @@ const DRAIN: Duration = Duration::from_secs(20);
 #[serde(deny_unknown_fields)]
 pub struct LoadToml {
     workload: String,
-    rate: f64,
+    rate: Option<f64>,
     clients: Option<usize>,
     objects: Option<usize>,
     value_max: Option<String>,
     alone: Option<String>,
+    #[serde(default)]
+    closed: bool,
 }
 
-/// What applications ask for.
+/// Who asks for what while a repair runs.
 #[derive(Clone, Copy, Debug)]
-pub struct Applications {
+pub enum Applications {
+    /// Users of the store, whose requests come when they come.
+    Open(OpenLoop),
+    /// Users of something else on the same machines, each of whom waits for an answer first.
+    Closed(ClosedLoop),
+}
+
+/// Requests of the store, at a rate.
+#[derive(Clone, Copy, Debug)]
+pub struct OpenLoop {
     /// Which requests.
     pub workload: Workload,
     /// Requests a second, on average.
@@ -68,6 +83,15 @@ pub struct Waits {
     pub mean_ms: f64,
     /// 99 of a hundred took no longer, of the kind of requests that waited longest.
     pub p99_ms: f64,
+}
+
+/// What was seen of requests for a while.
+#[derive(Clone, Debug)]
+pub struct Seen {
+    /// What they waited.
+    pub waits: Waits,
+    /// Each of them, of clients in a closed loop.
+    pub log: Option<RequestLog>,
 }
 
 /// The same without a repair and beside one.
@@ -101,68 +125,105 @@ impl LoadToml {
             )));
         }
         let (clients, objects) = (self.clients.unwrap_or(8), self.objects.unwrap_or(50));
-        if !(self.rate > 0.0 && self.rate <= 10_000.0) || clients == 0 || objects == 0 {
+        let duration = |text: &str| parse_duration(text).map_err(bad_input);
+        let alone = duration(self.alone.as_deref().unwrap_or("10s"))?;
+        if self.closed {
+            self.check_closed(clients)?;
+            return Ok(Applications::Closed(ClosedLoop { workload, clients, alone }));
+        }
+        let rate = self.rate.ok_or_else(|| {
+            bad_input("the load has no rate: say how many requests a second, or closed = true")
+        })?;
+        if !(rate > 0.0 && rate <= 10_000.0) || clients == 0 || objects == 0 {
             return Err(bad_input(
                 "the load's rate, clients and objects are above zero, and its rate at most 10000 a \
                  second",
             ));
         }
-        let duration = |text: &str| parse_duration(text).map_err(bad_input);
-        Ok(Applications {
-            workload,
-            rate: self.rate,
-            clients,
-            objects,
-            value_max: parse_nonzero_size(self.value_max.as_deref().unwrap_or("512KiB"))
-                .map_err(bad_input)?,
-            alone: duration(self.alone.as_deref().unwrap_or("10s"))?,
-        })
+        let value_max = parse_nonzero_size(self.value_max.as_deref().unwrap_or("512KiB"));
+        let value_max = value_max.map_err(bad_input)?;
+        Ok(Applications::Open(OpenLoop { workload, rate, clients, objects, value_max, alone }))
+    }
+
+    fn check_closed(&self, clients: usize) -> Result<()> {
+        if self.rate.is_some() || self.objects.is_some() || self.value_max.is_some() {
+            return Err(bad_input(
+                "a closed load has no rate, objects or value_max: each client begins a request \
+                 when its last one was answered, of whatever length",
+            ));
+        }
+        if clients == 0 {
+            return Err(bad_input("the load's clients are above zero"));
+        }
+        Ok(())
     }
 }
 
-/// Applications whose values are stored.
-pub struct Ready {
-    applications: Applications,
+/// Applications that can begin.
+pub enum Ready {
+    /// Their values are stored.
+    Store(StoreClients),
+    /// Nodes answer them.
+    Nodes(LoopClients),
+}
+
+/// Clients of the store whose values are there.
+pub struct StoreClients {
+    load: OpenLoop,
     keyspace: Arc<Keyspace>,
     clients: Vec<Client>,
 }
 
 impl Applications {
-    /// Stores all values.
+    /// Stores all values, or has nodes answer.
     ///
     /// # Errors
-    /// When the coordinator does not answer or a value cannot be stored.
-    pub async fn prepare(self, address: &str, code: Code, chunk_bytes: u64) -> Result<Ready> {
+    /// When the coordinator does not answer, a value cannot be stored, or a node not be reached.
+    pub async fn prepare(
+        self,
+        address: &str,
+        (code, chunk_bytes): (Code, u64),
+        (network, failed): (&Network, &[NodeId]),
+    ) -> Result<Ready> {
+        Ok(match self {
+            Applications::Open(load) => {
+                Ready::Store(load.prepare(address, code, chunk_bytes).await?)
+            }
+            Applications::Closed(load) => {
+                Ready::Nodes(LoopClients::open(load, network, failed).await?)
+            }
+        })
+    }
+}
+
+impl OpenLoop {
+    async fn prepare(self, address: &str, code: Code, chunk_bytes: u64) -> Result<StoreClients> {
         let mut clients = Vec::new();
         for _ in 0..self.clients {
             clients.push(client::connect(address, None).await?);
         }
         let keyspace = Keyspace::new(PREFIX.to_string(), self.objects, code, chunk_bytes);
-        let ready = Ready { applications: self, keyspace: Arc::new(keyspace), clients };
+        let ready = StoreClients { load: self, keyspace: Arc::new(keyspace), clients };
         drive::fill(&ready.keyspace, &ready.clients, &ready.demand(self.alone), |_| {}).await?;
         Ok(ready)
     }
 }
 
-impl Ready {
+impl StoreClients {
     fn demand(&self, duration: Duration) -> Demand {
         Demand {
-            workload: self.applications.workload,
-            rate: self.applications.rate,
+            workload: self.load.workload,
+            rate: self.load.rate,
             warm_up: Duration::ZERO,
             duration,
             drain: DRAIN,
             seed: 1,
-            value_max: self.applications.value_max,
+            value_max: self.load.value_max,
         }
     }
 
-    /// What they wait without a repair.
-    ///
-    /// # Errors
-    /// When no request was answered, or one failed.
-    pub async fn alone(&self) -> Result<Waits> {
-        let demand = Demand { warm_up: WARM_UP, ..self.demand(self.applications.alone) };
+    async fn alone(&self) -> Result<Waits> {
+        let demand = Demand { warm_up: WARM_UP, ..self.demand(self.load.alone) };
         let never = std::future::pending();
         let waits = of(&drive::drive(&self.keyspace, &self.clients, &demand, never).await);
         ensure!(waits.requests > 0, "no request of the applications was answered: a higher rate");
@@ -170,9 +231,45 @@ impl Ready {
         Ok(waits)
     }
 
-    /// What they wait until `end`, or for `longest`.
-    pub async fn beside(&self, longest: Duration, end: impl Future<Output = ()>) -> Waits {
+    async fn beside(&self, longest: Duration, end: impl Future<Output = ()>) -> Waits {
         of(&drive::drive(&self.keyspace, &self.clients, &self.demand(longest), end).await)
+    }
+}
+
+impl Ready {
+    /// What they wait without a repair.
+    ///
+    /// # Errors
+    /// When no request was answered, or one failed.
+    pub async fn alone(&self) -> Result<Seen> {
+        Ok(match self {
+            Ready::Store(clients) => Seen { waits: clients.alone().await?, log: None },
+            Ready::Nodes(clients) => Seen::of(clients.alone().await?),
+        })
+    }
+
+    /// What they wait until `end`, or for `longest`.
+    ///
+    /// # Errors
+    /// When clients in a closed loop lose a connection.
+    pub async fn beside(&self, longest: Duration, end: impl Future<Output = ()>) -> Result<Seen> {
+        Ok(match self {
+            Ready::Store(clients) => Seen { waits: clients.beside(longest, end).await, log: None },
+            Ready::Nodes(clients) => Seen::of(clients.beside(longest, end).await?),
+        })
+    }
+}
+
+impl Seen {
+    fn of(log: RequestLog) -> Seen {
+        let ms = |seconds: f64| 1e3 * seconds;
+        let waits = Waits {
+            requests: log.count() as u64,
+            errors: 0,
+            mean_ms: log.mean().map_or(0.0, |mean| ms(mean.seconds)),
+            p99_ms: log.at(0.99).map_or(0.0, |time| ms(time.seconds)),
+        };
+        Seen { waits, log: Some(log) }
     }
 }
 
@@ -199,14 +296,21 @@ mod tests {
     #[test]
     fn what_cannot_be_is_refused_by_name() {
         let load = read("workload = 'ibm'\nrate = 3.0\nalone = '4s'").unwrap();
+        let Applications::Open(load) = load else { panic!("{load:?} is closed") };
         assert_eq!((load.workload, load.alone), (Workload::Ibm, Duration::from_secs(4)));
         assert_eq!((load.clients, load.objects, load.value_max), (8, 50, 512 << 10));
+        let load = read("workload = 'etc'\nclosed = true\nclients = 4").unwrap();
+        let Applications::Closed(load) = load else { panic!("{load:?} is open") };
+        assert_eq!((load.workload, load.clients), (Workload::Etc, 4));
         for (text, words) in [
             ("workload = 'ycsb-x'\nrate = 3.0", "there is no workload 'ycsb-x'"),
             ("workload = 'ycsb-e'\nrate = 3.0", "not ycsb-e"),
             ("workload = 'ibm'\nrate = 0.0", "above zero"),
             ("workload = 'ibm'\nrate = 1.0\nclients = 0", "above zero"),
             ("workload = 'ibm'\nrate = 1.0\nclint = 1", "unknown field"),
+            ("workload = 'ibm'", "no rate: say how many requests a second"),
+            ("workload = 'ibm'\nclosed = true\nrate = 1.0", "a closed load has no rate"),
+            ("workload = 'ibm'\nclosed = true\nclients = 0", "clients are above zero"),
         ] {
             let error = format!("{:#}", read(text).unwrap_err());
             assert!(error.contains(words), "{error}");

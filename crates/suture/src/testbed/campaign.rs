@@ -5,6 +5,7 @@
 //! go on.
 
 use std::path::PathBuf;
+use std::time::Instant;
 
 use anyhow::{Context, Result, anyhow};
 use suture_edge::error::bad_input;
@@ -47,12 +48,15 @@ pub struct Campaign {
     pub experiment: Experiment,
     /// In the order in which they were made.
     pub runs: Vec<RunRecord>,
+    /// By when the last repetition is to be over; the first is made all the same. None: there is
+    /// time for all of them.
+    pub until: Option<Instant>,
 }
 
 impl Campaign {
     /// One of which nothing was measured yet.
     pub fn new(experiment: Experiment) -> Campaign {
-        Campaign { experiment, runs: Vec::new() }
+        Campaign { experiment, runs: Vec::new(), until: None }
     }
 
     /// How many repairs the scenario has.
@@ -156,15 +160,22 @@ pub fn measure(campaign: &mut Campaign, announce: impl FnOnce(&Campaign, &Networ
 /// # Errors
 /// When the data cannot be made, or it is interrupted.
 fn perform(campaign: &mut Campaign, network: &Network) -> Result<()> {
-    let Campaign { experiment, runs } = campaign;
-    let experiment = &*experiment;
+    let Campaign { experiment, runs, until } = campaign;
+    let (experiment, until) = (&*experiment, *until);
     let folder = network.folder().context("the testbed has no folder")?;
     let data = folder.join("data");
     std::fs::create_dir(&data).context("cannot make a directory for the data")?;
     let sources = source::generate(&data, experiment.data_bytes(), source_bytes(experiment), SEED)?;
     let bed = Bed { experiment, network, sources: &sources };
     stage::perform("suture-testbed-", false, async |_, stage| {
+        let began = Instant::now();
         for repetition in 1..=experiment.repetitions {
+            // The next one takes as long as those before it took on average.
+            let made = repetition as u32 - 1;
+            let each = began.elapsed().checked_div(made).unwrap_or_default();
+            if made > 0 && until.is_some_and(|until| Instant::now() + each > until) {
+                break;
+            }
             for policy in &experiment.policies {
                 let result = one(&bed, *policy, stage).await;
                 let result = result.map_err(|error| format!("{error:#}"));

@@ -7,10 +7,11 @@ use serde::Serialize;
 use suture_repair::stripe::Stripe;
 
 use super::applications::{Felt, Waits};
+use super::requests::LoopLogs;
 use super::usage::ProcessorTime;
 
 /// From this part on, a link or the processor counts as full.
-const FULL: f64 = 0.85;
+pub const FULL: f64 = 0.85;
 
 /// What held a repair back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -65,6 +66,42 @@ pub struct LinkTimeline {
     pub ports: Vec<(String, Vec<f64>)>,
 }
 
+impl LinkTimeline {
+    /// The part of the steps in which some link was full; `None` where there is no step.
+    pub fn full_part(&self) -> Option<f64> {
+        let steps =
+            self.ports.iter().map(|(_, used)| used.len()).min().filter(|steps| *steps > 0)?;
+        let is_full = |step: &usize| self.ports.iter().any(|(_, used)| used[*step] >= FULL);
+        Some((0..steps).filter(is_full).count() as f64 / steps as f64)
+    }
+}
+
+/// What goes on while nothing has failed.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct IdleRates {
+    /// Processor seconds of the coordinator in a second.
+    pub coordinator_processor: f64,
+    /// Bytes that all nodes send in a second.
+    pub sent_bytes: f64,
+}
+
+/// What was measured of a repair beside its figures, for whoever explains them.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RunDetails {
+    /// From the declaration of the failure to the dispatch of the first repair.
+    pub start_seconds: Option<f64>,
+    /// From the last bytes on links to the last commit; unknown beside applications.
+    pub end_seconds: Option<f64>,
+    /// All that nodes sent.
+    pub sent_bytes: u64,
+    /// Processor seconds of the coordinator.
+    pub coordinator_processor_seconds: f64,
+    /// The same without a failure, where links were at rest for a while before it.
+    pub idle: Option<IdleRates>,
+    /// Each request of clients in a closed loop, if there were any.
+    pub requests: Option<LoopLogs>,
+}
+
 /// What was seen of one repair.
 #[derive(Clone, Debug, Serialize)]
 pub struct RepairFigures {
@@ -109,6 +146,9 @@ pub struct RepairFigures {
     /// Where everything lay, with nodes by their places in the cluster.
     #[serde(skip)]
     pub stripes: Vec<Stripe>,
+    /// What explains the figures.
+    #[serde(skip)]
+    pub details: RunDetails,
 }
 
 /// What is counted of a repair before it becomes figures.
@@ -140,6 +180,8 @@ pub struct Counted {
     pub stripes: Vec<Stripe>,
     /// What applications waited, where there were any.
     pub felt: Option<Felt>,
+    /// What explains the figures.
+    pub details: RunDetails,
 }
 
 impl RepairFigures {
@@ -168,6 +210,7 @@ impl RepairFigures {
             placement: format!("{:016x}", counted.placement),
             timeline: counted.timeline,
             stripes: counted.stripes,
+            details: counted.details,
         }
     }
 }
@@ -258,6 +301,15 @@ mod tests {
         assert_eq!(of(&[]), None);
         assert_eq!(of(&[3.0, 1.0, 9.0]), Some(3.0));
         assert_eq!(of(&[4.0, 1.0, 9.0, 2.0]), Some(3.0));
+    }
+
+    #[test]
+    fn links_are_full_in_the_steps_in_which_one_of_them_is() {
+        let ports = [("n0 up", vec![0.9, 0.1, 0.2]), ("n1 down", vec![0.2, 0.95, 0.3])];
+        let ports = ports.map(|(name, used)| (name.to_string(), used)).to_vec();
+        let timeline = LinkTimeline { step: 0.5, ports };
+        assert_eq!(timeline.full_part(), Some(2.0 / 3.0));
+        assert_eq!(LinkTimeline::default().full_part(), None);
     }
 
     #[test]

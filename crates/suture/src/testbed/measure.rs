@@ -23,14 +23,16 @@ use suture_repair::stripe::Stripe;
 use suture_sim::capacity::Capacities;
 use tempfile::TempDir;
 
-use super::applications::{Felt, Ready, Waits};
+use super::applications::{Felt, Ready, Seen};
 use super::faults::FaultPlay;
-use super::figures::{Counted, RepairFigures};
+use super::figures::{Counted, IdleRates, RepairFigures, RunDetails};
 use super::network::{Network, PortName};
+use super::placing::join_order;
 use super::replay::Replay;
+use super::requests::LoopLogs;
 use super::scenario::{Experiment, Told};
 use super::shaping;
-use super::watch::{LinkWatch, goodput_cluster};
+use super::watch::{LinkFigures, LinkWatch, goodput_cluster};
 use crate::demo::processes::{AgentSpec, LinkRates, Processes, Setting, SilenceTimers, Site};
 use crate::demo::run::{self, DemoScenario};
 use crate::demo::source::Source;
@@ -85,8 +87,9 @@ impl Bed<'_> {
         let experiment = self.experiment;
         let load = match experiment.load {
             Some(load) => {
-                let (address, code) = (&processes.address, experiment.code);
-                Some(load.prepare(address, code, experiment.chunk_bytes).await?)
+                let stored = (experiment.code, experiment.chunk_bytes);
+                let nodes = (self.network, &experiment.failed[..]);
+                Some(load.prepare(&processes.address, stored, nodes).await?)
             }
             None => None,
         };
@@ -108,17 +111,15 @@ impl Bed<'_> {
             listen: host.listen(),
         };
         let cluster = &experiment.cluster;
-        let agent = |(id, host): (NodeId, _)| AgentSpec {
+        let agent = |id: NodeId| AgentSpec {
             name: cluster.node(id).name.clone(),
             rack: cluster.node(id).rack.map(|rack| cluster.racks[rack.0 as usize].clone()),
             link: self.told(id),
             memory: experiment.agent_memory,
-            site: at(host),
+            site: at(&self.network.nodes[id.index()]),
         };
-        let mut agents: Vec<AgentSpec> =
-            cluster.ids().zip(&self.network.nodes).map(agent).collect();
-        // The coordinator numbers nodes in the order in which they join, and places by numbers.
-        Random::new(experiment.placement_seed).shuffle(&mut agents);
+        let order = join_order(cluster, experiment.placement_seed);
+        let agents: Vec<AgentSpec> = order.into_iter().map(agent).collect();
         DemoScenario {
             code: experiment.code,
             chunk_bytes: experiment.chunk_bytes,
@@ -200,11 +201,8 @@ impl Bed<'_> {
     ) -> Result<RepairFigures> {
         let (experiment, network) = (self.experiment, self.network);
         let traces = &experiment.traces;
-        tokio::time::sleep(experiment.rest).await;
-        let alone = match load {
-            Some(load) => Some(load.alone().await?),
-            None => None,
-        };
+        let idle = self.rest(processes).await?;
+        let alone = alone(load).await?;
         let replay = traces.is_some().then(|| Replay::prepare(network, traces)).transpose()?;
         let mut links = LinkWatch::open(experiment, network)?;
         let killed_at = status::ask(client).await?.uptime_seconds;
@@ -213,16 +211,14 @@ impl Bed<'_> {
         if is_paused {
             command(client, RepairAction::Pause).await?;
         }
-        let lost = self.fail(client, processes).await?;
-        ensure!(
-            lost.chunks > 0,
-            "what fails holds nothing: name other nodes, or another placement_seed"
-        );
+        let lost = self.fail(client, processes).await?.checked()?;
         let began = Instant::now();
         let (faults, cluster) = (&experiment.faults, &experiment.cluster);
         let mut play = FaultPlay::begin(faults, cluster, network, setting)?;
         let agents = living_agents(processes, &play);
+        let coordinator: Vec<u32> = processes.coordinator().into_iter().collect();
         let before = ProcessorTime::now(&agents)?;
+        let before_there = ProcessorTime::now(&coordinator)?;
         links.begin()?;
         if is_paused {
             command(client, RepairAction::Resume).await?;
@@ -237,11 +233,16 @@ impl Bed<'_> {
             last
         };
         let (last, beside) = tokio::join!(watching, beside(load, experiment.timeout, end));
-        let (last, last_commit) = last?;
+        let ((last, last_commit), beside) = (last?, beside.transpose()?);
         let processor = ProcessorTime::now(&agents)?.since(before);
+        let there = ProcessorTime::now(&coordinator)?.since(before_there);
         let declared = if play.restarts() { None } else { Some(lost.declared_seconds) };
         let seconds = seconds_between(declared.zip(last.committed_seconds), (began, last_commit))?;
-        let (ports, timeline) = links.end(seconds)?;
+        let links = links.end(seconds)?;
+        let seen = alone.zip(beside);
+        let started = declared.zip(last.started_seconds).map(|(from, to)| to - from);
+        let taken = (there.processes, idle);
+        let details = details(started, taken, (&links, seconds), seen.as_ref());
         Ok(RepairFigures::of(Counted {
             lost_chunks: lost.chunks,
             lost_bytes: lost.bytes,
@@ -251,12 +252,30 @@ impl Bed<'_> {
             bound_seconds: bound(experiment, stripes, seconds),
             processor,
             peak_memory: processes.peak_memory(),
-            ports,
+            ports: links.ports,
             placement: fingerprint(stripes),
-            timeline,
+            timeline: links.timeline,
             stripes: stripes.to_vec(),
-            felt: alone.zip(beside).map(|(alone, beside)| Felt { alone, beside }),
+            felt: seen.map(|(alone, beside)| Felt { alone: alone.waits, beside: beside.waits }),
+            details,
         }))
+    }
+
+    /// Leaves links at rest for as long as they are to be, and watches what goes on all the same.
+    async fn rest(&self, processes: &Processes) -> Result<Option<IdleRates>> {
+        let rest = self.experiment.rest;
+        if rest.is_zero() {
+            return Ok(None);
+        }
+        let coordinator: Vec<u32> = processes.coordinator().into_iter().collect();
+        let mut links = LinkWatch::open(self.experiment, self.network)?;
+        let before = ProcessorTime::now(&coordinator)?;
+        links.begin()?;
+        tokio::time::sleep(rest).await;
+        let seconds = rest.as_secs_f64();
+        let sent_bytes = links.end(seconds)?.sent_bytes as f64 / seconds;
+        let took = ProcessorTime::now(&coordinator)?.since(before);
+        Ok(Some(IdleRates { coordinator_processor: took.processes / seconds, sent_bytes }))
     }
 
     /// Kills the nodes and waits until that is known, or has them emptied.
@@ -397,16 +416,56 @@ struct FailedChunks {
     declared_seconds: f64,
 }
 
+impl FailedChunks {
+    /// The same, if it is something.
+    fn checked(self) -> Result<FailedChunks> {
+        let what = "what fails holds nothing: name other nodes, or another placement_seed";
+        ensure!(self.chunks > 0, what);
+        Ok(self)
+    }
+}
+
+/// What applications wait without a repair, where there are any.
+async fn alone(load: Option<&Ready>) -> Result<Option<Seen>> {
+    match load {
+        Some(load) => Ok(Some(load.alone().await?)),
+        None => Ok(None),
+    }
+}
+
 /// What applications wait until the repair has ended, where there are any.
 async fn beside(
     load: Option<&Ready>,
     longest: Duration,
     end: tokio::sync::oneshot::Receiver<()>,
-) -> Option<Waits> {
+) -> Option<Result<Seen>> {
     let end = async {
         let _ = end.await;
     };
     Some(load?.beside(longest, end).await)
+}
+
+/// What explains a repair that took so many `seconds`: when its first part was dispatched, what the
+/// coordinator took of the processor and what there is without a failure, what links carried, and
+/// what applications were seen to wait.
+fn details(
+    start_seconds: Option<f64>,
+    (coordinator_processor_seconds, idle): (f64, Option<IdleRates>),
+    (links, seconds): (&LinkFigures, f64),
+    seen: Option<&(Seen, Seen)>,
+) -> RunDetails {
+    let logs = |(alone, beside): &(Seen, Seen)| {
+        Some(LoopLogs { alone: alone.log.clone()?, beside: beside.log.clone()? })
+    };
+    RunDetails {
+        start_seconds,
+        // Beside applications links never fall silent.
+        end_seconds: seen.is_none().then_some((seconds - links.last_moved).max(0.0)),
+        sent_bytes: links.sent_bytes,
+        coordinator_processor_seconds,
+        idle,
+        requests: seen.and_then(logs),
+    }
 }
 
 /// Replays, where anything is to be; it ends with an error or not at all.

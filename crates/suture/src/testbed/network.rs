@@ -161,10 +161,7 @@ impl Network {
     /// # Errors
     /// When the namespace is gone.
     pub fn enter(&self) -> Result<()> {
-        let path = format!("/run/netns/{}", self.client.namespace);
-        let file = std::fs::File::open(&path).with_context(|| format!("cannot open {path}"))?;
-        move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network))
-            .with_context(|| format!("cannot enter {}", self.client.namespace))
+        enter(&self.client.namespace)
     }
 
     fn make(&self, cluster: &Cluster) -> Result<()> {
@@ -235,6 +232,17 @@ impl Network {
             PortName::RackDown(rack) => (rack_device(run, rack, "d"), true),
         }
     }
+}
+
+/// Moves this thread, and those that it will start, to a network namespace.
+///
+/// # Errors
+/// When there is no such namespace.
+pub fn enter(namespace: &str) -> Result<()> {
+    let path = format!("/run/netns/{namespace}");
+    let file = std::fs::File::open(&path).with_context(|| format!("cannot open {path}"))?;
+    move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network))
+        .with_context(|| format!("cannot enter {namespace}"))
 }
 
 /// Racks whose links are limited.

@@ -87,6 +87,9 @@ struct ReplayToml {
     downlinks: Option<PathBuf>,
     #[serde(default)]
     start: u64,
+    /// Whether agents are told what links have when the trace begins.
+    #[serde(default)]
+    declared: bool,
 }
 
 /// Where agents keep their chunks.
@@ -209,10 +212,7 @@ impl Experiment {
         let has_load = toml.load.is_some();
         let expectations = toml.expect.iter().map(|expected| expected.read(&policies, has_load));
         let expectations = expectations.collect::<Result<Vec<Expectation>>>()?;
-        let is_declared = toml.declared.unwrap_or(true);
-        if toml.told_times.is_some() && !is_declared {
-            return Err(bad_input("told_times: agents are told nothing (declared = false)"));
-        }
+        let told = toml.told()?;
         let repetitions = checked_repetitions(toml.repetitions.unwrap_or(1))?;
         if toml.stripes == 0 {
             return Err(bad_input("stripes = 0 is nothing to repair: at least one"));
@@ -232,7 +232,7 @@ impl Experiment {
             drains: toml.failure.drain,
             policies,
             repetitions,
-            told: if is_declared { Told::Links } else { Told::Nothing },
+            told,
             rest: match &toml.rest {
                 Some(rest) => parse_duration(rest).map_err(bad_input)?,
                 None => Duration::ZERO,
@@ -245,6 +245,25 @@ impl Experiment {
             faults,
             expectations,
         })
+    }
+}
+
+impl ScenarioToml {
+    /// What agents are told of their links.
+    fn told(&self) -> Result<Told> {
+        let is_beginning = self.replay.as_ref().is_some_and(|replay| replay.declared);
+        if self.declared.unwrap_or(true) {
+            return Ok(if is_beginning { Told::Beginning } else { Told::Links });
+        }
+        for (is_given, key) in
+            [(self.told_times.is_some(), "told_times"), (is_beginning, "replay: declared")]
+        {
+            if is_given {
+                let why = "agents are told nothing (declared = false)";
+                return Err(bad_input(format!("{key}: {why}")));
+            }
+        }
+        Ok(Told::Nothing)
     }
 }
 
@@ -411,6 +430,16 @@ mod tests {
     }
 
     #[test]
+    fn agents_may_be_told_what_links_have_when_a_trace_begins() {
+        let replayed = |declared: &str| {
+            let replay = format!("[replay]\nmodel = \"tpch\"\n{declared}[failure]");
+            read(&SCENARIO.replacen("[failure]", &replay, 1)).unwrap().told
+        };
+        assert_eq!(replayed(""), Told::Links);
+        assert_eq!(replayed("declared = true\n"), Told::Beginning);
+    }
+
+    #[test]
     fn what_cannot_be_is_refused_by_name() {
         for (from, to, words) in [
             ("stripes = 4", "stripe = 4", "did you mean 'stripes'?"),
@@ -428,6 +457,11 @@ mod tests {
             ("[failure]", "[replay]\nmodel = \"tpcx\"\n[failure]", "use one of tpcds"),
             ("[failure]", "[replay]\nuplinks = \"nope\"\n[failure]", "cannot read"),
             ("[failure]", "[replay]\n[failure]", "name a model, or CSV files"),
+            (
+                "[cluster]",
+                "declared = false\n[replay]\nmodel = \"tpch\"\ndeclared = true\n[cluster]",
+                "replay: declared: agents are told nothing",
+            ),
         ] {
             let error = format!("{:#}", read(&SCENARIO.replacen(from, to, 1)).unwrap_err());
             assert!(error.contains(words), "{to}: {error}");

@@ -13,7 +13,7 @@ use super::network::{Network, ShapedDevice};
 use super::tools::{self, Feed};
 
 /// What a link may send at once.
-const BURST_BYTES: u64 = 256 << 10;
+pub const BURST_BYTES: u64 = 256 << 10;
 
 /// How long a full queue takes to be sent, where that is more than `QUEUE_BYTES_MIN`.
 const QUEUE_SECONDS: f64 = 0.05;

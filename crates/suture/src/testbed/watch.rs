@@ -15,8 +15,23 @@ use super::shaping::GOODPUT;
 use super::tools::Feed;
 use super::usage::{Counters, counters};
 
-/// How often counters are read.
+/// How often counters are kept.
 const SAMPLE_EVERY: f64 = 0.5;
+
+/// What all nodes send between two readings without anything being moved: heartbeats and answers.
+const QUIET_BYTES: u64 = 16 << 10;
+
+/// What links carried while they were watched.
+pub struct LinkFigures {
+    /// Each direction of each link.
+    pub ports: Vec<PortUse>,
+    /// The same over time.
+    pub timeline: LinkTimeline,
+    /// All that nodes sent.
+    pub sent_bytes: u64,
+    /// When they last sent more than they do without a repair, in seconds from the beginning.
+    pub last_moved: f64,
+}
 
 /// Watches all links of a network.
 pub struct LinkWatch<'a> {
@@ -26,6 +41,9 @@ pub struct LinkWatch<'a> {
     core: Feed,
     began: Instant,
     samples: Vec<(f64, Counters)>,
+    /// What nodes had sent at the last reading, and when they last sent more than a little.
+    sent: u64,
+    last_moved: f64,
 }
 
 impl<'a> LinkWatch<'a> {
@@ -35,7 +53,8 @@ impl<'a> LinkWatch<'a> {
     /// When its process cannot be started.
     pub fn open(experiment: &'a Experiment, network: &'a Network) -> Result<LinkWatch<'a>> {
         let core = Feed::open(&network.core)?;
-        Ok(LinkWatch { experiment, network, core, began: Instant::now(), samples: Vec::new() })
+        let (began, samples) = (Instant::now(), Vec::new());
+        Ok(LinkWatch { experiment, network, core, began, samples, sent: 0, last_moved: 0.0 })
     }
 
     /// The repair begins now.
@@ -44,38 +63,58 @@ impl<'a> LinkWatch<'a> {
     /// When the counters cannot be read.
     pub fn begin(&mut self) -> Result<()> {
         self.began = Instant::now();
-        self.samples = vec![(0.0, counters(self.core.process())?)];
+        let counters = counters(self.core.process())?;
+        (self.sent, self.last_moved) = (self.sent_by(&counters), 0.0);
+        self.samples = vec![(0.0, counters)];
         Ok(())
     }
 
-    /// Reads the counters, if it is time to.
+    /// Reads the counters, and keeps them if it is time to.
     ///
     /// # Errors
     /// When they cannot be read.
     pub fn sample(&mut self) -> Result<()> {
         let now = self.began.elapsed().as_secs_f64();
+        let counters = counters(self.core.process())?;
+        let sent = self.sent_by(&counters);
+        if sent > self.sent + QUIET_BYTES {
+            self.last_moved = now;
+        }
+        self.sent = sent;
         if now >= self.samples.len() as f64 * SAMPLE_EVERY {
-            self.samples.push((now, counters(self.core.process())?));
+            self.samples.push((now, counters));
         }
         Ok(())
+    }
+
+    /// What all nodes have sent so far.
+    fn sent_by(&self, counters: &Counters) -> u64 {
+        let devices = self.network.devices.iter();
+        let uplinks = devices.filter(|device| matches!(device.port, PortName::NodeUp(_)));
+        uplinks.map(|device| self.passed(device.port, counters)).sum()
+    }
+
+    /// What a direction of a link has carried so far.
+    fn passed(&self, port: PortName, counters: &Counters) -> u64 {
+        let (name, is_sent) = self.network.counter(port);
+        let (received, sent) = counters.get(&name).copied().unwrap_or_default();
+        if is_sent { sent } else { received }
     }
 
     /// What each link used of what it had in the `seconds` of the repair, and over time.
     ///
     /// # Errors
     /// When the counters cannot be read.
-    pub fn end(mut self, seconds: f64) -> Result<(Vec<PortUse>, LinkTimeline)> {
+    pub fn end(mut self, seconds: f64) -> Result<LinkFigures> {
         self.samples.push((self.began.elapsed().as_secs_f64(), counters(self.core.process())?));
+        let (first, last) = (&self.samples[0].1, &self.samples[self.samples.len() - 1].1);
+        let sent_bytes = self.sent_by(last) - self.sent_by(first);
         let mut uses = Vec::new();
         let step = SAMPLE_EVERY;
         let mut timeline = LinkTimeline { step, ports: Vec::new() };
         for device in &self.network.devices {
-            let (name, is_sent) = self.network.counter(device.port);
-            let bytes = |counters: &Counters| {
-                let (received, sent) = counters.get(&name).copied().unwrap_or_default();
-                if is_sent { sent } else { received }
-            };
-            let moved = bytes(&self.samples[self.samples.len() - 1].1) - bytes(&self.samples[0].1);
+            let bytes = |counters: &Counters| self.passed(device.port, counters);
+            let moved = bytes(last) - bytes(first);
             let has = self.carried(device.port, device.rate, 0.0, seconds);
             let port = port_label(device.port, &self.experiment.cluster);
             // The last entry may be the rest of a step.
@@ -88,7 +127,7 @@ impl<'a> LinkWatch<'a> {
             timeline.ports.push((port.clone(), used.collect()));
             uses.push(PortUse { port, part: moved as f64 / has });
         }
-        Ok((uses, timeline))
+        Ok(LinkFigures { ports: uses, timeline, sent_bytes, last_moved: self.last_moved })
     }
 
     /// What a link can carry between two moments, at goodput.
