@@ -28,7 +28,7 @@ use crate::testbed::usage::machine_name;
 const REPETITIONS: u64 = 5;
 const REPETITIONS_QUICK: u64 = 1;
 
-/// How often each repair is made on the emulated network.
+/// How often each repair is made on the emulated network, while there is time.
 const EMULATED_REPETITIONS: usize = 3;
 
 /// Measure the published figures again: what each paper did, what comes out here beside the bound,
@@ -170,13 +170,15 @@ fn perform(
             }
         };
         let mut is_new = found.is_none();
-        if args.on == Some(On::Testbed) && finished[at].emulation.is_none() {
-            let emulation = perform_on_testbed(experiment, args.quick, traces)?;
-            if let Some(emulation) = &emulation {
+        if args.on == Some(On::Testbed) && !is_whole(&finished[at]) {
+            finished[at].emulation = perform_on_testbed(experiment, args.quick, traces, finished)?;
+            if let Some(emulation) = &finished[at].emulation {
                 folder.keep_emulation(experiment, emulation)?;
-                is_new = true;
             }
-            finished[at].emulation = emulation;
+            if !is_whole(&finished[at]) && IS_STOPPED.load(Ordering::Relaxed) {
+                bail!("interrupted");
+            }
+            is_new = true;
         }
         if is_new {
             let tally = Tally::of(finished[at].judged().iter());
@@ -202,19 +204,31 @@ fn perform_in_simulator(
     Ok(FinishedTables { table, starts, seconds, machine: machine_name() })
 }
 
-/// What can be emulated of an experiment, with the time that it took.
+/// Whether all that can be emulated of an experiment is.
+fn is_whole(finished: &Finished) -> bool {
+    let emulated = finished.emulation.as_ref().map(|emulation| &emulation.emulated);
+    emulate::is_whole(finished.experiment, emulated)
+}
+
+/// What can be emulated of an experiment, with the time that it took; what is finished may have
+/// some of it.
 fn perform_on_testbed(
     experiment: &PaperExperiment,
     is_quick: bool,
     traces: &Traces,
+    finished: &[Finished],
 ) -> Result<Option<FinishedEmulation>> {
     if IS_STOPPED.load(Ordering::Relaxed) {
         bail!("interrupted");
     }
     let started = Instant::now();
     let repetitions = if is_quick { 1 } else { EMULATED_REPETITIONS };
-    let emulated = emulate::perform(experiment, repetitions, traces)?;
-    let seconds = started.elapsed().as_secs_f64();
+    let known = finished.iter().filter_map(|f| Some((f.experiment, f.emulation.as_ref()?)));
+    let before = known.clone().filter(|(other, _)| other.name() == experiment.name());
+    let before: f64 = before.map(|(_, emulation)| emulation.seconds).sum();
+    let known: Vec<_> = known.map(|(other, emulation)| (other, &emulation.emulated)).collect();
+    let emulated = emulate::perform(experiment, repetitions, traces, &known)?;
+    let seconds = before + started.elapsed().as_secs_f64();
     Ok(emulated.map(|emulated| FinishedEmulation { emulated, seconds }))
 }
 

@@ -1,339 +1,436 @@
 //! The same experiments as processes on an emulated network, where that can be done.
 //!
 //! Place: the whole life of a repair, on real sockets, beside what the simulator says of the very
-//! same stripes and links. Rates and chunks are scaled down, so that one machine carries all nodes;
-//! what it costs the machine is measured too, since a full processor measures nothing of links.
+//! same stripes, links and applications. Rates and chunks are scaled down, so that one machine
+//! carries all nodes; what it costs the machine is measured too, since a full processor measures
+//! nothing of links. `emulate/listed.rs` says what is measured, `bed.rs` makes scenarios of it,
+//! `predict.rs` asks the simulator, and `why.rs` explains what differs.
+//!
+//! Invariant: a point that fails, or is interrupted, ends no other and is noted with its reason.
 
-use std::time::Duration;
+mod bed;
+mod listed;
+mod predict;
+mod why;
 
-use anyhow::{Context, Result};
-use suture_repair::cluster::{Cluster, Rate};
-use suture_repair::id::NodeId;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail};
 use suture_repair::policy::Policy;
-use suture_repair::random::Random;
 use suture_repair::stripe::Stripe;
-use suture_sim::capacity::Capacities;
-use suture_sim::fluid::EXACT_ENTRIES;
-use suture_sim::scenario::{Overheads, Scenario};
-use suture_sim::simulate::simulate;
-use suture_sim::trace::Trace;
-use suture_sim::workload::Workload;
 
-use super::experiment::{PanelPoint, Paper, PaperExperiment, Series};
-use super::folder::{Emulated, EmulatedRow};
-use super::setting::{Between, FigureSetting, Lost, Start, To};
-use super::table::shown;
-use super::traces::Traces;
-use crate::testbed::applications::{Applications, Felt};
-use crate::testbed::campaign::{self, Campaign};
-use crate::testbed::figures::{Limit, Medians};
-use crate::testbed::replay::{LinkTraces, replayable};
-use crate::testbed::scenario::{ChunkPlace, Experiment as Bed, Told};
-use crate::testbed::shaping::GOODPUT;
-
-/// Links are so much slower than the paper's, and chunks so much shorter.
-const LINKS: f64 = 50.0;
-const CHUNKS: u64 = 32;
-
-/// What a link carries at most, in bytes per second: more of them fill the processor.
-const LINK_MAX: f64 = 2.5e6;
-
-/// As many chunks are lost as stripes give, about; of single chunks at least some.
-const LOST: usize = 24;
-const LOST_FEW: usize = 3;
-
-/// The memory of an agent, and how long a repair may take.
-const AGENT_MEMORY: u64 = 64 << 20;
-const TIMEOUT: Duration = Duration::from_secs(300);
-
-/// Values of 512 KiB, as in the papers, that take about a twentieth of the links.
-const APPLICATIONS: Applications = Applications {
-    workload: Workload::YcsbA,
-    rate: 8.0,
-    clients: 8,
-    objects: 30,
-    value_max: 512 << 10,
-    alone: Duration::from_secs(10),
+use self::bed::{BedRules, CHUNKS, LINK_MAX, LINKS, PointBed, TIMES, scaled};
+use self::listed::{EmulatedFigure, EmulatedPoint, LostChunks};
+use self::predict::{DRAWS, Draw, draws, nodes_of};
+use super::emulated::{
+    Emulated, EmulatedFacts, EmulatedRow, EmulatedWhat, FailedPoint, KeptScenario, RequestFacts,
+    Spread,
 };
+use super::experiment::{Paper, PaperExperiment, Series};
+use super::runner::IS_STOPPED;
+use super::traces::Traces;
+use crate::testbed::campaign::{self, Campaign};
+use crate::testbed::figures::{RepairFigures, RunDetails};
+use crate::testbed::scenario::Experiment as Bed;
+use crate::testbed::shaping::{BURST_BYTES, GOODPUT};
 
-/// Differences above this are explained.
-const NEAR: f64 = 0.1;
+/// Of requests, the part that takes no longer than what is compared.
+const SLOWEST: f64 = 0.99;
 
-/// Which points of which panels are emulated. What a figure has beside that would not differ: at
-/// higher rates this machine's processor is the limit. RepairBoost's Figure 10 is processor time,
-/// which is measured and not simulated anyway.
-const POINTS: &[(Paper, &str, &str, &[&str])] = &[
-    (Paper::RepairBoost, "fig9", "bandwidth", &["0.5 Gb/s", "1 Gb/s"]),
-    (Paper::RepairBoost, "fig11", "sums", &["RS(6,3)", "LRC(6,2,2)"]),
-    (Paper::PivotRepair, "fig5", "TPC-H, congested", &["(6,4)", "(9,6)"]),
-    (Paper::PivotRepair, "fig6", "chunk size", &["32 MiB", "64 MiB", "128 MiB"]),
-    (Paper::ChameleonEc, "fig12", "throughput", &["YCSB-A", "IBM"]),
-    (Paper::ChameleonEc, "fig13", "degree", &["YCSB-A", "IBM"]),
-    (Paper::ChameleonEc, "fig18", "throughput", &["1 Gb/s"]),
-    (Paper::ChameleonEc, "fig22", "whole repair", &["0 s", "5 s"]),
-    (Paper::Butterfly, "network", "traffic", &["RS, k=5", "Butterfly, k=5", "RS, k=7"]),
-];
+/// What is emulated of experiments by now: each with what it came to.
+pub type Known<'a> = [(&'a PaperExperiment, &'a Emulated)];
 
-/// What is measured of an experiment on the emulated network; `None` where nothing is.
+/// One policy at a point, as it is run.
+struct RunSeries {
+    series: &'static Series,
+    policy: Policy,
+    /// Why agents cannot execute it, if so.
+    refused: Option<String>,
+}
+
+/// Whether all that can be emulated of an experiment is among what it came to.
+pub fn is_whole(experiment: &PaperExperiment, emulated: Option<&Emulated>) -> bool {
+    listed::of(experiment).is_none() || emulated.is_some_and(Emulated::is_whole)
+}
+
+/// What is measured of an experiment on the emulated network; `None` where nothing is. What is
+/// `known` of it or of an equal point of another experiment is not measured again. After an
+/// interruption points are missing, and named.
 ///
 /// # Errors
-/// Bad input where networks cannot be made; a failure when it is interrupted.
+/// When an experiment names a policy that there is not.
 pub fn perform(
     experiment: &PaperExperiment,
     repetitions: usize,
     traces: &Traces,
+    known: &Known<'_>,
 ) -> Result<Option<Emulated>> {
-    let listed =
-        POINTS.iter().find(|(paper, id, ..)| (*paper, *id) == (experiment.paper, experiment.id));
-    let Some((_, _, panel, labels)) = listed else { return Ok(None) };
-    let Some(panel) = experiment.panels.iter().find(|found| found.title == *panel) else {
-        return Ok(None);
-    };
-    let mut rows = Vec::new();
-    for point in panel.points.iter().filter(|point| labels.contains(&point.label)) {
-        rows.extend(measure(experiment, point, panel.series, repetitions, traces)?);
+    let Some(figure) = listed::of(experiment) else { return Ok(None) };
+    let mut emulated =
+        Emulated { scale: scale(experiment, figure, repetitions), ..Emulated::default() };
+    let mut missing = Vec::new();
+    for at in figure.points(experiment) {
+        let series = series(&at)?;
+        match reused(figure, &at, &series, known) {
+            Some((rows, kept)) => {
+                emulated.rows.extend(rows);
+                emulated.scenarios.push(kept);
+            }
+            None => missing.push((at, series)),
+        }
     }
-    let scale = format!(
-        "links carry a {LINKS:.0}th of the paper's rate, at most 20 Mbit/s, and chunks have a {CHUNKS}nd of its bytes, \
-         {repetitions} repetitions on {}; disks are memory; rebuilt chunks go to any node; the \
-         simulator has the very stripes and the goodput of the links",
-        crate::testbed::usage::machine_name(),
-    );
-    Ok(Some(Emulated { scale, rows }))
+    let rules = BedRules { figure, repetitions, traces };
+    let minutes = Duration::from_secs(60 * u64::from(figure.minutes));
+    let each = minutes.checked_div(missing.len() as u32).unwrap_or_default();
+    for (at, series) in missing {
+        match measure(&rules, &at, &series, Instant::now() + each) {
+            Ok((rows, kept)) => {
+                emulated.rows.extend(rows);
+                emulated.scenarios.push(kept);
+            }
+            Err(error) => {
+                let (panel, label) = (at.panel.title.to_string(), at.point.label.to_string());
+                let why = format!("{error:#}");
+                errln!("{} at {label}: not measured: {why}", experiment.name());
+                emulated.failed.push(FailedPoint { panel, label, why });
+            }
+        }
+    }
+    in_order(&mut emulated, &figure.points(experiment));
+    Ok(Some(emulated))
 }
 
-/// One point under every policy that agents can execute.
-fn measure(
-    experiment: &PaperExperiment,
-    point: &PanelPoint,
-    series: &[Series],
-    repetitions: usize,
-    traces: &Traces,
-) -> Result<Vec<EmulatedRow>> {
-    let bed = bed(experiment, point, series, repetitions, traces)?;
-    let mut campaign = Campaign::new(bed);
-    campaign::measure(&mut campaign, |campaign, network| {
-        errln!("{} at {}: testbed {}", campaign.experiment.title, point.label, network.run());
-    })?;
-    let mut rows = Vec::new();
-    for series in series {
-        let policy: Policy = series.policy.parse()?;
-        let (Some(medians), Some(typical)) = (campaign.medians(policy), campaign.typical(policy))
-        else {
-            continue;
-        };
-        let simulated = predict(&campaign.experiment, &typical.stripes, policy)?;
-        rows.push(EmulatedRow {
-            label: point.label.to_string(),
-            series: series.name.to_string(),
-            simulated_seconds: simulated,
-            measured_seconds: medians.seconds,
-            bound_seconds: medians.bound_seconds,
-            limit: medians.limit.name().to_string(),
-            felt: medians.felt.as_ref().map(felt).unwrap_or_default(),
-            why: why(simulated, &medians),
-        });
-    }
-    Ok(rows)
+/// Points in the order of their figure, whichever were measured first.
+fn in_order(emulated: &mut Emulated, points: &[EmulatedPoint]) {
+    let place = |panel: &str, label: &str| {
+        points.iter().position(|at| at.panel.title == panel && at.point.label == label)
+    };
+    emulated.rows.sort_by_key(|row| place(&row.panel, &row.label));
+    emulated.scenarios.sort_by_key(|kept| place(&kept.panel, &kept.label));
 }
 
-/// The setting as a scenario of the testbed.
-fn bed(
-    experiment: &PaperExperiment,
-    point: &PanelPoint,
-    series: &[Series],
-    repetitions: usize,
-    traces: &Traces,
-) -> Result<Bed> {
-    let setting = &point.setting;
-    let code = setting.code()?;
-    let cluster = cluster(setting);
-    let lost = match setting.lost {
-        Lost::Chunks(1) => LOST_FEW,
-        Lost::Chunks(_) | Lost::OfStripes(_) => LOST,
+/// The policies of a point, as they are run.
+fn series(at: &EmulatedPoint) -> Result<Vec<RunSeries>> {
+    let code = at.point.setting.code()?;
+    let one = |series: &'static Series| {
+        let policy = scaled(series.policy.parse::<Policy>()?);
+        let unfit = policy.runnable().err().map(|why| why.to_string());
+        let refusal = || crate::executable::refusal(policy, &code).map(|why| why.to_string());
+        anyhow::Ok(RunSeries { series, policy, refused: unfit.or_else(refusal) })
     };
-    let stripes = (lost * setting.nodes).div_ceil(code.chunk_count()) as u64;
-    let alignment = code.alignment() as u64;
-    let policies = series.iter().map(|series| series.policy.parse::<Policy>());
-    let policies: Vec<Policy> = policies.collect::<Result<_, _>>()?;
-    let serves = |policy: &Policy| crate::executable::refusal(*policy, &code).is_none();
-    Ok(Bed {
-        title: experiment.name(),
-        traces: link_traces(setting, &cluster, traces),
-        code,
-        chunk_bytes: (setting.chunk_bytes / CHUNKS).next_multiple_of(alignment),
-        stripes,
-        placement_seed: 1,
-        failed: vec![NodeId(0)],
-        drains: false,
-        policies: policies.into_iter().filter(serves).collect(),
-        repetitions,
-        // Whoever measured links before a repair knew what they had at its beginning.
-        told: if setting.trace.is_some() { Told::Beginning } else { Told::Links },
-        chunks: ChunkPlace::Memory,
-        agent_memory: AGENT_MEMORY,
-        timeout: TIMEOUT,
-        load: load(setting)?,
-        rest: Duration::ZERO,
-        told_times: 1.0,
-        faults: Vec::new(),
-        expectations: Vec::new(),
-        cluster,
+    at.panel.series.iter().map(one).collect()
+}
+
+/// What is known of a point, if all of it is: of this experiment, or of another one that has the
+/// same setting under the same policies.
+fn reused(
+    figure: &EmulatedFigure,
+    at: &EmulatedPoint,
+    series: &[RunSeries],
+    known: &Known<'_>,
+) -> Option<(Vec<EmulatedRow>, KeptScenario)> {
+    known.iter().find_map(|(other, emulated)| {
+        let of = listed::of(other)?;
+        let is_alike = (of.lost, of.chunk_bytes) == (figure.lost, figure.chunk_bytes);
+        let is_same = |there: &EmulatedPoint| is_alike && there.point.setting == at.point.setting;
+        of.points(other).iter().filter(|there| is_same(there)).find_map(|there| {
+            let kept = emulated.scenario_at(there.panel.title, there.point.label)?;
+            let (panel, label) = (at.panel.title.to_string(), at.point.label.to_string());
+            let wanted = series.iter().flat_map(|run| figure.shows.iter().map(move |w| (run, *w)));
+            let row = |(run, what): (&RunSeries, EmulatedWhat)| {
+                let policy = run.policy.to_string();
+                let mut rows = emulated.rows_at(there.panel.title, there.point.label);
+                let found = rows.find(|row| row.policy == policy && row.what == what)?;
+                let (panel, label) = (panel.clone(), label.clone());
+                let series = run.series.name.to_string();
+                Some(EmulatedRow { panel, label, series, ..found.clone() })
+            };
+            let rows = wanted.map(row).collect::<Option<Vec<EmulatedRow>>>()?;
+            let (panel, label) = (panel.clone(), label.clone());
+            Some((rows, KeptScenario { panel, label, ..kept.clone() }))
+        })
     })
 }
 
-/// Applications that take a small part of the links, as the paper's do: requests come at a rate,
-/// whatever a repair does to them.
-fn load(setting: &FigureSetting) -> Result<Option<Applications>> {
-    let Some((workload, _)) = setting.foreground.filter(|_| setting.straggler.is_none()) else {
-        return Ok(None);
+/// One point under every policy that agents can execute; no second repetition is begun that would
+/// last longer than `until`.
+fn measure(
+    rules: &BedRules<'_>,
+    at: &EmulatedPoint,
+    series: &[RunSeries],
+    until: Instant,
+) -> Result<(Vec<EmulatedRow>, KeptScenario)> {
+    if IS_STOPPED.load(Ordering::Relaxed) {
+        bail!("interrupted");
+    }
+    let served = series.iter().filter(|run| run.refused.is_none());
+    let policies: Vec<Policy> = served.map(|run| run.policy).collect();
+    let bed = PointBed::new(rules, at, &policies)?;
+    let mut campaign = Campaign::new(bed.read()?);
+    campaign.until = Some(until);
+    campaign::measure(&mut campaign, |campaign, network| {
+        errln!("{}: testbed {}", campaign.experiment.title, network.run());
+    })?;
+    if campaign.runs.iter().all(|run| run.result.is_err()) {
+        let why = campaign.runs.first().and_then(|run| run.result.as_ref().err());
+        bail!("{}", why.map_or("no repair was made", String::as_str));
+    }
+    let mut rows = Vec::new();
+    for run in series {
+        rows.extend(rows_of(rules.figure, &campaign, &bed, run));
+    }
+    for row in &mut rows {
+        (row.panel, row.label) = (at.panel.title.to_string(), at.point.label.to_string());
+    }
+    Ok((rows, bed.kept))
+}
+
+/// The rows of one policy, whatever became of it.
+fn rows_of(
+    figure: &EmulatedFigure,
+    campaign: &Campaign,
+    bed: &PointBed,
+    run: &RunSeries,
+) -> Vec<EmulatedRow> {
+    let row = |what: &EmulatedWhat| EmulatedRow {
+        series: run.series.name.to_string(),
+        policy: run.policy.to_string(),
+        what: *what,
+        ..EmulatedRow::default()
     };
-    let workload: Workload = workload.parse()?;
-    Ok(Some(Applications { workload, ..APPLICATIONS }))
+    let refused = |why: String| -> Vec<EmulatedRow> {
+        let refused = |what| EmulatedRow { refused: Some(why.clone()), ..row(what) };
+        figure.shows.iter().map(refused).collect()
+    };
+    if let Some(why) = &run.refused {
+        return refused(why.clone());
+    }
+    let mut results = campaign.runs.iter().filter(|made| made.policy == run.policy);
+    let made = results.clone().filter_map(|made| made.result.as_ref().ok());
+    let made: Vec<&RepairFigures> = made.collect();
+    let Some(typical) = campaign.typical(run.policy) else {
+        let why = results.find_map(|made| made.result.as_ref().err());
+        return refused(why.cloned().unwrap_or_else(|| "no repair was made".to_string()));
+    };
+    let drawn = draws(&campaign.experiment, bed.slow, &typical.stripes, run.policy);
+    let compared = Compare { bed: &campaign.experiment, made: &made, typical, drawn: &drawn };
+    let mut rows: Vec<EmulatedRow> =
+        figure.shows.iter().map(|what| compared.row(row(what))).collect();
+    let lies = typical.stripes.first().map(nodes_of);
+    if bed.first.is_some() && lies != bed.first {
+        let careful = "careful: the stripe lay on other nodes than its links were chosen for";
+        for row in &mut rows {
+            let words = [row.why.as_str(), careful].into_iter().filter(|words| !words.is_empty());
+            row.why = words.collect::<Vec<_>>().join("; ");
+        }
+    }
+    rows
 }
 
-/// What a client that begins a request when its last one is answered would feel.
-fn felt(felt: &Felt) -> String {
-    format!(
-        "applications' P99 {} ms, {} ms without a repair; interference degree {}",
-        shown(felt.beside.p99_ms),
-        shown(felt.alone.p99_ms),
-        shown(felt.interference()),
-    )
+/// What the repetitions of a policy came to, and the simulator for the one in the middle.
+struct Compare<'a> {
+    bed: &'a Bed,
+    made: &'a [&'a RepairFigures],
+    typical: &'a RepairFigures,
+    drawn: &'a Result<Vec<Draw>>,
 }
 
-fn cluster(setting: &FigureSetting) -> Cluster {
-    debug_assert!(setting.between == Between::Unlimited && setting.racks.is_empty());
-    debug_assert!(matches!(setting.to, To::Anywhere | To::Replacement));
-    Cluster::uniform(setting.nodes, Rate((setting.link / LINKS).min(LINK_MAX)))
-}
-
-/// What links follow: a trace of the paper scaled down, or a node that turns slow.
-fn link_traces(setting: &FigureSetting, cluster: &Cluster, traces: &Traces) -> LinkTraces {
-    if let Some((factor, from)) = setting.straggler {
-        let rate = |node: usize, second: u64| {
-            if node == 1 && second as f64 >= from {
-                Rate(cluster.nodes[node].uplink.0 * factor)
-            } else {
-                cluster.nodes[node].uplink
+impl Compare<'_> {
+    /// The row with its values, and why they differ.
+    fn row(&self, row: EmulatedRow) -> EmulatedRow {
+        let (what, typical) = (row.what, self.typical);
+        let row = EmulatedRow {
+            emulated: spread(self.made.iter().map(|run| of_run(what, run)), of_run(what, typical)),
+            bound: self.bound(what),
+            runs: self.made.len(),
+            limit: typical.limit.name().to_string(),
+            ..row
+        };
+        let draws = match self.drawn {
+            Ok(draws) => draws,
+            Err(why) => {
+                return EmulatedRow { refused: Some(format!("the simulator: {why:#}")), ..row };
             }
         };
-        let row = |second| (0..cluster.nodes.len()).map(|node| rate(node, second)).collect();
-        let trace = Trace::from_rows((0..TIMEOUT.as_secs()).map(row).collect());
-        return LinkTraces { uplinks: Some(trace.clone()), downlinks: Some(trace) };
-    }
-    let Some((name, start)) = setting.trace else { return LinkTraces::default() };
-    let (up, down) = traces.of(name);
-    let second = match start {
-        Start::Random => Random::new(1).below(up.seconds()),
-        Start::Congested => (0..up.seconds())
-            .find(|second| super::traces::is_partly_congested(up, down, *second))
-            .unwrap_or(0),
-    };
-    let scaled = |trace: &Trace| {
-        let rate = |node, second| Rate(trace.rate(node, second).0 / LINKS);
-        let row = |second| (0..cluster.nodes.len()).map(|node| rate(node, second)).collect();
-        let trace = Trace::from_rows((0..trace.seconds()).map(row).collect());
-        Some(replayable(&trace, cluster, second))
-    };
-    LinkTraces { uplinks: scaled(up), downlinks: scaled(down) }
-}
-
-/// The same stripes, links and policy in the simulator.
-fn predict(bed: &Bed, stripes: &[Stripe], policy: Policy) -> Result<f64> {
-    let is_hit = |stripe: &&Stripe| {
-        stripe.chunks.iter().any(|chunk| chunk.node.is_some_and(|node| bed.failed.contains(&node)))
-    };
-    let goodput = |trace: &Option<Trace>| {
-        trace.as_ref().map(|trace| {
-            let row = |second| {
-                let rate = |node| Rate(trace.rate(node, second).0 * GOODPUT);
-                (0..bed.cluster.nodes.len()).map(rate).collect()
-            };
-            Trace::from_rows((0..trace.seconds()).map(row).collect())
-        })
-    };
-    let cluster = crate::testbed::watch::goodput_cluster(&bed.cluster);
-    let (up, down) = (goodput(&bed.traces.uplinks), goodput(&bed.traces.downlinks));
-    let scenario = Scenario {
-        capacities: Capacities::new(cluster, up, down, Vec::new()),
-        stripes: stripes.iter().filter(is_hit).cloned().collect(),
-        failed: bed.failed.clone(),
-        silent: Vec::new(),
-        free_bytes: Vec::new(),
-        policy,
-        seed: 1,
-        overheads: Overheads::default(),
-        foreground: None,
-        timeline_buckets: None,
-        exact_entries: EXACT_ENTRIES,
-        throttle: None,
-    };
-    let simulated = simulate(&scenario, &mut || 0);
-    (simulated.unrepaired.is_empty() && !simulated.rebuilt.is_empty())
-        .then_some(simulated.seconds)
-        .context("the simulator rebuilt less than the testbed")
-}
-
-/// Why a time on the testbed is another than in the simulator; nothing where it hardly is.
-fn why(simulated: f64, medians: &Medians) -> String {
-    let apart = medians.seconds / simulated - 1.0;
-    if apart.abs() <= NEAR {
-        return String::new();
-    }
-    let percent = shown(100.0 * apart.abs());
-    let busy = shown(100.0 * medians.processor_part);
-    // What the busiest link carried would fill it for so long: a repair is longer than simulated by
-    // what it carried more, and by how long it was idle.
-    let part = medians.busiest_link_part;
-    let carried = medians.seconds * part / simulated - 1.0;
-    let (carried, more) =
-        (shown(100.0 * carried.abs()), if carried < 0.0 { "less" } else { "more" });
-    let idle = shown(100.0 * (1.0 - part).max(0.0));
-    match (apart > 0.0, medians.limit) {
-        (true, Limit::Processor | Limit::Both) => format!(
-            "{percent} % longer: the processor was full ({busy} % of all cores), so that the time \
-             is the machine's and not the links'"
-        ),
-        (true, Limit::Links | Limit::Neither) if medians.felt.is_some() => format!(
-            "{percent} % longer: applications use links and disks too, which this simulation leaves \
-             out, besides publishing and committing"
-        ),
-        (true, Limit::Links | Limit::Neither) => format!(
-            "{percent} % longer: the busiest link carried {carried} % {more} than fills it in the \
-             simulated time, and was idle for {idle} % of the repair"
-        ),
-        (false, _) => format!(
-            "{percent} % shorter: the testbed's coordinator drew other nodes for the same stripes, \
-             or links gave more than their goodput in their first moments"
-        ),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_longer_time_is_told_by_what_the_busiest_link_carried_and_how_long_it_was_idle() {
-        let medians = Medians {
-            repetitions: 3,
-            seconds: 15.0,
-            seconds_range: (15.0, 15.0),
-            bound_seconds: 9.0,
-            percent_of_bound: 60.0,
-            agent_processor_seconds_per_gb: 1.0,
-            agent_processor_part: 0.1,
-            processor_part: 0.2,
-            agent_peak_memory_bytes: None,
-            busiest_link_part: 0.8,
-            limit: Limit::Links,
-            felt: None,
+        let Some(draw) = draws.get(draws.len() / 2) else { return row };
+        let of_draw = |draw: &Draw| of_draw(what, draw, typical.lost_bytes as f64);
+        let simulated = spread(draws.iter().map(of_draw), of_draw(draw));
+        let facts = self.facts(draw);
+        let (Some(emulated), Some(drawn)) = (row.emulated, simulated) else {
+            let refused = Some("no request of applications was answered meanwhile".to_string());
+            return EmulatedRow { simulated, refused, ..row };
         };
-        let said = why(10.0, &medians);
-        let carried = "carried 20.0 % more than fills it in the simulated time";
-        assert!(said.starts_with("50.0 % longer") && said.contains(carried), "{said}");
-        assert!(said.ends_with("idle for 20.0 % of the repair"), "{said}");
-        assert_eq!(why(14.9, &medians), "");
+        let why = why::why(what, drawn, emulated.value, &facts);
+        EmulatedRow { simulated, facts: Some(facts), why, ..row }
     }
+
+    /// What nobody can be better than, or what applications have without a repair.
+    fn bound(&self, what: EmulatedWhat) -> Option<f64> {
+        let RepairFigures { bound_seconds, lost_bytes, stripes, details, .. } = self.typical;
+        match what {
+            EmulatedWhat::Seconds => Some(*bound_seconds),
+            EmulatedWhat::Throughput => Some(*lost_bytes as f64 / bound_seconds / 1e6),
+            EmulatedWhat::Traffic => Some(self.least_traffic(stripes)),
+            EmulatedWhat::CoordinatorSeconds => None,
+            EmulatedWhat::P99 => {
+                details.requests.as_ref()?.alone.at(SLOWEST).map(|time| 1e3 * time.seconds)
+            }
+            EmulatedWhat::Degree => Some(0.0),
+        }
+    }
+
+    /// What helpers of the code must send for each lost byte, at least.
+    fn least_traffic(&self, stripes: &[Stripe]) -> f64 {
+        let (mut sent, mut lost) = (0.0, 0u32);
+        for stripe in stripes {
+            for (chunk, record) in stripe.code.chunks().zip(&stripe.chunks) {
+                if record.node.is_some_and(|node| self.bed.failed.contains(&node)) {
+                    let sub_chunks = f64::from(stripe.code.least_helper_sub_chunks(chunk));
+                    sent += sub_chunks / f64::from(stripe.code.sub_chunk_count());
+                    lost += 1;
+                }
+            }
+        }
+        sent / f64::from(lost)
+    }
+
+    /// The numbers that explain a difference.
+    fn facts(&self, draw: &Draw) -> EmulatedFacts {
+        let RepairFigures { details, seconds, .. } = self.typical;
+        EmulatedFacts {
+            seconds: *seconds,
+            simulated_seconds: draw.seconds,
+            planning_seconds: draw.planning_seconds,
+            start_seconds: details.start_seconds,
+            end_seconds: details.end_seconds,
+            noticed_seconds: self.typical.detection_seconds,
+            busiest_link: self.typical.busiest_link.port.clone(),
+            busiest_part: self.typical.busiest_link.part,
+            simulated_busiest_part: draw.busiest_part,
+            full_part: self.typical.timeline.full_part().unwrap_or(0.0),
+            simulated_full_part: draw.full_part,
+            processor_part: self.typical.processor_part,
+            lost_chunks: self.typical.lost_chunks,
+            lost_bytes: self.typical.lost_bytes,
+            sent_bytes: details.sent_bytes as f64,
+            simulated_sent_bytes: draw.sent_bytes,
+            idle_sent_bytes: details.idle.map(|idle| idle.sent_bytes * seconds),
+            coordinator_seconds: details.coordinator_processor_seconds,
+            idle_coordinator_seconds: details.idle.map(|idle| idle.coordinator_processor * seconds),
+            requests: self.requests(details, draw),
+        }
+    }
+
+    fn requests(&self, details: &RunDetails, draw: &Draw) -> Option<RequestFacts> {
+        let (logs, drawn) = (details.requests.as_ref()?, draw.requests?);
+        let (beside, alone) = (logs.beside.mean()?, logs.alone.mean()?);
+        let (slowest, slowest_alone) = (logs.beside.at(SLOWEST)?, logs.alone.at(SLOWEST)?);
+        let ms = |seconds: f64| 1e3 * seconds;
+        let rate = self.bed.cluster.nodes.first()?.uplink.0 * GOODPUT;
+        Some(RequestFacts {
+            mean_ms: ms(beside.seconds),
+            waited_ms: ms(beside.waited),
+            alone_ms: ms(alone.seconds),
+            alone_waited_ms: ms(alone.waited),
+            simulated_ms: drawn.mean_ms,
+            simulated_alone_ms: drawn.alone_ms,
+            p99_waited_ms: ms(slowest.waited),
+            alone_p99_ms: ms(slowest_alone.seconds),
+            alone_p99_waited_ms: ms(slowest_alone.waited),
+            simulated_alone_p99_ms: drawn.alone_p99_ms,
+            bucket_ms: ms(BURST_BYTES as f64 / rate),
+        })
+    }
+}
+
+/// A value among all of its kind; `None` where the value is none.
+fn spread(all: impl Iterator<Item = Option<f64>>, value: Option<f64>) -> Option<Spread> {
+    let value = value?;
+    let ends = |(least, most): (f64, f64), value: f64| (least.min(value), most.max(value));
+    let (least, most) = all.flatten().fold((value, value), ends);
+    Some(Spread { value, least, most })
+}
+
+/// What one repetition came to.
+fn of_run(what: EmulatedWhat, run: &RepairFigures) -> Option<f64> {
+    let (seconds, bytes) = (run.seconds, run.lost_bytes as f64);
+    match what {
+        EmulatedWhat::Seconds => Some(seconds),
+        EmulatedWhat::Throughput => Some(bytes / seconds / 1e6),
+        EmulatedWhat::Traffic => Some(run.details.sent_bytes as f64 / bytes),
+        EmulatedWhat::CoordinatorSeconds => Some(run.details.coordinator_processor_seconds),
+        EmulatedWhat::P99 => {
+            let slowest = run.details.requests.as_ref()?.beside.at(SLOWEST)?;
+            Some(1e3 * slowest.seconds)
+        }
+        EmulatedWhat::Degree => Some(100.0 * run.details.requests.as_ref()?.interference()?),
+    }
+}
+
+/// What one draw of the simulator came to, where so many bytes were lost.
+fn of_draw(what: EmulatedWhat, draw: &Draw, lost_bytes: f64) -> Option<f64> {
+    match what {
+        EmulatedWhat::Seconds => Some(draw.seconds),
+        EmulatedWhat::Throughput => Some(lost_bytes / draw.seconds / 1e6),
+        EmulatedWhat::Traffic => Some(draw.sent_bytes / lost_bytes),
+        EmulatedWhat::CoordinatorSeconds => Some(draw.planning_seconds),
+        EmulatedWhat::P99 => draw.requests.map(|requests| requests.p99_ms),
+        EmulatedWhat::Degree => draw.requests.map(|requests| 100.0 * requests.degree),
+    }
+}
+
+/// How an experiment is scaled down, and what is left out of it.
+fn scale(experiment: &PaperExperiment, figure: &EmulatedFigure, repetitions: usize) -> String {
+    let points = figure.points(experiment);
+    let has = |of: fn(&EmulatedPoint) -> bool| points.iter().any(of);
+    let mbit = LINK_MAX * 8.0 / 1e6;
+    let mut parts = vec![
+        format!("links carry a {LINKS:.0}th of the paper's rate, at most {mbit:.0} Mbit/s"),
+        match figure.chunk_bytes {
+            Some(bytes) => format!("chunks have {} KiB", bytes >> 10),
+            None => format!("chunks have a {CHUNKS}nd of the paper's bytes"),
+        },
+        match figure.lost {
+            LostChunks::One => "the lost chunk is that of a single stripe".to_string(),
+            LostChunks::About(lost) => format!("about {lost} chunks are lost"),
+        },
+        "disks are memory, and rebuilt chunks go to any node".to_string(),
+    ];
+    if experiment.paper == Paper::ChameleonEc {
+        parts.push(format!(
+            "a repair takes a {TIMES}th of the paper's time, and so do phases and what comes before \
+             a node turns slow"
+        ));
+    }
+    if has(|at| at.point.setting.straggler.is_some()) {
+        parts.push(
+            "a node that turns slow keeps a part of its rates in both directions, and nobody is \
+             told of it"
+                .to_string(),
+        );
+    }
+    if has(|at| at.point.setting.trace.is_some()) {
+        parts.push(
+            "links follow one start of their trace, by the rule that the simulated figures have, \
+             and agents are told what they had at its beginning, and send no faster"
+                .to_string(),
+        );
+    }
+    if has(|at| at.point.setting.foreground.is_some()) {
+        parts.push(
+            "applications are clients that wait for each answer, of values as long as the paper's, \
+             answered by the nodes and not by the store; coordinators are not told what they take"
+                .to_string(),
+        );
+    }
+    parts.extend(figure.omissions(experiment));
+    parts.push(format!(
+        "up to {repetitions} repetitions on {}, of which the one in the middle is shown, from the \
+         declaration of the failure to the last commit, planning included; the simulator has the \
+         very stripes{} and the goodput of links, and shows the one in the middle of {DRAWS} draws",
+        crate::testbed::usage::machine_name(),
+        if has(|at| at.point.setting.foreground.is_some()) { ", applications" } else { "" },
+    ));
+    parts.join("; ")
 }

@@ -18,6 +18,7 @@ use suture_edge::error::bad_input;
 use suture_files::directory::write_output;
 use suture_files::output::file_place;
 
+pub use super::emulated::Emulated;
 use super::experiment::{PanelSpec, PaperExperiment};
 use super::papers;
 use super::starts::TraceStart;
@@ -94,45 +95,6 @@ pub struct FinishedEmulation {
     pub emulated: Emulated,
     /// How long it took.
     pub seconds: f64,
-}
-
-/// What was measured on the emulated network.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Emulated {
-    /// How links and chunks were scaled down, in words.
-    pub scale: String,
-    /// Emulated and simulated beside each other.
-    pub rows: Vec<EmulatedRow>,
-}
-
-/// One policy at one point, simulated with the numbers of the testbed and measured on it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct EmulatedRow {
-    /// The point.
-    pub label: String,
-    /// The policy under the paper's name.
-    pub series: String,
-    /// Seconds in the simulator.
-    pub simulated_seconds: f64,
-    /// Seconds on the testbed, the median of its repetitions.
-    pub measured_seconds: f64,
-    /// The bound at goodput.
-    pub bound_seconds: f64,
-    /// What held it back: links, processor, both or neither.
-    pub limit: String,
-    /// What applications waited on the testbed, where there were any.
-    #[serde(default)]
-    pub felt: String,
-    /// Why both differ, where they do by more than a tenth.
-    pub why: String,
-}
-
-impl EmulatedRow {
-    /// What is to be said of it beside its numbers.
-    pub fn words(&self) -> String {
-        let words = [self.felt.as_str(), self.why.as_str()];
-        words.into_iter().filter(|words| !words.is_empty()).collect::<Vec<_>>().join("; ")
-    }
 }
 
 /// A folder that may be written to.
@@ -221,15 +183,20 @@ impl Folder {
         self.write(&tables, &pretty(&document)?)
     }
 
-    /// Keeps what was emulated of an experiment.
+    /// Keeps what was emulated of an experiment: as JSON, its values as CSV, and each point as a
+    /// scenario of the testbed.
     ///
     /// # Errors
-    /// When the file cannot be written.
+    /// When a file cannot be written.
     pub fn keep_emulation(
         &self,
         experiment: &PaperExperiment,
         emulation: &FinishedEmulation,
     ) -> Result<()> {
+        let name = experiment.name();
+        for (end, text) in emulation.emulated.files() {
+            self.write(&format!("{name}{end}"), &text)?;
+        }
         let [.., name] = file_names(experiment);
         self.write(&name, &pretty(emulation)?)
     }

@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 use super::values::ShownPanel;
 use super::{Reproduction, Tally, measured};
 use crate::reproduce::claim::Verdict;
+use crate::reproduce::emulated::{FailedPoint, Spread};
 use crate::reproduce::experiment::Paper;
 use crate::reproduce::folder::{Emulated, Finished, cell_text};
 
@@ -155,19 +156,29 @@ fn table(out: &mut String, panel: &ShownPanel<'_>) {
 
 fn emulation(out: &mut String, emulated: &Emulated) {
     let _ = writeln!(out, "*Emulated network*: {}\n", emulated.scale);
-    out.push_str("| | | simulated | emulated | bound | limit | |\n|---|---|--:|--:|--:|---|---|\n");
+    out.push_str("| | | | simulated | emulated | bound | runs | limit | |\n");
+    out.push_str("|---|---|---|--:|--:|--:|--:|---|---|\n");
+    // A bar would begin another cell.
+    let plain = |text: &str| text.replace('|', "/").replace('\n', " ");
     for row in &emulated.rows {
+        let value = |spread: Option<Spread>| row.text(spread.map(|spread| spread.value));
         let _ = writeln!(
             out,
-            "| {} | {} | {} s | {} s | {} s | {} | {} |",
+            "| {} | {} | {} | {} | {} | {} | {} | {} | {} |",
             row.label,
             row.series,
-            cell_text(Some(row.simulated_seconds)),
-            cell_text(Some(row.measured_seconds)),
-            cell_text(Some(row.bound_seconds)),
+            row.what.name(),
+            value(row.simulated),
+            value(row.emulated),
+            row.text(row.bound),
+            row.runs,
             row.limit,
-            row.words(),
+            plain(row.words()),
         );
     }
     out.push('\n');
+    for failed in &emulated.failed {
+        let FailedPoint { panel, label, why } = failed;
+        let _ = writeln!(out, "Not measured: {label} of '{panel}': {}.\n", plain(why));
+    }
 }

@@ -8,8 +8,9 @@ use std::fmt::Write as _;
 use super::values::ShownPanel;
 use super::{Reproduction, Tally, chart, measured};
 use crate::reproduce::claim::{Judged, Verdict};
+use crate::reproduce::emulated::{FailedPoint, Spread};
 use crate::reproduce::experiment::Paper;
-use crate::reproduce::folder::{Emulated, Finished, cell_text};
+use crate::reproduce::folder::{Emulated, Finished};
 use crate::svg::escape;
 
 const STYLE: &str = "*{box-sizing:border-box}body{font:15px/1.5 Inter,'Helvetica Neue',Arial,\
@@ -185,24 +186,28 @@ fn emulation(out: &mut String, emulated: &Emulated) {
     let _ = writeln!(
         out,
         "<p><span class=\"muted\">Emulated network:</span> {}</p>\n<div class=\"wide\"><table><tr>\
-         <th></th><th></th><th>simulated</th><th>emulated</th><th>bound</th><th>limit</th><th></th>\
-         </tr>",
+         <th></th><th></th><th></th><th>simulated</th><th>emulated</th><th>bound</th><th>runs</th>\
+         <th>limit</th><th></th></tr>",
         escape(&emulated.scale)
     );
     for row in &emulated.rows {
-        let seconds = |seconds| cell_text(Some(seconds));
+        let value = |spread: Option<Spread>| row.text(spread.map(|spread| spread.value));
+        let names = [row.label.as_str(), row.series.as_str(), row.what.name()];
+        let numbers =
+            [value(row.simulated), value(row.emulated), row.text(row.bound), row.runs.to_string()];
+        let number = |text: String| format!("<td class=\"n\">{}</td>", escape(&text));
+        let text = |text: &str| format!("<td>{}</td>", escape(text));
         let _ = writeln!(
             out,
-            "<tr><td>{}</td><td>{}</td><td class=\"n\">{} s</td><td class=\"n\">{} s</td><td \
-             class=\"n\">{} s</td><td>{}</td><td>{}</td></tr>",
-            escape(&row.label),
-            escape(&row.series),
-            seconds(row.simulated_seconds),
-            seconds(row.measured_seconds),
-            seconds(row.bound_seconds),
-            escape(&row.limit),
-            escape(&row.words()),
+            "<tr>{}{}{}</tr>",
+            names.map(text).concat(),
+            numbers.map(number).concat(),
+            [row.limit.as_str(), row.words()].map(text).concat(),
         );
     }
     out.push_str("</table></div>\n");
+    for FailedPoint { panel, label, why } in &emulated.failed {
+        let text = format!("Not measured: {label} of '{panel}': {why}");
+        let _ = writeln!(out, "<p class=\"muted\">{}</p>", escape(&text));
+    }
 }
