@@ -3,16 +3,17 @@
 //! Network namespaces need root. Without it these tests say so loudly and do nothing.
 
 mod listed;
+mod networks;
 
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::OnceLock;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use networks::can_make_networks;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -36,25 +37,6 @@ bandwidth = \"40Mbit\"
 [failure]
 nodes = [\"n1\"]
 ";
-
-/// Whether networks can be made here; says so where they cannot. Tests run at once: one tries.
-fn can_make_networks() -> bool {
-    static CAN: OnceLock<bool> = OnceLock::new();
-    let can = *CAN.get_or_init(|| {
-        let name = format!("suture-test-{}", std::process::id());
-        let made = Command::new("ip").args(["netns", "add", &name]).output();
-        let can = made.is_ok_and(|output| output.status.success());
-        if can {
-            Command::new("ip").args(["netns", "del", &name]).output().unwrap();
-        }
-        can && rustix::process::geteuid().is_root()
-    });
-    if !can {
-        let why = "SKIPPED: no network namespaces here: the testbed needs root, ip and tc";
-        let _ = writeln!(std::io::stderr(), "{why}");
-    }
-    can
-}
 
 fn suture() -> Command {
     Command::new(env!("CARGO_BIN_EXE_suture"))
