@@ -184,6 +184,24 @@ fn racks_and_links_that_change_are_kept_to() {
 }
 
 #[test]
+fn nodes_answer_clients_in_a_closed_loop_before_a_repair_and_beside_it() {
+    if !can_make_networks() {
+        return;
+    }
+    let bench = Bench::new();
+    let load = "[load]\nworkload = \"ycsb-a\"\nclosed = true\nclients = 2\nalone = \"1s\"\n";
+    let text = SMALL.replace("stripes = 10", "stripes = 30").replace(", \"cr\"", "");
+    let found = report(&bench.run(&format!("{text}{load}")).output().unwrap());
+    let run = &found["results"][0]["runs"][0];
+    assert_eq!(run["verified"], true, "{run}");
+    for when in ["alone", "beside"] {
+        let waits = &run["felt"][when];
+        assert!(waits["requests"].as_u64().unwrap() > 0 && waits["errors"] == 0, "{run}");
+        assert!(waits["p99_ms"].as_f64() >= waits["mean_ms"].as_f64(), "{run}");
+    }
+}
+
+#[test]
 fn a_testbed_goes_with_its_command_however_that_ends() {
     if !can_make_networks() {
         return;

@@ -297,14 +297,16 @@ impl Compare<'_> {
 
     /// The numbers that explain a difference.
     fn facts(&self, draw: &Draw) -> EmulatedFacts {
-        let RepairFigures { details, seconds, .. } = self.typical;
+        let RepairFigures { details, seconds, detection_seconds, .. } = self.typical;
+        // What is counted from the failure on is so much longer.
+        let counted = seconds + detection_seconds;
         EmulatedFacts {
             seconds: *seconds,
             simulated_seconds: draw.seconds,
             planning_seconds: draw.planning_seconds,
             start_seconds: details.start_seconds,
             end_seconds: details.end_seconds,
-            noticed_seconds: self.typical.detection_seconds,
+            noticed_seconds: *detection_seconds,
             busiest_link: self.typical.busiest_link.port.clone(),
             busiest_part: self.typical.busiest_link.part,
             simulated_busiest_part: draw.busiest_part,
@@ -315,9 +317,9 @@ impl Compare<'_> {
             lost_bytes: self.typical.lost_bytes,
             sent_bytes: details.sent_bytes as f64,
             simulated_sent_bytes: draw.sent_bytes,
-            idle_sent_bytes: details.idle.map(|idle| idle.sent_bytes * seconds),
+            idle_sent_bytes: details.idle.map(|idle| idle.sent_bytes * counted),
             coordinator_seconds: details.coordinator_processor_seconds,
-            idle_coordinator_seconds: details.idle.map(|idle| idle.coordinator_processor * seconds),
+            idle_coordinator_seconds: details.idle.map(|idle| idle.coordinator_processor * counted),
             requests: self.requests(details, draw),
         }
     }

@@ -67,7 +67,7 @@ pub enum EmulatedWhat {
     Throughput,
     /// Bytes that nodes send for each lost byte.
     Traffic,
-    /// Processor time of the coordinator.
+    /// Processor time of the coordinator, from the failure on.
     CoordinatorSeconds,
     /// What applications wait beside the repair, at the 99th percentile.
     P99,
@@ -143,13 +143,13 @@ pub struct EmulatedFacts {
     pub lost_chunks: u64,
     /// What these chunks have in all.
     pub lost_bytes: u64,
-    /// All that nodes sent.
+    /// All that nodes sent, from the failure on.
     pub sent_bytes: f64,
     /// The same in the simulator.
     pub simulated_sent_bytes: f64,
     /// What nodes send in as much time without a failure, where that was watched.
     pub idle_sent_bytes: Option<f64>,
-    /// Processor seconds of the coordinator.
+    /// Processor seconds of the coordinator, from the failure on.
     pub coordinator_seconds: f64,
     /// What it takes in as much time without a failure, where that was watched.
     pub idle_coordinator_seconds: Option<f64>,

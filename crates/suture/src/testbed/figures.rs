@@ -92,9 +92,9 @@ pub struct RunDetails {
     pub start_seconds: Option<f64>,
     /// From the last bytes on links to the last commit; unknown beside applications.
     pub end_seconds: Option<f64>,
-    /// All that nodes sent.
+    /// All that nodes sent from just before the failure on.
     pub sent_bytes: u64,
-    /// Processor seconds of the coordinator.
+    /// Processor seconds of the coordinator, likewise.
     pub coordinator_processor_seconds: f64,
     /// The same without a failure, where links were at rest for a while before it.
     pub idle: Option<IdleRates>,

@@ -205,6 +205,9 @@ impl Bed<'_> {
         let alone = alone(load).await?;
         let replay = traces.is_some().then(|| Replay::prepare(network, traces)).transpose()?;
         let mut links = LinkWatch::open(experiment, network)?;
+        // It plans at once, before anybody hears of the failure.
+        let coordinator: Vec<u32> = processes.coordinator().into_iter().collect();
+        let before_there = ProcessorTime::now(&coordinator)?;
         let killed_at = status::ask(client).await?.uptime_seconds;
         // All of the damage is to be known before the first plan.
         let is_paused = experiment.failed.len() > 1 && !experiment.drains;
@@ -216,9 +219,7 @@ impl Bed<'_> {
         let (faults, cluster) = (&experiment.faults, &experiment.cluster);
         let mut play = FaultPlay::begin(faults, cluster, network, setting)?;
         let agents = living_agents(processes, &play);
-        let coordinator: Vec<u32> = processes.coordinator().into_iter().collect();
         let before = ProcessorTime::now(&agents)?;
-        let before_there = ProcessorTime::now(&coordinator)?;
         links.begin()?;
         if is_paused {
             command(client, RepairAction::Resume).await?;

@@ -18,8 +18,8 @@ use super::usage::{Counters, counters};
 /// How often counters are kept.
 const SAMPLE_EVERY: f64 = 0.5;
 
-/// What all nodes send between two readings without anything being moved: heartbeats and answers.
-const QUIET_BYTES: u64 = 16 << 10;
+/// What each node sends between two readings, at most, without anything being moved: heartbeats.
+const QUIET_BYTES: u64 = 256;
 
 /// What links carried while they were watched.
 pub struct LinkFigures {
@@ -27,7 +27,8 @@ pub struct LinkFigures {
     pub ports: Vec<PortUse>,
     /// The same over time.
     pub timeline: LinkTimeline,
-    /// All that nodes sent.
+    /// All that nodes sent since the watch was opened: before the failure, since the first bytes of
+    /// a repair may pass before anybody else hears of it.
     pub sent_bytes: u64,
     /// When they last sent more than they do without a repair, in seconds from the beginning.
     pub last_moved: f64,
@@ -41,7 +42,9 @@ pub struct LinkWatch<'a> {
     core: Feed,
     began: Instant,
     samples: Vec<(f64, Counters)>,
-    /// What nodes had sent at the last reading, and when they last sent more than a little.
+    /// What nodes had sent when this was opened.
+    sent_before: u64,
+    /// What they had sent at the last reading, and when they last sent more than a little.
     sent: u64,
     last_moved: f64,
 }
@@ -50,11 +53,15 @@ impl<'a> LinkWatch<'a> {
     /// A watch that has not begun.
     ///
     /// # Errors
-    /// When its process cannot be started.
+    /// When its process cannot be started, or the counters cannot be read.
     pub fn open(experiment: &'a Experiment, network: &'a Network) -> Result<LinkWatch<'a>> {
         let core = Feed::open(&network.core)?;
         let (began, samples) = (Instant::now(), Vec::new());
-        Ok(LinkWatch { experiment, network, core, began, samples, sent: 0, last_moved: 0.0 })
+        let (sent_before, sent, last_moved) = (0, 0, 0.0);
+        let mut watch =
+            LinkWatch { experiment, network, core, began, samples, sent_before, sent, last_moved };
+        watch.sent_before = watch.sent_by(&counters(watch.core.process())?);
+        Ok(watch)
     }
 
     /// The repair begins now.
@@ -77,7 +84,7 @@ impl<'a> LinkWatch<'a> {
         let now = self.began.elapsed().as_secs_f64();
         let counters = counters(self.core.process())?;
         let sent = self.sent_by(&counters);
-        if sent > self.sent + QUIET_BYTES {
+        if sent > self.sent + QUIET_BYTES * self.network.nodes.len() as u64 {
             self.last_moved = now;
         }
         self.sent = sent;
@@ -108,7 +115,7 @@ impl<'a> LinkWatch<'a> {
     pub fn end(mut self, seconds: f64) -> Result<LinkFigures> {
         self.samples.push((self.began.elapsed().as_secs_f64(), counters(self.core.process())?));
         let (first, last) = (&self.samples[0].1, &self.samples[self.samples.len() - 1].1);
-        let sent_bytes = self.sent_by(last) - self.sent_by(first);
+        let sent_bytes = self.sent_by(last) - self.sent_before;
         let mut uses = Vec::new();
         let step = SAMPLE_EVERY;
         let mut timeline = LinkTimeline { step, ports: Vec::new() };

@@ -9,7 +9,7 @@ use super::{Reproduction, Tally, measured};
 use crate::reproduce::claim::Verdict;
 use crate::reproduce::emulated::{FailedPoint, Spread};
 use crate::reproduce::experiment::Paper;
-use crate::reproduce::folder::{Emulated, Finished, cell_text};
+use crate::reproduce::folder::{Emulated, Finished};
 
 /// All of it.
 pub fn report(reproduction: &Reproduction<'_>) -> String {
