@@ -3,9 +3,9 @@
 //! Place: beside the testbed's repair. The counters are those of the kernel; they count whole
 //! segments with one header each, so what they count is taken for payload.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use suture_repair::cluster::{Cluster, Core, Rate};
 
 use super::figures::{LinkTimeline, PortUse};
@@ -17,6 +17,9 @@ use super::usage::{Counters, counters};
 
 /// How often counters are kept.
 const SAMPLE_EVERY: f64 = 0.5;
+
+/// The process that sees the core's devices is there after this, or does not come.
+const SETTLE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// What each node sends between two readings, at most, without anything being moved: heartbeats.
 const QUIET_BYTES: u64 = 256;
@@ -53,15 +56,31 @@ impl<'a> LinkWatch<'a> {
     /// A watch that has not begun.
     ///
     /// # Errors
-    /// When its process cannot be started, or the counters cannot be read.
+    /// When its process cannot be started, or does not come to see the devices.
     pub fn open(experiment: &'a Experiment, network: &'a Network) -> Result<LinkWatch<'a>> {
         let core = Feed::open(&network.core)?;
         let (began, samples) = (Instant::now(), Vec::new());
         let (sent_before, sent, last_moved) = (0, 0, 0.0);
         let mut watch =
             LinkWatch { experiment, network, core, began, samples, sent_before, sent, last_moved };
-        watch.sent_before = watch.sent_by(&counters(watch.core.process())?);
+        watch.sent_before = watch.sent_by(&watch.settle()?);
         Ok(watch)
+    }
+
+    /// The counters as soon as the process sees them: it begins outside of the core.
+    fn settle(&self) -> Result<Counters> {
+        let since = Instant::now();
+        let names = self.network.devices.iter().map(|device| self.network.counter(device.port).0);
+        let names: Vec<String> = names.collect();
+        loop {
+            let found = counters(self.core.process())?;
+            if names.iter().all(|name| found.contains_key(name)) {
+                return Ok(found);
+            }
+            let core = &self.network.core;
+            ensure!(since.elapsed() < SETTLE_TIMEOUT, "tc does not come to {core}");
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 
     /// The repair begins now.
