@@ -242,10 +242,3 @@ pub fn congested(up: &Trace, down: &Trace) -> f64 {
         |second: &u64| (0..NODES).any(|node| available(up, down, node, *second) < CONGESTED);
     100.0 * (0..up.seconds()).filter(is_congested).count() as f64 / up.seconds() as f64
 }
-
-/// Whether some nodes are congested in a second, and most are not.
-pub fn is_partly_congested(up: &Trace, down: &Trace, second: u64) -> bool {
-    let is_congested = |node: &usize| available(up, down, *node, second) < CONGESTED;
-    let congested = (0..NODES).filter(is_congested).count();
-    (1..=NODES / 4).contains(&congested)
-}

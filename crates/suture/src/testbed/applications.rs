@@ -103,14 +103,6 @@ pub struct Felt {
     pub beside: Waits,
 }
 
-impl Felt {
-    /// How much longer a client takes that begins a request when its last one is answered, as a
-    /// part: ChameleonEC's interference degree (section V-B, Exp#2).
-    pub fn interference(&self) -> f64 {
-        self.beside.mean_ms / self.alone.mean_ms - 1.0
-    }
-}
-
 impl LoadToml {
     /// What it asks for.
     ///
@@ -315,12 +307,5 @@ mod tests {
             let error = format!("{:#}", read(text).unwrap_err());
             assert!(error.contains(words), "{error}");
         }
-    }
-
-    #[test]
-    fn the_degree_is_how_much_longer_requests_take() {
-        let waits = |mean_ms| Waits { requests: 1, errors: 0, mean_ms, p99_ms: 9.0 };
-        let felt = Felt { alone: waits(20.0), beside: waits(30.0) };
-        assert!((felt.interference() - 0.5).abs() < 1e-12);
     }
 }
