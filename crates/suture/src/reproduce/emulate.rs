@@ -436,3 +436,106 @@ fn scale(experiment: &PaperExperiment, figure: &EmulatedFigure, repetitions: usi
     ));
     parts.join("; ")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reproduce::papers;
+
+    fn found(name: &str) -> (&'static PaperExperiment, &'static EmulatedFigure) {
+        let experiment = papers::find(name).unwrap()[0];
+        (experiment, listed::of(experiment).unwrap())
+    }
+
+    fn point(name: &str, label: &str) -> EmulatedPoint {
+        let (experiment, figure) = found(name);
+        let points = figure.points(experiment);
+        *points.iter().find(|at| at.point.label == label).unwrap()
+    }
+
+    /// What a figure came to at a point, all policies alike.
+    fn measured(name: &str, label: &str) -> Emulated {
+        let (at, (_, figure)) = (point(name, label), found(name));
+        let (panel, label) = (at.panel.title.to_string(), label.to_string());
+        let mut rows = Vec::new();
+        for run in series(&at).unwrap() {
+            rows.extend(figure.shows.iter().map(|what| EmulatedRow {
+                panel: panel.clone(),
+                label: label.clone(),
+                series: "of another figure".into(),
+                policy: run.policy.to_string(),
+                what: *what,
+                runs: 3,
+                ..EmulatedRow::default()
+            }));
+        }
+        let kept = KeptScenario { panel, label, toml: "x = 1".into(), ..KeptScenario::default() };
+        Emulated { rows, scenarios: vec![kept], ..Emulated::default() }
+    }
+
+    #[test]
+    fn a_point_that_an_equal_one_has_measured_is_not_measured_again() {
+        for (from, at, to, label) in [
+            ("repairboost/fig9", "1 Gb/s", "repairboost/fig11", "RS(6,3)"),
+            ("pivotrepair/fig5", "(6,4)", "pivotrepair/fig6", "64 MiB"),
+            ("chameleonec/fig12", "IBM", "chameleonec/fig13", "IBM"),
+        ] {
+            let mut emulated = measured(from, at);
+            let (other, _) = found(from);
+            let (_, figure) = found(to);
+            let there = point(to, label);
+            let runs = series(&there).unwrap();
+            let (rows, kept) = reused(figure, &there, &runs, &[(other, &emulated)]).unwrap();
+            assert_eq!(rows.len(), runs.len() * figure.shows.len(), "{to}");
+            assert_eq!((kept.label.as_str(), kept.toml.as_str()), (label, "x = 1"));
+            for row in &rows {
+                assert_eq!((row.panel.as_str(), row.label.as_str()), (there.panel.title, label));
+                assert!(runs.iter().any(|run| run.series.name == row.series), "{}", row.series);
+            }
+            // Another point is another thing, and so is one that misses a policy.
+            let elsewhere = point("repairboost/fig9", "0.5 Gb/s");
+            let runs_elsewhere = series(&elsewhere).unwrap();
+            let (_, fig9) = found("repairboost/fig9");
+            assert!(reused(fig9, &elsewhere, &runs_elsewhere, &[(other, &emulated)]).is_none());
+            emulated.rows.retain(|row| row.policy != runs[0].policy.to_string());
+            assert!(reused(figure, &there, &runs, &[(other, &emulated)]).is_none());
+        }
+    }
+
+    #[test]
+    fn an_experiment_is_whole_when_no_point_of_it_failed() {
+        let (fig9, _) = found("repairboost/fig9");
+        let mut emulated = measured("repairboost/fig9", "1 Gb/s");
+        assert!(is_whole(fig9, Some(&emulated)) && !is_whole(fig9, None));
+        assert!(is_whole(papers::find("car/fig8").unwrap()[0], None), "nothing of it is emulated");
+        let why = "interrupted".to_string();
+        emulated.failed.push(FailedPoint { panel: "bandwidth".into(), label: "x".into(), why });
+        assert!(!is_whole(fig9, Some(&emulated)));
+    }
+
+    #[test]
+    fn how_it_is_scaled_says_what_differs_and_what_is_left_out() {
+        for (name, words) in [
+            (
+                "repairboost/fig9",
+                &["a 50th of the paper's rate", "left out are 2 Gb/s, 5 Gb/s"][..],
+            ),
+            ("repairboost/fig10", &["chunks have 16 KiB", "about 100 chunks"]),
+            ("pivotrepair/fig5", &["that of a single stripe", "one start of their trace"]),
+            ("chameleonec/fig12", &["a 5th of the paper's time", "very stripes, applications"]),
+            ("chameleonec/fig22", &["keeps a part of its rates", "5 s of 'whole repair'"]),
+        ] {
+            let (experiment, figure) = found(name);
+            let text = scale(experiment, figure, 3);
+            assert!(words.iter().all(|word| text.contains(word)), "{name}: {text}");
+        }
+    }
+
+    #[test]
+    fn a_value_stands_among_all_of_its_kind() {
+        let all = [Some(3.0), None, Some(1.0), Some(2.0)];
+        let expected = Spread { value: 2.0, least: 1.0, most: 3.0 };
+        assert_eq!(spread(all.into_iter(), Some(2.0)), Some(expected));
+        assert_eq!(spread(all.into_iter(), None), None);
+    }
+}
