@@ -2,9 +2,9 @@
 //! what explains the difference.
 //!
 //! Place: between emulating an experiment and its report. It is kept as JSON, so that a report can
-//! be written of what was finished before and points that failed are tried again; its values as CSV,
-//! with all numbers that an explanation was made of; and each point as the scenario that `suture
-//! testbed run` reads.
+//! be written of what was finished before and points that failed are tried again; its values as
+//! CSV, with all numbers that an explanation was made of; and each point as the scenario that
+//! `suture testbed run` reads.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,9 +1,9 @@
 //! Applications on the testbed: what they wait alone, and beside a repair.
 //!
 //! Place: beside [slices flow], seen from outside. Requests come from the namespace whose link has
-//! no limits. Those of the store come at a given rate, whether or not earlier ones were answered, so
-//! that a repair that makes them wait meets as many of them as one that does not. Those of clients
-//! in a closed loop are of something else on the same machines (`requests.rs`).
+//! no limits. Those of the store come at a given rate, whether or not earlier ones were answered,
+//! so that a repair that makes them wait meets as many of them as one that does not. Those of
+//! clients in a closed loop are of something else on the same machines (`requests.rs`).
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,9 +1,9 @@
 //! Where the coordinator of a testbed puts what is stored first.
 //!
 //! Place: before anything of a testbed is stored. A coordinator numbers nodes in the order in which
-//! they join, and places by these numbers and by the stripe's own. So the seed of that order decides
-//! where everything lies, and where the first stripe will lie can be asked before there is any
-//! process: whoever has a single stripe has to name a node that holds a chunk of it.
+//! they join, and places by these numbers and by the stripe's own. So the seed of that order
+//! decides where everything lies, and where the first stripe will lie can be asked before there is
+//! any process: whoever has a single stripe has to name a node that holds a chunk of it.
 
 use suture_code::Code;
 use suture_repair::cluster::{Cluster, NodeIntent};

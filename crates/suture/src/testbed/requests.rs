@@ -1,10 +1,10 @@
-//! Applications that the store knows nothing of: clients that read from nodes and write to them.
+//! Applications beside the store: clients that read from nodes and write to them.
 //!
 //! Place: beside [slices flow], seen from outside, as a key-value store on the same machines. Each
-//! client begins a request when its last one was answered, so that the loop is closed, and makes the
-//! same requests in the same order without a repair and beside it. Nodes answer by sockets in their
-//! own namespaces, so that bytes pass their links like those of repairs; the clients' link has no
-//! limits. These are the clients of the simulator (`suture_sim::client`), as processes.
+//! client begins a request when its last one was answered, so that the loop is closed, and makes
+//! the same requests in the same order without a repair and beside it. Nodes answer by sockets in
+//! their own namespaces, so that bytes pass their links like those of repairs; the clients' link
+//! has no limits. These are the clients of the simulator (`suture_sim::client`), as processes.
 //!
 //! On the wire a request is a byte for what it is and eight for a length. A read is answered by so
 //! many bytes and one more; a write, behind its bytes, by the nanoseconds in which they came.

@@ -248,8 +248,7 @@ fn replay_text(setting: &FigureSetting, kept: &KeptScenario) -> String {
             let _ = writeln!(text, "{key} = \"{stem}{end}\"");
         }
     }
-    // Whoever measured links before a repair knew what they had at its beginning; of a node that
-    // turns slow nobody knows.
+    // Links can be measured before a repair; a node that turns slow is nowhere announced.
     if setting.straggler.is_none() {
         text += "declared = true\n";
     }

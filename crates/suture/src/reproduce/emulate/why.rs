@@ -1,10 +1,10 @@
 //! Why a value of the testbed is another than in the simulator, by what was measured of both.
 //!
-//! Place: behind an emulated repair. A difference is taken apart into causes, each with its share in
-//! the unit of the difference, and each a number that was measured. What they leave is said to be
-//! left: an explanation can fail. Repairs are taken apart exactly. They take the time until the first
-//! is dispatched, that in which the busiest link is busy, that in which it idles, and that from the
-//! last byte to the last commit; the simulator has no first and no last.
+//! Place: behind an emulated repair. A difference is taken apart into causes, each with its share
+//! in the unit of the difference, and each a number that was measured. What they leave is said to
+//! be left: an explanation can fail. Repairs are taken apart exactly. They take the time until the
+//! first is dispatched, that in which the busiest link is busy, that in which it idles, and that
+//! from the last byte to the last commit; the simulator has no first and no last.
 
 use crate::reproduce::emulated::{EmulatedFacts, EmulatedWhat, RequestFacts, Spread};
 use crate::reproduce::table::shown;
@@ -199,8 +199,8 @@ fn bucket(ms: f64, simulated_ms: f64, bucket_ms: f64) -> Option<Cause> {
 }
 
 /// Why applications are held up by another part of their time: they take longer beside the repair
-/// than simulated, or less long without it. In percent of what is compared, which are logarithms, so
-/// that both parts add up.
+/// than simulated, or less long without it. In percent of what is compared, which are logarithms,
+/// so that both parts add up.
 fn of_degree(requests: &RequestFacts) -> String {
     let percent = |of: f64, over: f64| 100.0 * (of / over).ln();
     let beside = percent(requests.mean_ms, requests.simulated_ms);
@@ -244,8 +244,8 @@ fn of_degree(requests: &RequestFacts) -> String {
     told(beside + alone, "%", &causes, &left)
 }
 
-/// The causes of a difference, the largest first, and what of it they leave; `left` is what else was
-/// measured of that.
+/// The causes of a difference, the largest first, and what of it they leave; `left` is what else
+/// was measured of that.
 fn told(difference: f64, unit: &str, causes: &[Cause], left: &str) -> String {
     let is_named = |cause: &&Cause| (cause.amount / difference).abs() >= NAMED;
     let mut named: Vec<&Cause> = causes.iter().filter(is_named).collect();
