@@ -238,6 +238,9 @@ pub const COMMAND_LINES: &[Row] = &[
     ("suture testbed run no-policy.toml -o r", "did you mean", 2),
     ("suture testbed run all-fail.toml -o r", "0 of 4 nodes are left", 2),
     ("suture testbed run bad-trace.toml -o r", "line 1: 2 columns, but the cluster has 4 nodes", 2),
+    ("suture testbed run no-load-rate.toml -o r", "no rate: say how many requests a second", 2),
+    ("suture testbed run closed-rate.toml -o r", "a closed load has no rate", 2),
+    ("suture testbed run told-nothing.toml -o r", "replay: declared: agents are told nothing", 2),
     ("PATH=${PATH%%:*} suture testbed run scenario.toml -o r", "no program 'ip'", 2),
     (
         "[ $(id -u) != 0 ] || as='setpriv --reuid 65534 --clear-groups'; $as suture testbed up --nodes 3",

@@ -41,6 +41,17 @@ fn write_scenarios(folder: &Path) {
         ("no-policy", "'flow'", "'flwo'"),
         ("all-fail", "'n1'", "'n0', 'n1', 'n2', 'n3'"),
         ("bad-trace", "[failure]", "[replay]\nuplinks = 'trace.csv'\n[failure]"),
+        ("no-load-rate", "[failure]", "[load]\nworkload = 'ibm'\n[failure]"),
+        (
+            "closed-rate",
+            "[failure]",
+            "[load]\nworkload = 'ibm'\nclosed = true\nrate = 1.0\n[failure]",
+        ),
+        (
+            "told-nothing",
+            "[cluster]",
+            "declared = false\n[replay]\nmodel = 'tpch'\ndeclared = true\n[cluster]",
+        ),
     ] {
         let path = folder.join(name).with_extension("toml");
         fs::write(path, scenario.replacen(from, to, 1)).unwrap();
