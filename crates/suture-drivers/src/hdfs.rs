@@ -6,12 +6,13 @@
 //! durable -> commit location] -> healthy.
 //! * [`frame`] is one end of a connection; [`group`] reads a block group as a stripe;
 //! * [`keeper`] is the NameNode as a keeper, which asks through [`namenode`]; [`link`] drives it,
-//!   over the connections that [`listener`] takes;
+//!   over the [`connections`] that [`listener`] takes, each a [`plugin_connection`];
 //! * [`rebuilt`] writes down what was rebuilt;
 //! * [`store`] is a DataNode as a chunk store, which asks through [`datanode`].
 //!
 //! Deliberately absent: deleting. What HDFS has in excess it removes itself.
 
+pub mod connections;
 pub mod datanode;
 pub mod frame;
 pub mod group;
@@ -19,5 +20,6 @@ pub mod keeper;
 pub mod link;
 pub mod listener;
 pub mod namenode;
+pub mod plugin_connection;
 pub mod rebuilt;
 pub mod store;

@@ -20,8 +20,8 @@ use suture_repair::keeper::Keeper;
 use suture_repair::time::Time;
 use tracing::{error, info, warn};
 
+use super::connections::Connections;
 use super::keeper::{HdfsKeeper, LEFT_MAX};
-use super::listener::Connections;
 use super::namenode::{DataNode, DataNodeState};
 use crate::metadata::{Metadata, MetadataError, MetadataStore, NewNode};
 use crate::store::StoreId;
