@@ -9,7 +9,7 @@ use std::sync::Arc;
 use plugins::{FakeDataNode, FakeNameNode, POOL, group};
 use suture_drivers::hdfs::datanode::DataNodeClient;
 use suture_drivers::hdfs::frame::Frames;
-use suture_drivers::hdfs::group::{block_id, stamp_of, stripe_id};
+use suture_drivers::hdfs::group::{Unit, UnitState, block_id, stamp_of, stripe_id};
 use suture_drivers::hdfs::keeper::{BlockLabel, CLAIM_LIFETIME, HdfsKeeper};
 use suture_drivers::hdfs::namenode::{ChosenStorage, DataNodeState, Question};
 use suture_drivers::hdfs::store::HdfsStore;
@@ -251,6 +251,37 @@ fn a_block_on_a_datanode_that_died_before_it_told_of_it_is_not_waited_for() {
     hdfs.1.claim(Time::ZERO, &claim(&stands, 2, 1, 3)).unwrap();
     let answers = hdfs.1.changes();
     assert!(answers.iter().any(|answer| matches!(answer, Input::Claimed { .. })), "{answers:?}");
+}
+
+#[test]
+fn what_leaving_nodes_hold_is_read_until_the_others_are_rebuilt() {
+    let fake = FakeNameNode::with_nodes(5);
+    let mut leaving = group(1, 2048, (2, 1), &[]);
+    leaving.units[..2].iter_mut().for_each(|unit| unit.state = UnitState::Leaving);
+    fake.namespace().groups.insert(leaving.group, leaving.clone());
+    let mut hdfs = Hdfs::of(fake);
+    let stripe = hdfs.stripe();
+    let nodes = |stripe: &Stripe| -> Vec<Option<u32>> {
+        stripe.chunks.iter().map(|chunk| chunk.node.map(|node| node.0)).collect()
+    };
+    assert_eq!(nodes(&stripe), [Some(0), None, Some(2)], "two are needed");
+    hdfs.1.changes();
+    let wanted = claim(&stripe, 1, 1, 4);
+    hdfs.1.claim(Time::ZERO, &wanted).unwrap();
+    hdfs.1.changes();
+    // The NameNode hears of the block before it is committed.
+    leaving.units[1] = Unit { index: 1, node: "dn4".into(), state: UnitState::Live };
+    hdfs.0.namespace().groups.insert(leaving.group, leaving);
+    hdfs.refresh();
+    assert!(hdfs.1.changes().is_empty(), "what the repair reads stays");
+    hdfs.1.commit(&commit(&wanted)).unwrap();
+    let answers = hdfs.1.changes();
+    let [Input::Committed { stripe: after, .. }, Input::StripeAdded(last)] = &answers[..] else {
+        panic!("{answers:?}")
+    };
+    assert_eq!(nodes(after), [Some(0), Some(4), Some(2)]);
+    assert_eq!(nodes(last), [None, Some(4), Some(2)], "now it is wanted elsewhere, too");
+    assert!(last.generation > after.generation);
 }
 
 #[test]

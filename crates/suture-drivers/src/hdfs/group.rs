@@ -66,6 +66,15 @@ pub enum UnitState {
     Leaving,
 }
 
+/// What repairs that run do with the blocks of a group, each with its node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GroupWork {
+    /// Blocks that are being built there: until they are committed they count as missing.
+    pub built: Vec<(ChunkIndex, NodeId)>,
+    /// Blocks that may be read there: where their nodes leave they stay, for as long.
+    pub read: Vec<(ChunkIndex, NodeId)>,
+}
+
 /// The stripe that a group is.
 pub fn stripe_id(group: i64) -> StripeId {
     StripeId((group.cast_unsigned() & !GROUP_BIT) >> INDEX_BITS)
@@ -133,10 +142,21 @@ impl Group {
         whole_rows * cell + rest.saturating_sub(before).min(cell)
     }
 
+    /// Whether an internal block is on another node than this one, and is to stay there.
+    pub fn is_elsewhere(&self, index: u8, uuid: &str) -> bool {
+        let is_it = |unit: &Unit| unit.index == index && unit.node != uuid;
+        self.units.iter().any(|unit| unit.state == UnitState::Live && is_it(unit))
+    }
+
     /// The stripe, with the node of each DataNode's UUID; of generation 0. Blocks on nodes that
-    /// leave count as wanted elsewhere. None where a node is not known yet or has two of the
-    /// blocks, or no stripe is like this.
-    pub fn stripe(&self, node_of: impl Fn(&str) -> Option<NodeId>) -> Option<Stripe> {
+    /// leave count as wanted elsewhere, but for those without which nothing could be decoded: they
+    /// are what the others are made of, and are wanted elsewhere after that. None where a node is
+    /// not known yet or has two of the blocks, or no stripe is like this.
+    pub fn stripe(
+        &self,
+        node_of: impl Fn(&str) -> Option<NodeId>,
+        work: &GroupWork,
+    ) -> Option<Stripe> {
         let is_group = self.group < 0 && self.group & i64::from(BLOCKS_MAX - 1) == 0;
         let has_length = (1..=CHUNK_BYTES_MAX).contains(&self.cell)
             && (1..=CHUNK_BYTES_MAX).contains(&self.bytes);
@@ -148,9 +168,12 @@ impl Group {
         for unit in self.units.iter().filter(|unit| unit.state == UnitState::Live) {
             let record = chunks.get_mut(usize::from(unit.index))?;
             if !record.is_known_zero() {
-                record.node = Some(node_of(&unit.node)?);
+                let node = node_of(&unit.node)?;
+                let is_built = work.built.contains(&(ChunkIndex(unit.index), node));
+                record.node = (!is_built).then_some(node);
             }
         }
+        self.keep_leaving(&mut chunks, node_of, &work.read);
         let mut nodes: Vec<NodeId> = chunks.iter().filter_map(|chunk| chunk.node).collect();
         nodes.sort_unstable();
         if nodes.windows(2).any(|pair| pair[0] == pair[1]) {
@@ -168,6 +191,34 @@ impl Group {
         };
         stripe.check().is_ok().then_some(stripe)
     }
+
+    /// Has as many blocks on nodes that leave be there as it takes to decode the others, first
+    /// those that are `read` there by now.
+    fn keep_leaving(
+        &self,
+        chunks: &mut [ChunkRecord],
+        node_of: impl Fn(&str) -> Option<NodeId>,
+        read: &[(ChunkIndex, NodeId)],
+    ) {
+        let leaving = self.units.iter().filter(|unit| unit.state == UnitState::Leaving);
+        let leaving = leaving.filter_map(|of| Some((ChunkIndex(of.index), node_of(&of.node)?)));
+        let mut leaving: Vec<(ChunkIndex, NodeId)> = leaving.collect();
+        leaving.sort_by_key(|unit| !read.contains(unit));
+        let there = chunks.iter().filter(|record| is_there(record)).count();
+        let mut lacking = usize::from(self.data).saturating_sub(there);
+        for (chunk, node) in leaving {
+            let Some(record) = chunks.get_mut(usize::from(chunk.0)) else { continue };
+            if !is_there(record) && (lacking > 0 || read.contains(&(chunk, node))) {
+                record.node = Some(node);
+                lacking = lacking.saturating_sub(1);
+            }
+        }
+    }
+}
+
+/// Whether a chunk helps a repair: it lies somewhere, or is known to be zero.
+fn is_there(record: &ChunkRecord) -> bool {
+    record.is_known_zero() || record.node.is_some()
 }
 
 #[cfg(test)]
@@ -192,6 +243,20 @@ mod tests {
             path: "/f".into(),
             units: (0..data + parity).map(unit).collect(),
         }
+    }
+
+    /// The stripe of a group whose block `dnN` has is on node N, while nothing is repaired.
+    fn stripe(group: &Group) -> Option<Stripe> {
+        stripe_at_work(group, &GroupWork::default())
+    }
+
+    fn stripe_at_work(group: &Group, work: &GroupWork) -> Option<Stripe> {
+        group.stripe(|uuid| uuid[2..].parse().ok().map(NodeId), work)
+    }
+
+    /// On which nodes the chunks of a stripe are.
+    fn nodes(stripe: &Stripe) -> Vec<Option<u32>> {
+        stripe.chunks.iter().map(|chunk| chunk.node.map(|node| node.0)).collect()
     }
 
     fn lengths(group: &Group) -> Vec<u64> {
@@ -222,38 +287,98 @@ mod tests {
         let mut short = group(2_500_000, 6, 3);
         short.units[1].state = UnitState::Leaving;
         short.units.remove(7);
-        let node_of = |uuid: &str| uuid[2..].parse().ok().map(NodeId);
-        let stripe = short.stripe(node_of).unwrap();
-        let nodes: Vec<Option<u32>> = stripe.chunks.iter().map(|c| c.node.map(|n| n.0)).collect();
+        let stripe = stripe(&short).unwrap();
         // Wanted elsewhere, known to be zero, missing.
         let expected = [Some(0), None, Some(2), None, None, None, Some(6), None, Some(8)];
-        assert_eq!(nodes, expected);
+        assert_eq!(nodes(&stripe), expected);
         assert_eq!((stripe.id, group_id(stripe.id)), (StripeId(1), FIRST));
-        assert_eq!(short.stripe(|_| None), None);
+        assert_eq!(short.stripe(|_| None, &GroupWork::default()), None);
         let block = block_id(stripe.id, ChunkIndex(7));
         assert_eq!((block, chunk_of(block)), (FIRST + 7, (stripe.id, ChunkIndex(7))));
         assert_eq!(generation_stamp(stamp_of(1001)), Some(1001));
         assert_eq!(generation_stamp(Stamp(5 << 32 | 1)), None);
     }
 
+    /// A group of rs(6,3) in which the nodes of these blocks leave.
+    fn leaving(indices: &[u8]) -> Group {
+        let mut group = group(6 << 20, 6, 3);
+        for unit in group.units.iter_mut().filter(|unit| indices.contains(&unit.index)) {
+            unit.state = UnitState::Leaving;
+        }
+        group
+    }
+
+    #[test]
+    fn blocks_on_leaving_nodes_are_read_where_too_few_others_are_there() {
+        let is_at = |stripe: Option<Stripe>| -> Vec<bool> {
+            nodes(&stripe.unwrap()).iter().map(Option::is_some).collect()
+        };
+        let without = |lost: &[usize]| (0..9).map(|at| !lost.contains(&at)).collect::<Vec<_>>();
+        assert_eq!(is_at(stripe(&leaving(&[1, 4, 7]))), without(&[1, 4, 7]), "six are enough");
+        // A rack of four: the first of them is what the others are made of.
+        let four = leaving(&[1, 4, 7, 8]);
+        assert_eq!(is_at(stripe(&four)), without(&[4, 7, 8]));
+        assert_eq!(nodes(&stripe(&four).unwrap())[1], Some(1));
+        assert_eq!(is_at(stripe(&leaving(&[0, 1, 2, 3, 4, 5, 6, 7, 8]))), without(&[6, 7, 8]));
+        // Missing ones cannot be read.
+        let mut both = leaving(&[1, 4, 7]);
+        both.units.retain(|unit| unit.index != 0);
+        assert_eq!(is_at(stripe(&both)), without(&[0, 4, 7]));
+        // Known zeros are there: of this one two blocks have data.
+        let mut short = group(1_500_000, 6, 3);
+        short.units.iter_mut().for_each(|unit| unit.state = UnitState::Leaving);
+        let there = [Some(0), Some(1), None, None, None, None, None, None, None];
+        assert_eq!(nodes(&stripe(&short).unwrap()), there);
+    }
+
+    #[test]
+    fn what_a_repair_reads_stays_until_it_has_ended_and_what_it_builds_comes_then() {
+        let mut group = leaving(&[1, 4, 7, 8]);
+        let told = stripe(&group).unwrap();
+        let located = |stripe: &Stripe| {
+            stripe.indices().filter_map(|chunk| Some((chunk, stripe.copy(chunk)?.0))).collect()
+        };
+        let mut work = GroupWork { built: vec![(ChunkIndex(4), NodeId(14))], read: located(&told) };
+        assert_eq!(stripe_at_work(&group, &work), Some(told.clone()));
+        // The block is there by the NameNode's word, and not committed.
+        let unit = group.units.iter_mut().find(|unit| unit.index == 4).unwrap();
+        (unit.node, unit.state) = ("dn14".into(), UnitState::Live);
+        assert_eq!(stripe_at_work(&group, &work), Some(told.clone()));
+        // Its commit: now six others are there, and the repair goes on reading the seventh.
+        work.built.clear();
+        let after = stripe_at_work(&group, &work).unwrap();
+        assert_eq!((nodes(&after)[4], nodes(&after)[1]), (Some(14), Some(1)));
+        // Once nothing is repaired the last one is wanted elsewhere, too.
+        let ended = nodes(&stripe(&group).unwrap());
+        let lost: Vec<usize> = (0..9).filter(|at| ended[*at].is_none()).collect();
+        assert_eq!(lost, [1, 7, 8]);
+    }
+
+    #[test]
+    fn a_block_is_elsewhere_where_it_is_to_stay_on_another_node() {
+        let group = leaving(&[2]);
+        assert!(group.is_elsewhere(0, "dn7") && !group.is_elsewhere(0, "dn0"));
+        assert!(!group.is_elsewhere(2, "dn7"), "it leaves");
+        assert!(!group.is_elsewhere(9, "dn7"), "there is none");
+    }
+
     #[test]
     fn a_butterfly_group_has_units_of_a_cell_and_no_row_that_hdfs_keeps_in_copies() {
         const CELL: u64 = 1 << 20;
-        let node_of = |uuid: &str| uuid[2..].parse().ok().map(NodeId);
         let butterfly = |bytes| Group { codec: "butterfly".into(), ..group(bytes, 4, 2) };
-        let whole = butterfly(12 * CELL).stripe(node_of).unwrap();
+        let whole = stripe(&butterfly(12 * CELL)).unwrap();
         assert_eq!((whole.code.to_string(), whole.chunk_bytes), ("butterfly(4)".into(), 3 * CELL));
         assert_eq!((whole.unit_bytes, whole.layout().sub_chunk_count()), (CELL, 8));
         // The last row: two whole cells and 5 bytes.
-        let partial = butterfly(10 * CELL + 5).stripe(node_of).unwrap();
+        let partial = stripe(&butterfly(10 * CELL + 5)).unwrap();
         let lengths: Vec<u64> = partial.chunks.iter().map(|chunk| chunk.bytes).collect();
         let (two, three) = (2 * CELL, 3 * CELL);
         assert_eq!(lengths, [three, three, two + 5, two, three, three]);
-        assert_eq!(butterfly(12 * CELL + 5).stripe(node_of), None, "a row in copies");
-        assert_eq!(butterfly(12 * CELL + 512).stripe(node_of), None, "a row in copies");
-        assert_eq!(butterfly(2 * CELL).stripe(node_of), None, "known zeros");
+        assert_eq!(stripe(&butterfly(12 * CELL + 5)), None, "a row in copies");
+        assert_eq!(stripe(&butterfly(12 * CELL + 512)), None, "a row in copies");
+        assert_eq!(stripe(&butterfly(2 * CELL)), None, "known zeros");
         let small_cells = Group { cell: 1 << 19, ..butterfly(12 * CELL) };
-        assert_eq!(small_cells.stripe(node_of), None);
+        assert_eq!(stripe(&small_cells), None);
         assert_eq!(Group { parity: 3, ..butterfly(12 * CELL) }.code(), None);
     }
 
@@ -284,18 +409,18 @@ mod tests {
             assert_eq!(code, format!("rs({data},{parity})"));
         }
         assert_eq!(group(1 << 22, 14, 4).code(), None);
-        let node_of = |_: &str| Some(NodeId(0));
+        let on_one = |group: &Group| group.stripe(|_| Some(NodeId(0)), &GroupWork::default());
         for cell in [0, u64::MAX] {
-            assert_eq!(Group { cell, ..group(1, 3, 2) }.stripe(node_of), None);
+            assert_eq!(on_one(&Group { cell, ..group(1, 3, 2) }), None);
         }
         for bytes in [0, u64::MAX] {
-            assert_eq!(group(bytes, 3, 2).stripe(node_of), None);
+            assert_eq!(on_one(&group(bytes, 3, 2)), None);
         }
         for id in [0, 16, FIRST + 1] {
-            assert_eq!(Group { group: id, ..group(1 << 22, 3, 2) }.stripe(node_of), None);
+            assert_eq!(on_one(&Group { group: id, ..group(1 << 22, 3, 2) }), None);
         }
-        assert_eq!(group(1 << 22, 3, 2).stripe(node_of), None, "a node has two");
+        assert_eq!(on_one(&group(1 << 22, 3, 2)), None, "a node has two");
         let beyond = Unit { index: 9, node: "x".into(), state: UnitState::Live };
-        assert_eq!(Group { units: vec![beyond], ..group(1 << 22, 3, 2) }.stripe(node_of), None);
+        assert_eq!(on_one(&Group { units: vec![beyond], ..group(1 << 22, 3, 2) }), None);
     }
 }

@@ -26,7 +26,7 @@ use suture_repair::label::Label;
 use suture_repair::stripe::Stripe;
 use suture_repair::time::{Span, Time};
 
-use super::group::{Group, group_id, stripe_id};
+use super::group::{Group, GroupWork, group_id, stripe_id};
 use super::namenode::{
     CLAIMS_MAX, ChosenStorage, ClaimAnswer, ClaimedBlock, ClaimsAnswer, ConfirmAnswer, DataNode,
     DataNodeState, DoneAnswer, GroupClaim, GroupsAnswer, LeftGroup, NameNode, NodesAnswer,
@@ -238,6 +238,11 @@ impl<N: NameNode> HdfsKeeper<N> {
         }
     }
 
+    /// What is being built of a group.
+    fn built(&self, id: StripeId) -> impl Iterator<Item = &Building> {
+        self.building.values().filter(move |of| of.claim.stripe == id)
+    }
+
     /// Tells of a stripe that is another one than was last told.
     fn note_changes(&mut self, id: StripeId) {
         let Some(known) = self.groups.get(&id) else { return };
@@ -258,18 +263,27 @@ impl<N: NameNode> HdfsKeeper<N> {
     }
 
     /// The stripe that a group is, with the names that repairs gave their copies, and without what
-    /// is being built.
+    /// is being built. What a repair may be reading stays there until it has ended.
     fn read(&self, known: &KnownGroup) -> Option<Stripe> {
-        let mut stripe = known.group.stripe(|uuid| self.nodes.get(uuid).map(|node| node.id))?;
-        let building = self.building.values().filter(|of| of.claim.stripe == stripe.id);
-        let building: Vec<(ChunkIndex, NodeId)> =
-            building.flat_map(|of| of.claim.destinations.clone()).collect();
+        let id = stripe_id(known.group.group);
+        let mut work = GroupWork::default();
+        for building in self.built(id) {
+            let blocks = building.claim.destinations.iter().map(|(chunk, node)| (*chunk, *node));
+            let is_rebuilt = |chunk: &ChunkIndex, node: &NodeId| {
+                known.rebuilt.get(chunk).is_some_and(|(by, _)| by == node)
+            };
+            work.built.extend(blocks.filter(|(chunk, node)| !is_rebuilt(chunk, node)));
+            let told = known.stripe.iter();
+            let located = told.flat_map(|told| (0..).map(ChunkIndex).zip(&told.chunks));
+            work.read.extend(located.filter_map(|(chunk, record)| Some((chunk, record.node?))));
+        }
+        let node_of = |uuid: &str| self.nodes.get(uuid).map(|node| node.id);
+        let mut stripe = known.group.stripe(node_of, &work)?;
         for (chunk, record) in (0..).map(ChunkIndex).zip(&mut stripe.chunks) {
-            let Some(node) = record.node else { continue };
-            match known.rebuilt.get(&chunk) {
-                Some((by, stamp)) if *by == node => record.stamp = *stamp,
-                _ if building.contains(&(chunk, node)) => record.node = None,
-                _ => {}
+            if let Some((by, stamp)) = known.rebuilt.get(&chunk)
+                && record.node == Some(*by)
+            {
+                record.stamp = *stamp;
             }
         }
         Some(stripe)
