@@ -5,12 +5,13 @@ mod plugins;
 
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
+use std::time::Duration;
 
 use plugins::{FakeDataNode, FakeNameNode, POOL, group};
 use suture_drivers::hdfs::datanode::DataNodeClient;
 use suture_drivers::hdfs::frame::Frames;
 use suture_drivers::hdfs::group::{Unit, UnitState, block_id, stamp_of, stripe_id};
-use suture_drivers::hdfs::keeper::{BlockLabel, CLAIM_LIFETIME, HdfsKeeper};
+use suture_drivers::hdfs::keeper::{BlockLabel, CLAIM_LIFETIME, HdfsKeeper, RefusedTarget};
 use suture_drivers::hdfs::namenode::{ChosenStorage, DataNodeState, Question};
 use suture_drivers::hdfs::store::HdfsStore;
 use suture_repair::chunk_store::conformance::{self as store_rules, Medium};
@@ -254,6 +255,147 @@ fn a_block_on_a_datanode_that_died_before_it_told_of_it_is_not_waited_for() {
 }
 
 #[test]
+fn a_block_that_the_namenode_never_hears_of_is_built_again_and_elsewhere_first() {
+    let Hdfs(fake, keeper) = Hdfs::lacking_one();
+    let mut hdfs = Hdfs(fake, keeper.confirm_within(Duration::ZERO));
+    let stripe = hdfs.stripe();
+    hdfs.1.changes();
+    let wanted = claim(&stripe, 1, 1, 4);
+    hdfs.1.claim(Time::ZERO, &wanted).unwrap();
+    hdfs.1.changes();
+    hdfs.0.namespace().delay = usize::MAX;
+    hdfs.1.commit(&commit(&wanted)).unwrap();
+    let answers = hdfs.1.changes();
+    let [Input::CommitRefused { repair, stripe: Some(stands) }] = &answers[..] else {
+        panic!("{answers:?}")
+    };
+    assert_eq!(*repair, wanted.repair);
+    assert!(stands.generation > stripe.generation && stands.chunks[1].node.is_none());
+    // Its repair has ended with that.
+    hdfs.1.release(wanted.repair).unwrap();
+    assert!(hdfs.0.namespace().claims.is_empty(), "HDFS may repair it, too");
+    // The same node is passed over once: where there is no other it is tried again.
+    let again = claim(stands, 2, 1, 4);
+    hdfs.1.claim(Time::ZERO, &again).unwrap();
+    let answers = hdfs.1.changes();
+    assert!(matches!(answers[..], [Input::ClaimRefused { .. }]), "{answers:?}");
+    let refused = hdfs.1.take_refused_targets();
+    let [RefusedTarget { repair, node, why }] = &refused[..] else { panic!("{refused:?}") };
+    assert_eq!((*repair, *node), (again.repair, NodeId(4)));
+    assert!(why.contains("has not heard of a block"), "{why}");
+    assert!(hdfs.0.namespace().claims.is_empty(), "it was not asked");
+    let last = claim(stands, 3, 1, 4);
+    hdfs.1.claim(Time::ZERO, &last).unwrap();
+    let answers = hdfs.1.changes();
+    assert!(matches!(answers[..], [Input::Claimed { .. }]), "{answers:?}");
+    assert!(hdfs.1.refusals().is_empty(), "it is granted");
+}
+
+#[test]
+fn a_block_that_lies_elsewhere_by_now_is_not_waited_for() {
+    let mut hdfs = Hdfs::lacking_one();
+    let stripe = hdfs.stripe();
+    let wanted = claim(&stripe, 1, 1, 4);
+    hdfs.1.claim(Time::ZERO, &wanted).unwrap();
+    hdfs.1.changes();
+    hdfs.0.namespace().delay = usize::MAX;
+    hdfs.1.commit(&commit(&wanted)).unwrap();
+    assert!(hdfs.1.changes().is_empty(), "its word is still on its way");
+    // The node that had it returns.
+    let mut whole = group(1, 2048, (2, 1), &[]);
+    whole.units[1].node = "dn3".into();
+    hdfs.0.namespace().groups.insert(whole.group, whole);
+    let answers = hdfs.1.changes();
+    let [Input::StripeAdded(changed), Input::CommitRefused { stripe: Some(stands), .. }] =
+        &answers[..]
+    else {
+        panic!("{answers:?}")
+    };
+    assert_eq!((changed, stands.chunks[1].node), (stands, Some(NodeId(3))));
+    assert!(stands.generation > stripe.generation);
+}
+
+#[test]
+fn a_claim_that_is_not_prolonged_is_released_and_its_repair_goes_on() {
+    let mut hdfs = Hdfs::lacking_one();
+    let stripe = hdfs.stripe();
+    let wanted = claim(&stripe, 1, 1, 4);
+    hdfs.1.claim(Time::ZERO, &wanted).unwrap();
+    hdfs.1.changes();
+    hdfs.0.namespace().refuses = Some("the placement policy wants no block of it on dn4".into());
+    hdfs.1.prolong(wanted.repair);
+    assert!(hdfs.1.changes().is_empty() && hdfs.1.take_refused_targets().is_empty());
+    assert!(hdfs.1.is_building(wanted.repair));
+    assert!(hdfs.0.namespace().claims.is_empty(), "what was left of it keeps nobody off");
+    hdfs.1.prolong(wanted.repair);
+    assert!(hdfs.1.changes().is_empty());
+    let releases = |hdfs: &Hdfs| {
+        let namespace = hdfs.0.namespace();
+        let is_release = |asked: &&Question| matches!(asked, Question::Release { .. });
+        namespace.asked.iter().filter(is_release).count()
+    };
+    assert_eq!(releases(&hdfs), 1, "there is nothing more to release");
+    // What it builds is no change under its feet, and may be claimed again.
+    let mut whole = group(1, 2048, (2, 1), &[]);
+    whole.units[1].node = "dn4".into();
+    hdfs.0.namespace().groups.insert(whole.group, whole);
+    hdfs.refresh();
+    assert!(hdfs.1.changes().is_empty());
+    hdfs.0.namespace().refuses = None;
+    hdfs.1.prolong(wanted.repair);
+    let answers = hdfs.1.changes();
+    assert!(matches!(answers[..], [Input::Claimed { .. }]), "{answers:?}");
+    hdfs.1.commit(&commit(&wanted)).unwrap();
+    let answers = hdfs.1.changes();
+    assert!(matches!(answers[..], [Input::Committed { .. }]), "{answers:?}");
+    assert_eq!(releases(&hdfs), 2);
+}
+
+#[test]
+fn a_refusal_that_names_a_node_is_about_that_node() {
+    let mut hdfs = Hdfs::lacking_one();
+    let stripe = hdfs.stripe();
+    hdfs.1.changes();
+    let mut refused = |repair: u32, node: u32, why: &str| {
+        hdfs.0.namespace().refuses = Some(why.into());
+        hdfs.1.claim(Time::ZERO, &claim(&stripe, repair, 1, node)).unwrap();
+        let answers = hdfs.1.changes();
+        assert!(matches!(answers[..], [Input::ClaimRefused { .. }]), "{answers:?}");
+        assert_eq!(hdfs.1.refusals()[&stripe.id], why);
+        let targets = hdfs.1.take_refused_targets();
+        targets.into_iter().map(|target| (target.repair, target.node)).collect::<Vec<_>>()
+    };
+    let policy = "the placement policy wants no block of it on dn4";
+    assert_eq!(refused(1, 4, policy), [(RepairId::new(3, 1), NodeId(4))]);
+    assert_eq!(refused(2, 3, policy), [], "that one was not asked for");
+    assert_eq!(refused(3, 4, "the NameNode is repairing it"), []);
+    assert_eq!(refused(4, 4, "no block of it on xdn4"), [], "another name ends like it");
+    hdfs.0.namespace().refuses = None;
+    hdfs.1.claim(Time::ZERO, &claim(&stripe, 5, 1, 4)).unwrap();
+    hdfs.1.changes();
+    assert!(hdfs.1.refusals().is_empty());
+}
+
+#[test]
+fn a_question_about_claims_that_fails_costs_no_others() {
+    let fake = FakeNameNode::with_nodes(5);
+    for number in 1..=100 {
+        let group = group(number, 2048, (2, 1), &[1]);
+        fake.namespace().groups.insert(group.group, group);
+    }
+    let mut hdfs = Hdfs::of(fake);
+    hdfs.1.changes();
+    for (repair, stripe) in (0..).zip(hdfs.1.stripes().unwrap()) {
+        hdfs.1.claim(Time::ZERO, &claim(&stripe, repair, 1, 4)).unwrap();
+    }
+    hdfs.0.namespace().fails = 1;
+    assert!(hdfs.1.changes().is_empty());
+    let answers = hdfs.1.changes();
+    assert_eq!(answers.len(), 36, "those behind it");
+    assert!(answers.iter().all(|answer| matches!(answer, Input::Claimed { .. })));
+}
+
+#[test]
 fn what_leaving_nodes_hold_is_read_until_the_others_are_rebuilt() {
     let fake = FakeNameNode::with_nodes(5);
     let mut leaving = group(1, 2048, (2, 1), &[]);
@@ -347,6 +489,29 @@ fn a_namenode_that_is_gone_is_asked_again() {
     hdfs.refresh();
     hdfs.1.changes();
     assert_eq!(hdfs.0.namespace().claims.len(), 1);
+}
+
+#[test]
+fn a_group_that_is_well_at_the_namenode_of_now_is_forgotten_when_its_repair_has_ended() {
+    let mut hdfs = Hdfs::lacking_one();
+    let stripe = hdfs.stripe();
+    let wanted = claim(&stripe, 1, 1, 4);
+    hdfs.1.claim(Time::ZERO, &wanted).unwrap();
+    hdfs.1.changes();
+    // The other NameNode has heard of all of its blocks, and never tells of it.
+    hdfs.0.namespace().groups.clear();
+    hdfs.0.namespace().claims.clear();
+    *hdfs.1.namenode() = hdfs.0.connect();
+    hdfs.1.reconnected();
+    hdfs.refresh();
+    assert!(hdfs.1.is_building(wanted.repair));
+    let answers = hdfs.1.changes();
+    let is_removal = |answer: &Input| matches!(answer, Input::StripeRemoved(_));
+    assert!(!answers.iter().any(is_removal), "{answers:?}");
+    hdfs.1.release(wanted.repair).unwrap();
+    let answers = hdfs.1.changes();
+    assert!(matches!(answers[..], [Input::StripeRemoved(id)] if id == stripe.id), "{answers:?}");
+    assert!(hdfs.1.stripes().unwrap().is_empty());
 }
 
 /// A DataNode behind an agent's store.

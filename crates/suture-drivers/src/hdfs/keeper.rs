@@ -12,29 +12,37 @@
 //! counts as missing, also if the NameNode says otherwise: a repair's own success must not look
 //! like a change under its feet.
 //!
-//! Questions to the NameNode are gathered and asked in `changes`, claims many at a time, because
-//! each batch holds the NameNode's lock once.
+//! Questions to the NameNode are gathered and asked in `changes`: those about claims, many at a
+//! time, because each batch holds the NameNode's lock once, in `keeper/claims.rs`; those about
+//! commits in `keeper/commits.rs`.
 
-use std::collections::BTreeMap;
+mod claims;
+mod commits;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use suture_repair::event::{Claim, Commit, Input, NodeState};
 use suture_repair::id::{ChunkIndex, Generation, NodeId, RepairId, Stamp, StripeId};
 use suture_repair::keeper::claims::Claims;
 use suture_repair::keeper::{Keeper, KeeperError};
-use suture_repair::label::Label;
 use suture_repair::stripe::Stripe;
 use suture_repair::time::{Span, Time};
 
 use super::group::{Group, GroupWork, group_id, stripe_id};
 use super::namenode::{
-    CLAIMS_MAX, ChosenStorage, ClaimAnswer, ClaimedBlock, ClaimsAnswer, ConfirmAnswer, DataNode,
-    DataNodeState, DoneAnswer, GroupClaim, GroupsAnswer, LeftGroup, NameNode, NodesAnswer,
-    Question, ask,
+    ChosenStorage, DataNode, DataNodeState, DoneAnswer, GroupsAnswer, LeftGroup, NameNode,
+    NodesAnswer, Question, ask,
 };
+use commits::{AwaitedBlock, can_be};
 
 /// A claim that nobody prolongs ends after this, as the NameNode's own do by default.
 pub const CLAIM_LIFETIME: Span = Span::from_secs(300);
+
+/// A finalized block of which the NameNode has not heard for so long is not waited for: its
+/// DataNode tells of it at once, and what is lost of that with the next heartbeats.
+pub const CONFIRM_WITHIN: Duration = Duration::from_secs(60);
 
 /// Groups that HDFS may be asked to rebuild by itself, while it leaves others to Suture.
 pub const LEFT_MAX: usize = 1000;
@@ -63,14 +71,38 @@ struct KnownGroup {
     stripe: Option<Stripe>,
     /// Copies that repairs made: they have their repairs' stamps.
     rebuilt: BTreeMap<ChunkIndex, (NodeId, Stamp)>,
+    /// The NameNode that is asked now has not told of it yet, and may never.
+    is_former: bool,
 }
 
 /// What a repair builds.
 #[derive(Clone, Debug)]
 struct Building {
     claim: Claim,
-    /// The NameNode has granted it.
-    is_granted: bool,
+    standing: ClaimStanding,
+}
+
+/// How the NameNode stands to a claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ClaimStanding {
+    /// It has not answered, and the repair has not begun.
+    Asked,
+    /// It has granted it.
+    Granted,
+    /// It had granted it, and has it no more: it refused to prolong it, or another NameNode is
+    /// asked now. The repair goes on.
+    Lost,
+}
+
+/// A claim that the NameNode refuses because of one of its nodes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RefusedTarget {
+    /// The repair whose claim it is.
+    pub repair: RepairId,
+    /// The node that may not get a block of the group.
+    pub node: NodeId,
+    /// Why it may not, for people.
+    pub why: String,
 }
 
 /// The keeper of an HDFS namespace.
@@ -83,8 +115,18 @@ pub struct HdfsKeeper<N> {
     groups: BTreeMap<StripeId, KnownGroup>,
     claims: Claims,
     building: BTreeMap<RepairId, Building>,
-    asking: Vec<Claim>,
-    confirming: BTreeMap<RepairId, Commit>,
+    /// Claims that the NameNode is to be asked for.
+    asking: BTreeMap<RepairId, Claim>,
+    /// Claims that ended here, and perhaps not at the NameNode.
+    releasing: Vec<RepairId>,
+    awaited: BTreeMap<RepairId, AwaitedBlock>,
+    confirm_within: Duration,
+    /// Where a block was committed of which the NameNode never heard.
+    unconfirmed: BTreeSet<(StripeId, NodeId)>,
+    /// Why claims were refused last.
+    refusals: BTreeMap<StripeId, String>,
+    /// Those of them that are about a node, until they are taken.
+    refused_targets: Vec<RefusedTarget>,
     changes: Vec<Input>,
     /// Why claims and commits wait, as it was last said.
     waits: Option<String>,
@@ -101,11 +143,21 @@ impl<N: NameNode> HdfsKeeper<N> {
             groups: BTreeMap::new(),
             claims: Claims::new(CLAIM_LIFETIME),
             building: BTreeMap::new(),
-            asking: Vec::new(),
-            confirming: BTreeMap::new(),
+            asking: BTreeMap::new(),
+            releasing: Vec::new(),
+            awaited: BTreeMap::new(),
+            confirm_within: CONFIRM_WITHIN,
+            unconfirmed: BTreeSet::new(),
+            refusals: BTreeMap::new(),
+            refused_targets: Vec::new(),
             changes: Vec::new(),
             waits: None,
         }
+    }
+
+    /// The same, waiting for another time for blocks that were committed.
+    pub fn confirm_within(self, limit: Duration) -> HdfsKeeper<N> {
+        HdfsKeeper { confirm_within: limit, ..self }
     }
 
     /// How the NameNode is asked.
@@ -116,6 +168,16 @@ impl<N: NameNode> HdfsKeeper<N> {
     /// How many groups are at risk, as far as is known.
     pub fn group_count(&self) -> usize {
         self.groups.len()
+    }
+
+    /// Why claims on these stripes were refused last, of those that are at risk still.
+    pub fn refusals(&self) -> &BTreeMap<StripeId, String> {
+        &self.refusals
+    }
+
+    /// Takes the claims that are about to be refused because of a node.
+    pub fn take_refused_targets(&mut self) -> Vec<RefusedTarget> {
+        std::mem::take(&mut self.refused_targets)
     }
 
     /// DataNodes that are no nodes of Suture's yet, to be made such.
@@ -156,7 +218,13 @@ impl<N: NameNode> HdfsKeeper<N> {
     pub fn refresh_groups(&mut self) -> Result<(), KeeperError> {
         loop {
             let answer: GroupsAnswer = ask(&mut self.namenode, &Question::Groups)?;
-            answer.groups.into_iter().for_each(|group| self.know(group));
+            for group in answer.groups {
+                let id = stripe_id(group.group);
+                self.know(group);
+                if let Some(known) = self.groups.get_mut(&id) {
+                    known.is_former = false;
+                }
+            }
             answer.gone.into_iter().for_each(|group| self.forget(stripe_id(group)));
             if !answer.more {
                 break;
@@ -185,14 +253,19 @@ impl<N: NameNode> HdfsKeeper<N> {
 
     /// The NameNode at the other end may be another one, and knows of no claim: all is asked anew.
     pub fn reconnected(&mut self) {
-        self.building.values_mut().for_each(|building| building.is_granted = false);
-        let again: Vec<Claim> = self.building.values().map(|of| of.claim.clone()).collect();
-        self.asking.extend(again);
-        // What it does not speak of any more is at risk no more.
+        for building in self.building.values_mut() {
+            if building.standing == ClaimStanding::Granted {
+                building.standing = ClaimStanding::Lost;
+            }
+            self.asking.insert(building.claim.repair, building.claim.clone());
+        }
+        // It may have heard of less so far.
+        self.awaited.values_mut().for_each(|block| block.denied = None);
+        // What it does not speak of any more is at risk no more; what is being built is kept until
+        // that has ended.
+        self.groups.values_mut().for_each(|known| known.is_former = true);
         let former: Vec<StripeId> = self.groups.keys().copied().collect();
-        let is_idle = |id: &StripeId| !self.building.values().any(|of| of.claim.stripe == *id);
-        let idle: Vec<StripeId> = former.into_iter().filter(is_idle).collect();
-        idle.into_iter().for_each(|id| self.forget(id));
+        former.into_iter().for_each(|id| self.forget_former(id));
     }
 
     /// Whether this repair has a claim that lasts.
@@ -203,7 +276,7 @@ impl<N: NameNode> HdfsKeeper<N> {
     /// Keeps a claim from ending by itself, here and at the NameNode.
     pub fn prolong(&mut self, repair: RepairId) {
         if let Some(building) = self.building.get(&repair) {
-            self.asking.push(building.claim.clone());
+            self.asking.insert(repair, building.claim.clone());
         }
     }
 
@@ -225,16 +298,27 @@ impl<N: NameNode> HdfsKeeper<N> {
         match self.groups.get_mut(&id) {
             Some(known) => known.group = group,
             None => {
-                let rebuilt = BTreeMap::new();
-                self.groups.insert(id, KnownGroup { group, stripe: None, rebuilt });
+                let (rebuilt, is_former) = (BTreeMap::new(), false);
+                self.groups.insert(id, KnownGroup { group, stripe: None, rebuilt, is_former });
             }
         }
         self.note_changes(id);
     }
 
     fn forget(&mut self, id: StripeId) {
+        self.refusals.remove(&id);
+        self.unconfirmed.retain(|(stripe, _)| *stripe != id);
         if self.groups.remove(&id).is_some_and(|known| known.stripe.is_some()) {
             self.changes.push(Input::StripeRemoved(id));
+        }
+    }
+
+    /// Forgets a group of which the NameNode that is asked now has not spoken, unless it is being
+    /// built.
+    fn forget_former(&mut self, id: StripeId) {
+        let is_former = self.groups.get(&id).is_some_and(|known| known.is_former);
+        if is_former && self.built(id).next().is_none() {
+            self.forget(id);
         }
     }
 
@@ -289,6 +373,28 @@ impl<N: NameNode> HdfsKeeper<N> {
         Some(stripe)
     }
 
+    /// Why a claim is refused without that the NameNode is asked.
+    fn objection(&mut self, now: Time, claim: &Claim) -> Option<String> {
+        let stripe = self.stripe(claim.stripe);
+        let is_current = stripe.is_some_and(|stripe| stripe.generation == claim.generation);
+        let is_unconfirmed = |node: &&NodeId| self.unconfirmed.contains(&(claim.stripe, **node));
+        let unconfirmed = claim.destinations.values().find(is_unconfirmed).copied();
+        if self.observes {
+            Some("this coordinator only observes".into())
+        } else if !is_current {
+            Some("it has changed meanwhile".into())
+        } else if let Some(node) = unconfirmed {
+            // Once: where there is no other node it is tried again.
+            self.unconfirmed.remove(&(claim.stripe, node));
+            let uuid = self.uuid(node).unwrap_or_default();
+            Some(format!("it has not heard of a block that was committed on {uuid}"))
+        } else if !self.claims.take(now, claim) {
+            Some("another repair has it".into())
+        } else {
+            None
+        }
+    }
+
     fn stripe(&self, id: StripeId) -> Option<&Stripe> {
         self.groups.get(&id)?.stripe.as_ref()
     }
@@ -296,139 +402,6 @@ impl<N: NameNode> HdfsKeeper<N> {
     fn uuid(&self, node: NodeId) -> Option<&str> {
         self.nodes.iter().find(|(_, known)| known.id == node).map(|(uuid, _)| &**uuid)
     }
-
-    /// Asks for all claims that wait.
-    fn ask_claims(&mut self) -> Result<(), KeeperError> {
-        let waiting = std::mem::take(&mut self.asking);
-        for batch in waiting.chunks(CLAIMS_MAX) {
-            let known = |claim: &&Claim| self.building.contains_key(&claim.repair);
-            let batch: Vec<Claim> = batch.iter().filter(known).cloned().collect();
-            let claims = batch.iter().filter_map(|claim| self.question(claim)).collect();
-            let ClaimsAnswer { claims } = ask(&mut self.namenode, &Question::Claim { claims })?;
-            let answers = batch.into_iter().zip(claims);
-            answers.for_each(|(claim, answer)| self.claim_answered(&claim, answer));
-        }
-        Ok(())
-    }
-
-    fn question(&self, claim: &Claim) -> Option<GroupClaim> {
-        let stamp = self.groups.get(&claim.stripe).map_or(0, |known| known.group.stamp);
-        let target = |(chunk, node): (&ChunkIndex, &NodeId)| {
-            let node = self.uuid(*node).unwrap_or_default().to_owned();
-            ClaimedBlock { index: chunk.0, node }
-        };
-        let targets = claim.destinations.iter().map(target).collect();
-        let (repair, group) = (claim.repair.0, group_id(claim.stripe));
-        Some(GroupClaim { repair, group, stamp, targets })
-    }
-
-    fn claim_answered(&mut self, claim: &Claim, answer: ClaimAnswer) {
-        let repair = claim.repair;
-        let Some(building) = self.building.get_mut(&repair) else { return };
-        if answer.why.is_none() {
-            building.is_granted = true;
-            let stamp = self.groups.get(&claim.stripe).map_or(0, |known| known.group.stamp);
-            let label = BlockLabel { stamp, targets: answer.targets };
-            let label = serde_json::to_vec(&label).ok().and_then(|bytes| Label::new(&bytes));
-            let label = label.unwrap_or_default();
-            return self.changes.push(Input::Claimed { repair, label });
-        }
-        tracing::warn!(%repair, why = answer.why, "HDFS refuses a claim");
-        self.claims.release(repair);
-        self.building.remove(&repair);
-        match answer.group {
-            Some(group) => self.know(group),
-            None => self.forget(claim.stripe),
-        }
-        let stripe = self.stripe(claim.stripe).cloned();
-        self.changes.push(Input::ClaimRefused { repair, stripe });
-    }
-
-    /// Asks whether the blocks have arrived whose commits wait.
-    fn confirm(&mut self) -> Result<(), KeeperError> {
-        let waiting: Vec<Commit> = self.confirming.values().copied().collect();
-        for commit in waiting {
-            let Some(known) = self.groups.get(&commit.copy.stripe) else {
-                self.answer(&commit, false);
-                continue;
-            };
-            let question = Question::Confirm {
-                group: known.group.group,
-                stamp: known.group.stamp,
-                index: commit.copy.chunk.0,
-                node: self.uuid(commit.node).unwrap_or_default().to_owned(),
-            };
-            let answer: ConfirmAnswer = ask(&mut self.namenode, &question)?;
-            match (answer.live, answer.group) {
-                (true, Some(group)) if group.group == known.group.group => {
-                    self.arrived(&commit, group);
-                }
-                (_, None) => {
-                    self.forget(commit.copy.stripe);
-                    self.answer(&commit, false);
-                }
-                // Nobody hears of that block any more.
-                (_, Some(_)) if self.is_dead(commit.node) => self.refuse(&commit),
-                // The DataNode's word is still on its way, or the answer is about something else.
-                (_, Some(_)) => {}
-            }
-        }
-        Ok(())
-    }
-
-    fn arrived(&mut self, commit: &Commit, group: Group) {
-        let Some(known) = self.groups.get_mut(&commit.copy.stripe) else { return };
-        known.group = group;
-        if known.stripe.as_ref().is_some_and(|stripe| !can_be(stripe, commit)) {
-            return self.refuse(commit);
-        }
-        known.rebuilt.insert(commit.copy.chunk, (commit.node, commit.copy.stamp));
-        let Some(stripe) = &mut known.stripe else { return };
-        let record = &mut stripe.chunks[usize::from(commit.copy.chunk.0)];
-        (record.node, record.stamp) = (Some(commit.node), commit.copy.stamp);
-        stripe.generation = Generation(stripe.generation.0 + 1);
-        self.answer(commit, true);
-        self.claims.committed(commit.copy);
-        if let Some(building) = self.building.get_mut(&commit.repair) {
-            building.claim.destinations.remove(&commit.copy.chunk);
-            if building.claim.destinations.is_empty() {
-                // Another one may ask for what is left, and the NameNode forgets what arrived.
-                let _ = self.release(commit.repair);
-            }
-        }
-    }
-
-    fn is_dead(&self, node: NodeId) -> bool {
-        self.nodes.values().any(|known| known.id == node && known.state == NodeState::Dead)
-    }
-
-    /// Refuses a commit that cannot succeed any more. Whoever asks for it takes a refusal at the
-    /// generation of the commit for one of a commit before: so the stripe gets a later one.
-    fn refuse(&mut self, commit: &Commit) {
-        let known = self.groups.get_mut(&commit.copy.stripe);
-        let stripe = known.and_then(|known| known.stripe.as_mut());
-        if let Some(stripe) = stripe.filter(|stripe| stripe.generation == commit.generation) {
-            stripe.generation = Generation(commit.generation.0 + 1);
-        }
-        self.answer(commit, false);
-    }
-
-    fn answer(&mut self, commit: &Commit, is_done: bool) {
-        self.confirming.remove(&commit.repair);
-        let (repair, stripe) = (commit.repair, self.stripe(commit.copy.stripe).cloned());
-        self.changes.push(match stripe {
-            Some(stripe) if is_done => Input::Committed { repair, stripe },
-            stripe => Input::CommitRefused { repair, stripe },
-        });
-    }
-}
-
-/// Whether the chunk of a commit can lie there: it exists, and no other of its stripe does.
-fn can_be(stripe: &Stripe, commit: &Commit) -> bool {
-    let chunk = commit.copy.chunk;
-    let record = stripe.chunks.get(usize::from(chunk.0));
-    let is_free = stripe.chunk_on(commit.node).is_none_or(|other| other == chunk);
-    is_free && record.is_some_and(|record| !record.is_known_zero())
 }
 
 impl<N: NameNode> Keeper for HdfsKeeper<N> {
@@ -451,10 +424,9 @@ impl<N: NameNode> Keeper for HdfsKeeper<N> {
     }
 
     fn claim(&mut self, now: Time, claim: &Claim) -> Result<(), KeeperError> {
-        let (repair, stripe) = (claim.repair, self.stripe(claim.stripe).cloned());
-        let is_current = stripe.as_ref().is_some_and(|s| s.generation == claim.generation);
-        if self.observes || !is_current || !self.claims.take(now, claim) {
-            self.changes.push(Input::ClaimRefused { repair, stripe });
+        let repair = claim.repair;
+        if let Some(why) = self.objection(now, claim) {
+            self.refuse_claim(claim, why);
             return Ok(());
         }
         // Claims of others on it have ended by themselves.
@@ -463,19 +435,22 @@ impl<N: NameNode> Keeper for HdfsKeeper<N> {
         for former in former.filter(|former| *former != repair).collect::<Vec<_>>() {
             self.release(former)?;
         }
-        self.building.insert(repair, Building { claim: claim.clone(), is_granted: false });
-        self.asking.push(claim.clone());
+        let known = self.building.get(&repair).map(|building| building.standing);
+        let standing = known.unwrap_or(ClaimStanding::Asked);
+        self.building.insert(repair, Building { claim: claim.clone(), standing });
+        self.asking.insert(repair, claim.clone());
         Ok(())
     }
 
     fn release(&mut self, repair: RepairId) -> Result<(), KeeperError> {
         self.claims.release(repair);
         let Some(ended) = self.building.remove(&repair) else { return Ok(()) };
+        self.forget_former(ended.claim.stripe);
         self.note_changes(ended.claim.stripe);
-        if !ended.is_granted {
+        if ended.standing != ClaimStanding::Granted {
             return Ok(());
         }
-        ask(&mut self.namenode, &Question::Release { repair: repair.0 }).map(|DoneAnswer {}| ())
+        self.ask_release(repair)
     }
 
     fn commit(&mut self, commit: &Commit) -> Result<(), KeeperError> {
@@ -488,7 +463,10 @@ impl<N: NameNode> Keeper for HdfsKeeper<N> {
         if is_there {
             self.answer(commit, true);
         } else if is_current {
-            self.confirming.insert(repair, *commit);
+            let awaited = self.awaited.entry(repair).or_insert(AwaitedBlock::of(commit));
+            if awaited.commit != *commit {
+                *awaited = AwaitedBlock::of(commit);
+            }
         } else {
             self.refuse(commit);
         }

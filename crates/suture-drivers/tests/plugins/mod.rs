@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -33,6 +34,8 @@ pub struct Namespace {
     pub claims: BTreeMap<u64, GroupClaim>,
     /// Why the next claims are refused, if they are.
     pub refuses: Option<String>,
+    /// So many questions about claims fail as a whole.
+    pub fails: usize,
     /// A DataNode's word of a block takes as many questions to come.
     pub delay: usize,
     pub left: Vec<i64>,
@@ -53,16 +56,32 @@ impl FakeNameNode {
     /// A session of its own, as after a restart of either end.
     pub fn connect(&self) -> Frames<UnixStream> {
         let (ours, theirs) = UnixStream::pair().unwrap();
+        self.serve(Frames::new(theirs));
+        Frames::new(ours)
+    }
+
+    /// The same, of a coordinator that listens there. Shutting down what it gives ends it.
+    pub fn join(&self, coordinator: SocketAddr) -> TcpStream {
+        let tcp = TcpStream::connect(coordinator).unwrap();
+        let mut frames = Frames::new(tcp.try_clone().unwrap());
+        frames.send(&json!({ "protocol": PROTOCOL, "hadoop": "3.4.2", "pool": POOL })).unwrap();
+        let welcome: Value = frames.receive().unwrap();
+        assert_eq!(welcome, json!({ "protocol": PROTOCOL }));
+        self.serve(frames);
+        tcp
+    }
+
+    fn serve<S: Read + Write + Send + 'static>(&self, mut frames: Frames<S>) {
         self.namespace().told.clear();
         let namespace = self.0.clone();
         thread::spawn(move || {
-            let mut frames = Frames::new(theirs);
             while let Ok(question) = frames.receive::<Question>() {
                 let answer = namespace.lock().unwrap().answer(question);
-                frames.send(&answer).unwrap();
+                if frames.send(&answer).is_err() {
+                    return;
+                }
             }
         });
-        Frames::new(ours)
     }
 
     /// DataNodes `dn0`, `dn1`, ...
@@ -107,6 +126,10 @@ impl Namespace {
             }
             Question::Nodes => json!({ "nodes": self.nodes }),
             Question::Groups => self.changes(),
+            Question::Claim { .. } if self.fails > 0 => {
+                self.fails -= 1;
+                json!({ "error": "failed", "why": "a mistake in it" })
+            }
             Question::Claim { claims } => {
                 let answers: Vec<ClaimAnswer> =
                     claims.into_iter().map(|claim| self.claim(claim)).collect();
