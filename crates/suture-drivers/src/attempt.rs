@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use suture_repair::event::Report;
+use suture_repair::event::{Commit, Report};
 use suture_repair::id::{ChunkCopy, ChunkIndex, NodeId, RepairId, StripeId};
 use suture_repair::plan::Plan;
 use suture_repair::stripe::StripeMap;
@@ -153,19 +153,41 @@ impl Attempts {
         }
     }
 
+    /// What is known of the chunk of a commit that is asked for now.
+    pub fn asked(&self, now: Time, commit: &Commit, stripes: &StripeMap) -> Option<RebuiltChunk> {
+        let stripe = stripes.get(commit.copy.stripe)?;
+        let bytes = stripe.chunks.get(usize::from(commit.copy.chunk.0))?.bytes;
+        self.rebuilt(now, commit.repair, (commit.copy, commit.node, bytes), stripes)
+    }
+
     fn committed(
         &mut self,
+        now: Time,
+        repair: RepairId,
+        chunk: (ChunkCopy, NodeId, u64),
+        stripes: &StripeMap,
+    ) -> Option<RebuiltChunk> {
+        let rebuilt = self.rebuilt(now, repair, chunk, stripes)?;
+        let begun = self.running.get_mut(&repair)?;
+        begun.chunks_left = begun.chunks_left.saturating_sub(1);
+        if begun.chunks_left == 0 {
+            self.forget(repair);
+        }
+        Some(rebuilt)
+    }
+
+    fn rebuilt(
+        &self,
         now: Time,
         repair: RepairId,
         (copy, node, bytes): (ChunkCopy, NodeId, u64),
         stripes: &StripeMap,
     ) -> Option<RebuiltChunk> {
-        let begun = self.running.get_mut(&repair)?;
-        begun.chunks_left = begun.chunks_left.saturating_sub(1);
+        let begun = self.running.get(&repair)?;
         let record =
             stripes.get(copy.stripe).and_then(|of| of.chunks.get(usize::from(copy.chunk.0)));
         let has_crc = record.is_some_and(|record| record.crc.is_some());
-        let rebuilt = RebuiltChunk {
+        Some(RebuiltChunk {
             repair,
             copy,
             node,
@@ -176,11 +198,7 @@ impl Attempts {
             moved_bytes: begun.bytes,
             seconds: now.since(begun.at).as_secs_f64(),
             proven_by: if has_crc { ProvenBy::Checksum } else { ProvenBy::Fingerprint },
-        };
-        if begun.chunks_left == 0 {
-            self.forget(repair);
-        }
-        Some(rebuilt)
+        })
     }
 }
 
@@ -263,6 +281,24 @@ mod tests {
         let rebuilt = attempts.note(at(6), &committed(2, 2), &stripes).unwrap();
         assert_eq!(rebuilt.proven_by, ProvenBy::Fingerprint);
         assert!(attempts.running.is_empty() && attempts.of_stripe.is_empty());
+    }
+
+    #[test]
+    fn what_a_commit_is_asked_for_is_known_before_it_is_answered() {
+        let (mut attempts, stripes) = (Attempts::default(), stripes());
+        let copy = ChunkCopy { stripe: StripeId(5), chunk: ChunkIndex(0), stamp: Stamp(1) };
+        let commit = Commit {
+            repair: RepairId(1),
+            copy,
+            node: NodeId(9),
+            generation: Generation(0),
+            clears: None,
+        };
+        assert_eq!(attempts.asked(at(1), &commit, &stripes), None, "nothing runs");
+        attempts.note(at(1), &started(1, 0, &[1, 2]), &stripes);
+        let asked = attempts.asked(at(4), &commit, &stripes).unwrap();
+        assert_eq!(attempts.asked(at(4), &commit, &stripes), Some(asked.clone()), "as often");
+        assert_eq!(attempts.note(at(4), &committed(1, 0), &stripes), Some(asked));
     }
 
     #[test]

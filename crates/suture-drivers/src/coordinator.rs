@@ -16,6 +16,7 @@ mod backups;
 mod beat_watch;
 mod clock;
 mod handle;
+mod hdfs_keeping;
 pub mod history;
 pub mod meter;
 mod observe;
@@ -44,8 +45,6 @@ use tokio::time::Instant;
 use tracing::{error, info, warn};
 
 use crate::attempt::Attempts;
-use crate::hdfs::link::Link;
-use crate::hdfs::rebuilt::RebuiltLog;
 use crate::metadata::{Mark, Metadata, NodeRecord, seconds_since_1970};
 use crate::metrics::coordinator::CoordinatorMetrics;
 use crate::record::RecordedCoordinator;
@@ -54,6 +53,7 @@ use backups::Backups;
 use beat_watch::BeatWatch;
 use clock::ClockWatch;
 pub use handle::Handle;
+use hdfs_keeping::HdfsKeeping;
 use meter::Meter;
 use outbox::{Dispatch, Outbox, Outgoing, PeerAddress};
 pub use places::{NewPlaces, Placed, StoredChunks};
@@ -148,12 +148,6 @@ pub struct CoordinatorDriver {
     blocked: usize,
 }
 
-/// What a coordinator of HDFS has besides.
-struct HdfsKeeping {
-    link: Link,
-    log: RebuiltLog,
-}
-
 /// How to reach a node.
 #[derive(Default)]
 struct Contact {
@@ -212,11 +206,6 @@ impl CoordinatorDriver {
         }
     }
 
-    /// Has HDFS as the keeper of the stripes, and what is rebuilt there written down.
-    pub fn keep_by_hdfs(&mut self, link: Link, log: RebuiltLog) {
-        self.hdfs = Some(HdfsKeeping { link, log });
-    }
-
     /// Counts there what happens from now on.
     pub fn count(&mut self, metrics: Arc<CoordinatorMetrics>) {
         self.metrics = metrics;
@@ -250,7 +239,10 @@ impl CoordinatorDriver {
             let deadline = self.core.next_deadline().map(|at| self.instant(at));
             tokio::select! {
                 biased;
-                Some(change) = inbox.changes.recv() => self.handle(change),
+                Some(change) = inbox.changes.recv() => {
+                    let change = self.attribute_change(change);
+                    self.handle(change);
+                }
                 Some(request) = inbox.requests.recv() => self.serve(request),
                 () = sleep_until(deadline) => self.handle(Input::Tick),
                 () = sleep_until(Some(measure_at)) => {
@@ -479,26 +471,12 @@ impl CoordinatorDriver {
                 self.meter.note(self.now(), seconds_since_1970(), &report);
                 self.metrics.note(self.now(), &report);
                 let rebuilt = self.attempts.note(self.now(), &report, self.core.stripes());
-                if let (Some(rebuilt), Some(hdfs)) = (&rebuilt, &mut self.hdfs) {
-                    hdfs.log.note(rebuilt, &self.core);
-                }
+                self.note_rebuilt(&report, rebuilt.as_ref());
                 match rebuilt {
                     Some(rebuilt) => self.log_rebuilt(rebuilt),
                     None => report::log(&report, self.core.cluster()),
                 }
             }
-        }
-    }
-
-    /// What the keeper of the stripes is asked, where that is HDFS.
-    fn ask_hdfs(&self, output: Output) {
-        let Some(HdfsKeeping { link, .. }) = &self.hdfs else { return };
-        match output {
-            Output::Commit(commit) => link.commit(commit),
-            Output::Claim(claim) => link.claim(self.now(), claim),
-            Output::Release(repair) => link.release(repair),
-            // Ids of stripes are HDFS's, which gives out none twice.
-            _ => {}
         }
     }
 

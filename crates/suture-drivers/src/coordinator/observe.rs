@@ -94,9 +94,7 @@ impl CoordinatorDriver {
         let status = self.core.status();
         self.meter.measure(self.now(), &status);
         self.metrics.measure(self.now(), &status);
-        if let Some(hdfs) = &self.hdfs {
-            hdfs.link.note(Condition::of(&status));
-        }
+        self.note_condition(Condition::of(&status));
         let at_risk: u64 = status.at_risk.iter().sum();
         if at_risk == 0 && self.at_risk > 0 {
             let (chunks, size) = (status.repaired_chunks, format_size(status.repaired_bytes));

@@ -5,20 +5,29 @@
 //! JSON lines in `rebuilt.jsonl` of the coordinator's data_dir. HDFS itself cannot tell a rebuilt
 //! block from one that a client wrote. A file that has become long is kept as `rebuilt.jsonl.old`,
 //! in place of the one before. A disk that takes no line is warned of; repairs go on.
+//!
+//! A block is HDFS's as soon as its DataNode has finalized it, and its line is written when the
+//! NameNode has heard of it. Where the coordinator is killed in between, the next one finds the
+//! group whole, and nothing to write down. So the line is kept in `rebuilt-asked.jsonl` from when
+//! the commit is asked for, and what a start finds there gets into the other file, with
+//! `confirmed` false.
+
+mod asked;
 
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use serde_json::json;
+use serde_json::{Value, json};
 use suture_repair::coordinator::Coordinator;
-use suture_repair::id::{ChunkIndex, NodeId};
+use suture_repair::id::{ChunkCopy, ChunkIndex, NodeId, RepairId};
 use tracing::warn;
 
 use super::group::{block_id, group_id};
 use crate::attempt::RebuiltChunk;
 use crate::data_dir;
+use asked::AskedLines;
 
 /// What the file is called.
 pub const REBUILT_NAME: &str = "rebuilt.jsonl";
@@ -32,41 +41,55 @@ pub struct RebuiltLog {
     path: PathBuf,
     file: File,
     bytes: u64,
+    asked: AskedLines,
 }
 
 impl RebuiltLog {
     /// The log in a data_dir, which goes on where it ended.
     ///
     /// # Errors
-    /// When the file cannot be written.
+    /// When the files cannot be written.
     pub fn open(data_dir: &Path) -> io::Result<RebuiltLog> {
         let path = data_dir.join(REBUILT_NAME);
         let file = data_dir::new_file().create(true).append(true).open(&path)?;
         let bytes = file.metadata()?.len();
-        Ok(RebuiltLog { path, file, bytes })
+        let (asked, left) = AskedLines::open(data_dir)?;
+        let mut log = RebuiltLog { path, file, bytes, asked };
+        for line in left {
+            log.write(&line.to_string())?;
+        }
+        log.asked.clear()?;
+        Ok(log)
+    }
+
+    /// A commit of the chunk is asked for: from now on its line outlives this process.
+    pub fn ask(&mut self, chunk: &RebuiltChunk, core: &Coordinator) {
+        let line = line(chunk, core, false);
+        let result = self.asked.add(chunk.repair, chunk.copy, line);
+        self.warn_of(result);
     }
 
     /// Takes a chunk that was rebuilt.
     pub fn note(&mut self, rebuilt: &RebuiltChunk, core: &Coordinator) {
-        let RebuiltChunk { repair, copy, node, bytes, sources, lanes, edges, .. } = rebuilt;
-        let name = |node: &NodeId| core.cluster().node(*node).name.clone();
-        let source =
-            |(chunk, node): &(ChunkIndex, NodeId)| json!({ "index": chunk.0, "node": name(node) });
-        let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let line = json!({
-            "time": since_1970.as_secs(),
-            "group": group_id(copy.stripe),
-            "index": copy.chunk.0,
-            "block": block_id(copy.stripe, copy.chunk),
-            "bytes": bytes,
-            "node": name(node),
-            "repair": repair.to_string(),
-            "sources": sources.iter().map(source).collect::<Vec<_>>(),
-            "plan": { "lanes": lanes, "edges": edges, "bytes": rebuilt.moved_bytes },
-            "check": rebuilt.proven_by.word(),
-            "seconds": rebuilt.seconds,
-        });
-        if let Err(error) = self.write(&line.to_string()) {
+        let line = line(rebuilt, core, true);
+        let result = self.write(&line.to_string());
+        self.warn_of(result);
+    }
+
+    /// The commit was answered, and its line written if it was done.
+    pub fn settle(&mut self, repair: RepairId, copy: ChunkCopy) {
+        let result = self.asked.remove(repair, |asked| asked == copy);
+        self.warn_of(result);
+    }
+
+    /// The commit that a repair has asked for was refused: the block is nobody's.
+    pub fn refused(&mut self, repair: RepairId) {
+        let result = self.asked.remove(repair, |_| true);
+        self.warn_of(result);
+    }
+
+    fn warn_of(&self, result: io::Result<()>) {
+        if let Err(error) = result {
             warn!("{}: a line is lost: {error}", self.path.display());
         }
     }
@@ -84,9 +107,34 @@ impl RebuiltLog {
     }
 }
 
+/// What is written of a chunk.
+fn line(rebuilt: &RebuiltChunk, core: &Coordinator, is_confirmed: bool) -> Value {
+    let RebuiltChunk { repair, copy, node, bytes, sources, lanes, edges, .. } = rebuilt;
+    let name = |node: &NodeId| core.cluster().node(*node).name.clone();
+    let source =
+        |(chunk, node): &(ChunkIndex, NodeId)| json!({ "index": chunk.0, "node": name(node) });
+    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    json!({
+        "time": since_1970.as_secs(),
+        "group": group_id(copy.stripe),
+        "index": copy.chunk.0,
+        "block": block_id(copy.stripe, copy.chunk),
+        "bytes": bytes,
+        "node": name(node),
+        "repair": repair.to_string(),
+        "sources": sources.iter().map(source).collect::<Vec<_>>(),
+        "plan": { "lanes": lanes, "edges": edges, "bytes": rebuilt.moved_bytes },
+        "check": rebuilt.proven_by.word(),
+        "seconds": rebuilt.seconds,
+        "confirmed": is_confirmed,
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::PermissionsExt;
+
+    use suture_repair::id::StripeId;
 
     use super::*;
 
@@ -96,9 +144,43 @@ mod tests {
         let mut log = RebuiltLog::open(dir.path()).unwrap();
         log.bytes = FILE_BYTES_MAX + 1;
         log.write("first").unwrap();
-        for name in [REBUILT_NAME.to_owned(), format!("{REBUILT_NAME}.old")] {
+        let names = [REBUILT_NAME.to_owned(), format!("{REBUILT_NAME}.old")];
+        for name in names.into_iter().chain([asked::ASKED_NAME.to_owned()]) {
             let mode = fs::metadata(dir.path().join(&name)).unwrap().permissions().mode();
             assert_eq!(mode & 0o777, 0o600, "{name}");
         }
+    }
+
+    #[test]
+    fn blocks_whose_commit_a_killed_coordinator_had_asked_for_have_a_line() {
+        let dir = tempfile::tempdir().unwrap();
+        let copy = |chunk| ChunkCopy {
+            stripe: StripeId(1),
+            chunk: ChunkIndex(chunk),
+            stamp: RepairId(u64::from(chunk)).into(),
+        };
+        let lines = || -> Vec<Value> {
+            let text = fs::read_to_string(dir.path().join(REBUILT_NAME)).unwrap();
+            text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+        };
+        let mut log = RebuiltLog::open(dir.path()).unwrap();
+        for chunk in 1..=4u8 {
+            let line = json!({ "index": chunk, "confirmed": false });
+            let repair = RepairId(u64::from(chunk));
+            log.asked.add(repair, copy(chunk), line.clone()).unwrap();
+            // Asked again, as the core does while nothing answers.
+            log.asked.add(repair, copy(chunk), line).unwrap();
+        }
+        log.settle(RepairId(2), copy(2));
+        log.refused(RepairId(3));
+        log.settle(RepairId(9), copy(9));
+        assert!(lines().is_empty(), "none is confirmed");
+        // It is killed.
+        drop(log);
+        drop(RebuiltLog::open(dir.path()).unwrap());
+        let expected = [1, 4].map(|chunk| json!({ "index": chunk, "confirmed": false }));
+        assert_eq!(lines(), expected);
+        drop(RebuiltLog::open(dir.path()).unwrap());
+        assert_eq!(lines(), expected, "once each");
     }
 }

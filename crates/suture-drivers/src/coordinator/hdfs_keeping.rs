@@ -1,0 +1,75 @@
+//! What a coordinator of HDFS has besides: the thread that asks the NameNode, and the lines of what
+//! was rebuilt.
+//!
+//! Place: [stripes affected] ... [claim] ... [commit location -> stripe healthy], where a NameNode
+//! keeps the stripes.
+
+use suture_repair::event::{Commit, Input, Output, Report};
+
+use super::CoordinatorDriver;
+use crate::attempt::RebuiltChunk;
+use crate::hdfs::link::{Condition, Link};
+use crate::hdfs::rebuilt::RebuiltLog;
+
+/// What a coordinator of HDFS has besides.
+pub(super) struct HdfsKeeping {
+    link: Link,
+    log: RebuiltLog,
+}
+
+impl CoordinatorDriver {
+    /// Has HDFS as the keeper of the stripes, and what is rebuilt there written down.
+    pub fn keep_by_hdfs(&mut self, link: Link, log: RebuiltLog) {
+        self.hdfs = Some(HdfsKeeping { link, log });
+    }
+
+    /// What the core is told of a change, where HDFS is the keeper.
+    pub(super) fn attribute_change(&mut self, change: Input) -> Input {
+        let Some(hdfs) = &mut self.hdfs else { return change };
+        if let Input::CommitRefused { repair, .. } = &change {
+            hdfs.log.refused(*repair);
+        }
+        change
+    }
+
+    /// What the keeper of the stripes is asked, where that is HDFS.
+    pub(super) fn ask_hdfs(&mut self, output: Output) {
+        if let Output::Commit(commit) = &output {
+            self.note_asked(commit);
+        }
+        let Some(HdfsKeeping { link, .. }) = &self.hdfs else { return };
+        match output {
+            Output::Commit(commit) => link.commit(commit),
+            Output::Claim(claim) => link.claim(self.now(), claim),
+            Output::Release(repair) => link.release(repair),
+            // Ids of stripes are HDFS's, which gives out none twice.
+            _ => {}
+        }
+    }
+
+    /// Writes down what a commit is asked for, in case that nobody here hears the answer.
+    fn note_asked(&mut self, commit: &Commit) {
+        let asked = self.attempts.asked(self.now(), commit, self.core.stripes());
+        if let (Some(asked), Some(hdfs)) = (&asked, &mut self.hdfs) {
+            hdfs.log.ask(asked, &self.core);
+        }
+    }
+
+    /// Writes down what a report says of a block that was rebuilt.
+    pub(super) fn note_rebuilt(&mut self, report: &Report, rebuilt: Option<&RebuiltChunk>) {
+        let Some(hdfs) = &mut self.hdfs else { return };
+        if let Some(rebuilt) = rebuilt {
+            hdfs.log.note(rebuilt, &self.core);
+        }
+        if let Report::Committed { repair, copy, .. } = report {
+            hdfs.log.settle(*repair, *copy);
+        }
+    }
+
+    /// Says how repairs stand to whoever decides whether HDFS is kept from its own.
+    pub(super) fn note_condition(&self, condition: Condition) {
+        if let Some(hdfs) = &self.hdfs {
+            hdfs.link.note(condition);
+        }
+    }
+}
