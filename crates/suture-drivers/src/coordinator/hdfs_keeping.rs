@@ -4,12 +4,17 @@
 //! Place: [stripes affected] ... [claim] ... [commit location -> stripe healthy], where a NameNode
 //! keeps the stripes.
 
-use suture_repair::event::{Commit, Input, Output, Report};
+use std::time::Instant;
+
+use suture_repair::event::{Commit, Health, Input, Output, Report};
+use suture_repair::id::{NodeId, StripeId};
 
 use super::CoordinatorDriver;
 use crate::attempt::RebuiltChunk;
-use crate::hdfs::link::{Condition, Link};
+use crate::hdfs::lease::Condition;
+use crate::hdfs::link::Link;
 use crate::hdfs::rebuilt::RebuiltLog;
+use crate::hdfs::view::HdfsSeen;
 
 /// What a coordinator of HDFS has besides.
 pub(super) struct HdfsKeeping {
@@ -23,13 +28,30 @@ impl CoordinatorDriver {
         self.hdfs = Some(HdfsKeeping { link, log });
     }
 
+    /// How HDFS stands, where it is the keeper.
+    pub fn hdfs_seen(&self) -> Option<HdfsSeen> {
+        self.hdfs.as_ref().map(|hdfs| hdfs.link.view().seen())
+    }
+
+    /// Why HDFS refused the repair of a stripe, if it did.
+    pub fn hdfs_refusal(&self, stripe: StripeId) -> Option<String> {
+        self.hdfs.as_ref().and_then(|hdfs| hdfs.link.view().refusal(stripe))
+    }
+
+    /// What an operator should know of HDFS and do something about, in sentences.
+    pub fn hdfs_warnings(&self) -> Vec<String> {
+        self.hdfs_seen().iter().flat_map(|seen| seen.warnings(Instant::now())).collect()
+    }
+
     /// What the core is told of a change, where HDFS is the keeper.
     pub(super) fn attribute_change(&mut self, change: Input) -> Input {
         let Some(hdfs) = &mut self.hdfs else { return change };
         if let Input::CommitRefused { repair, .. } = &change {
             hdfs.log.refused(*repair);
         }
-        change
+        let is_known = |node: NodeId| node.index() < self.core.cluster().nodes.len();
+        let is_up = |node: NodeId| is_known(node) && self.core.health(node) == Health::Up;
+        hdfs.link.view().attribute(change, is_up)
     }
 
     /// What the keeper of the stripes is asked, where that is HDFS.

@@ -12,7 +12,7 @@ use tracing::{info, warn};
 use super::CoordinatorDriver;
 use super::beat_watch::BeatWatch;
 use super::scrub_watch::{ScrubTimes, ScrubWatch};
-use crate::hdfs::link::Condition;
+use crate::hdfs::lease::Condition;
 use crate::metadata::{PassRecord, seconds_since_1970};
 use crate::metrics::coordinator::Seen;
 

@@ -5,24 +5,29 @@
 //! A NameNode may take its time, and be gone; the coordinator's task waits for neither.
 //!
 //! HDFS leaves lost blocks alone for as long as it is told to, seconds at a time. It is told only
-//! while repairs can go on: not while they are paused, not while the agents of too many DataNodes
-//! are silent, and not for groups that wait for something. Whatever ends this process, HDFS repairs
-//! by itself soon after.
+//! while repairs can go on (`lease.rs`), and not for groups that wait for something. Whatever ends
+//! this process, HDFS repairs by itself soon after. How all of that stands is written down in
+//! `view.rs`.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::mem::discriminant;
+use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use suture_repair::event::{Claim, Commit, Health, Input, NodeStatus, Status};
+use suture_edge::error::quoted;
+use suture_repair::event::{Claim, Commit, Input};
 use suture_repair::id::{NodeId, RepairId, StripeId};
 use suture_repair::keeper::Keeper;
 use suture_repair::time::Time;
 use tracing::{error, info, warn};
 
 use super::connections::Connections;
-use super::keeper::{HdfsKeeper, LEFT_MAX};
+use super::keeper::HdfsKeeper;
+use super::lease::{Condition, LeaseScene, NoLease};
 use super::namenode::{DataNode, DataNodeState};
+use super::view::HdfsView;
 use crate::metadata::{Metadata, MetadataError, MetadataStore, NewNode};
 use crate::store::StoreId;
 
@@ -57,21 +62,11 @@ enum LinkWork {
     Condition(Condition),
 }
 
-/// Whether repairs can go on, as the coordinator sees it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Condition {
-    /// An operator paused them.
-    pub paused: bool,
-    /// Nodes whose agents speak.
-    pub nodes_up: usize,
-    /// Stripes that wait for something: HDFS may try them.
-    pub waiting: Vec<StripeId>,
-}
-
 /// The way to the thread.
 #[derive(Clone, Debug)]
 pub struct Link {
     work: mpsc::Sender<LinkWork>,
+    view: Arc<HdfsView>,
 }
 
 impl Link {
@@ -85,21 +80,30 @@ impl Link {
     ) -> Link {
         let (work, inbox) = mpsc::channel();
         let keeper = HdfsKeeper::new(connections, settings.observes);
+        let view = Arc::new(HdfsView::new(settings.observes));
         let mut linked = Linked {
             settings,
             keeper,
             metadata,
             changes,
+            view: view.clone(),
             nodes: BTreeMap::new(),
-            condition: Condition::default(),
+            unnamed: BTreeSet::new(),
+            condition: None,
             connection: 0,
             is_answering: true,
             is_leased: false,
+            no_lease: None,
             claims: BTreeMap::new(),
         };
         let thread = thread::Builder::new().name("hdfs-namenode".into());
         thread.spawn(move || linked.run(&inbox)).expect("a thread can be started");
-        Link { work }
+        Link { work, view }
+    }
+
+    /// How HDFS stands, as far as the thread has heard.
+    pub fn view(&self) -> &HdfsView {
+        &self.view
     }
 
     /// Has the thread claim, as by [`Keeper::claim`].
@@ -128,30 +132,24 @@ impl Link {
     }
 }
 
-impl Condition {
-    /// As a coordinator's status says.
-    pub fn of(status: &Status) -> Condition {
-        let is_up = |node: &&NodeStatus| node.health == Health::Up;
-        Condition {
-            paused: status.paused,
-            nodes_up: status.nodes.iter().filter(is_up).count(),
-            waiting: status.blocked.iter().map(|(stripe, _)| *stripe).collect(),
-        }
-    }
-}
-
 /// What the thread owns.
 struct Linked {
     settings: LinkSettings,
     keeper: HdfsKeeper<Connections>,
     metadata: Metadata,
     changes: tokio::sync::mpsc::Sender<Input>,
+    view: Arc<HdfsView>,
     /// DataNodes as they were made nodes.
     nodes: BTreeMap<String, (NodeId, DataNode)>,
-    condition: Condition,
+    /// Those that cannot be made such, and were warned of.
+    unnamed: BTreeSet<String>,
+    /// How repairs stand, as it was last said.
+    condition: Option<Condition>,
     connection: u64,
     is_answering: bool,
     is_leased: bool,
+    /// Why HDFS repairs by itself, as it was decided last.
+    no_lease: Option<NoLease>,
     /// Claims that last, when they were last asked for.
     claims: BTreeMap<RepairId, (Instant, Claim)>,
 }
@@ -174,7 +172,10 @@ impl Linked {
                 self.poll();
                 poll_at = Instant::now() + self.settings.poll;
             }
-            for change in together(self.keeper.changes()) {
+            let changes = together(self.keeper.changes());
+            // Before the refusals themselves are told.
+            self.view.refuse(self.keeper.take_refused_targets());
+            for change in changes {
                 let _ = self.changes.blocking_send(change);
             }
         }
@@ -191,7 +192,7 @@ impl Linked {
                 self.keeper.release(repair)
             }
             LinkWork::Commit(commit) => self.keeper.commit(&commit),
-            LinkWork::Condition(condition) => return self.condition = condition,
+            LinkWork::Condition(condition) => return self.condition = Some(condition),
         };
         if let Err(why) = result {
             warn!(%why, "the NameNode was not asked");
@@ -221,36 +222,55 @@ impl Linked {
             self.lease();
         }
         self.prolong();
+        let (namenodes, pool) = (self.keeper.namenode().count(), self.keeper.namenode().pool());
+        let (groups, refusals) = (self.keeper.group_count(), self.keeper.refusals().clone());
+        self.view.change(|seen| {
+            seen.asked(self.is_answering, Instant::now());
+            (seen.namenodes, seen.pool) = (namenodes, pool);
+            (seen.groups, seen.refusals) = (groups, refusals);
+        });
     }
 
     fn lease(&mut self) {
-        let unserved = self.keeper.unserved();
-        let left: Vec<StripeId> =
-            self.condition.waiting.iter().copied().chain(unserved).take(LEFT_MAX + 1).collect();
-        let wanted = self.should_lease(left.len());
-        if wanted != self.is_leased {
-            if wanted {
-                info!("HDFS leaves its lost blocks to Suture")
-            } else {
-                warn!("HDFS repairs by itself: too few agents, paused, or too much waits")
+        let waiting = self.condition.iter().flat_map(|of| of.waiting.iter().copied());
+        let left: Vec<StripeId> = waiting.chain(self.keeper.unserved()).collect();
+        let is_live = |(_, said): &&(NodeId, DataNode)| said.state != DataNodeState::Dead;
+        let scene = LeaseScene {
+            observes: self.settings.observes,
+            live: self.nodes.values().filter(is_live).count(),
+            left: left.len(),
+        };
+        let no_lease = NoLease::of(self.condition.as_ref(), scene, Instant::now());
+        self.log_lease(no_lease);
+        let wanted = no_lease.is_none();
+        let lease = if wanted { self.settings.lease } else { Duration::ZERO };
+        let (asked, mut is_told) = (Instant::now(), false);
+        if wanted || self.is_leased {
+            match self.keeper.lease(lease.as_millis() as u64, &left) {
+                Ok(()) => is_told = true,
+                Err(why) => warn!(%why, "HDFS was not told to leave its lost blocks to Suture"),
             }
         }
-        let millis = if wanted { self.settings.lease.as_millis() as u64 } else { 0 };
-        if (wanted || self.is_leased)
-            && let Err(why) = self.keeper.lease(millis, &left)
-        {
-            warn!(%why, "HDFS was not told to leave its lost blocks to Suture");
-        }
-        self.is_leased = wanted;
+        (self.is_leased, self.no_lease) = (wanted, no_lease);
+        self.view.change(|seen| {
+            (seen.no_lease, seen.left) = (no_lease, left.len());
+            if is_told {
+                // The plugin counts from when it was told, which is later.
+                seen.leased_until = wanted.then_some(asked + lease);
+            }
+        });
     }
 
-    /// Only who can repair may keep others from it.
-    fn should_lease(&self, left: usize) -> bool {
-        let is_live = |(_, said): &&(NodeId, DataNode)| said.state != DataNodeState::Dead;
-        let live = self.nodes.values().filter(is_live).count();
-        let Condition { paused, nodes_up, .. } = self.condition;
-        // Two thirds: with fewer, what is left would fall on a part of the cluster.
-        !self.settings.observes && !paused && 3 * nodes_up >= 2 * live && left <= LEFT_MAX
+    /// Says that HDFS leaves its lost blocks to Suture, or why it does not, where that is news.
+    fn log_lease(&self, no_lease: Option<NoLease>) {
+        let is_news =
+            self.no_lease.as_ref().map(discriminant) != no_lease.as_ref().map(discriminant);
+        match no_lease {
+            None if !self.is_leased => info!("HDFS leaves its lost blocks to Suture"),
+            Some(why) if is_news && why.is_trouble() => warn!("HDFS repairs by itself: {why}"),
+            Some(why) if is_news => info!("HDFS repairs by itself: {why}"),
+            None | Some(_) => {}
+        }
     }
 
     fn prolong(&mut self) {
@@ -272,6 +292,8 @@ impl Linked {
         // Those that the NameNode has forgotten are nobody's to wait for.
         let uuids: BTreeSet<&str> = said.iter().map(|data_node| &*data_node.node).collect();
         self.nodes.retain(|uuid, _| uuids.contains(&**uuid));
+        self.unnamed.retain(|uuid| uuids.contains(&**uuid));
+        said.iter().filter(|said| !said.is_named()).for_each(|said| self.warn_of_name(said));
         for data_node in said.iter().filter(|said| said.is_named()) {
             let known = self.nodes.get(&data_node.node);
             let is_same = |(_, known): &(NodeId, DataNode)| {
@@ -297,6 +319,18 @@ impl Linked {
                 Ok(Err(why)) => error!(%why, name = data_node.name, "a DataNode is not known"),
                 Err(_) => warn!(name = data_node.name, "a DataNode is not known yet"),
             }
+        }
+    }
+
+    /// Warns once of a DataNode that can be no node.
+    fn warn_of_name(&mut self, said: &DataNode) {
+        if self.unnamed.insert(said.node.clone()) {
+            let (name, rack) = (quoted(&said.name), quoted(&said.rack));
+            warn!(
+                name,
+                rack,
+                "a DataNode has a name or a rack that no node can have: HDFS rebuilds its groups by itself"
+            );
         }
     }
 }

@@ -1,0 +1,194 @@
+//! Whether HDFS is kept from its own repairs, and if not, why.
+//!
+//! Place: beside [stripes affected -> queue -> plan -> claim] -> ...: decided anew before each
+//! lease, seconds at a time.
+//! Only who can repair may keep others from it: not a coordinator whose task does not say any more
+//! how repairs stand, nor one that was told to leave lost blocks for a while, by a pause or by a
+//! window. What is at risk most is repaired outside of a window as well, beside HDFS: a claim keeps
+//! the two apart.
+
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use suture_repair::event::{Health, NodeStatus, Status};
+use suture_repair::id::StripeId;
+
+use super::keeper::LEFT_MAX;
+
+/// What the coordinator's task said so long ago counts no more. It says it twice a second, and more
+/// rarely where looking takes it long; a batch of plans takes it a second or two.
+const CONDITION_LASTS: Duration = Duration::from_secs(60);
+
+/// Whether repairs can go on, as the coordinator sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Condition {
+    /// When it was so.
+    pub at: Instant,
+    /// An operator paused them.
+    pub paused: bool,
+    /// Their window is closed: what has a margin waits until it opens.
+    pub window_closed: bool,
+    /// Nodes whose agents speak.
+    pub nodes_up: usize,
+    /// Stripes that wait for something: HDFS may try them.
+    pub waiting: Vec<StripeId>,
+}
+
+/// What else a lease depends on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LeaseScene {
+    /// Nothing is repaired here.
+    pub observes: bool,
+    /// DataNodes that are not dead.
+    pub live: usize,
+    /// Groups that HDFS would have to be left beside it.
+    pub left: usize,
+}
+
+/// Why HDFS repairs by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoLease {
+    /// It is configured so.
+    Observes,
+    /// The coordinator's task does not say how repairs stand.
+    Silent,
+    /// An operator paused repairs.
+    Paused,
+    /// The window in which repairs run is closed.
+    WindowClosed,
+    /// What is left would fall on a part of the cluster.
+    FewAgents {
+        /// Agents that speak at the moment.
+        up: usize,
+        /// DataNodes that are not dead.
+        of: usize,
+    },
+    /// Too many groups wait for something, or are not served here.
+    ManyLeft {
+        /// How many of them.
+        groups: usize,
+    },
+}
+
+impl Condition {
+    /// As a coordinator's status says now.
+    pub fn of(status: &Status) -> Condition {
+        let is_up = |node: &&NodeStatus| node.health == Health::Up;
+        Condition {
+            at: Instant::now(),
+            paused: status.paused,
+            window_closed: status.throttle.closed_for.is_some(),
+            nodes_up: status.nodes.iter().filter(is_up).count(),
+            waiting: status.blocked.iter().map(|(stripe, _)| *stripe).collect(),
+        }
+    }
+}
+
+impl NoLease {
+    /// Why HDFS is to repair by itself now; none where it is to leave that to Suture.
+    pub fn of(condition: Option<&Condition>, scene: LeaseScene, now: Instant) -> Option<NoLease> {
+        let LeaseScene { observes, live, left } = scene;
+        if observes {
+            return Some(NoLease::Observes);
+        }
+        let is_fresh = |of: &&Condition| now.saturating_duration_since(of.at) <= CONDITION_LASTS;
+        let Some(condition) = condition.filter(is_fresh) else { return Some(NoLease::Silent) };
+        let up = condition.nodes_up;
+        if condition.paused {
+            Some(NoLease::Paused)
+        } else if condition.window_closed {
+            Some(NoLease::WindowClosed)
+        } else if 3 * up < 2 * live {
+            // Two thirds: with fewer, what is left would fall on a part of the cluster.
+            Some(NoLease::FewAgents { up, of: live })
+        } else if left > LEFT_MAX {
+            Some(NoLease::ManyLeft { groups: left })
+        } else {
+            None
+        }
+    }
+
+    /// Whether somebody should do something about it: nobody has asked for it.
+    pub fn is_trouble(self) -> bool {
+        match self {
+            NoLease::Observes | NoLease::Paused | NoLease::WindowClosed => false,
+            NoLease::Silent | NoLease::FewAgents { .. } | NoLease::ManyLeft { .. } => true,
+        }
+    }
+}
+
+impl fmt::Display for NoLease {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NoLease::Observes => write!(f, "this coordinator only observes"),
+            NoLease::Silent => write!(f, "the coordinator does not say how repairs stand"),
+            NoLease::Paused => write!(f, "repairs are paused"),
+            NoLease::WindowClosed => write!(f, "the window for repairs is closed"),
+            NoLease::FewAgents { up, of } => write!(f, "agents of {up} of {of} DataNodes speak"),
+            NoLease::ManyLeft { groups } => {
+                write!(f, "{groups} groups wait for something, and {LEFT_MAX} can be left out")
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use suture_repair::event::Blocked;
+    use suture_repair::time::Span;
+
+    use super::*;
+
+    #[test]
+    fn only_who_can_repair_keeps_others_from_it() {
+        let now = Instant::now() + 2 * CONDITION_LASTS;
+        let ago = |time: Duration| now - time;
+        let well = Condition {
+            at: now,
+            paused: false,
+            window_closed: false,
+            nodes_up: 8,
+            waiting: Vec::new(),
+        };
+        let scene = LeaseScene { observes: false, live: 12, left: 0 };
+        let refused = |condition: &Condition, scene| NoLease::of(Some(condition), scene, now);
+        assert_eq!(refused(&well, scene), None, "agents of two thirds speak");
+        assert_eq!(refused(&well, LeaseScene { left: LEFT_MAX, ..scene }), None);
+        let groups = LEFT_MAX + 1;
+        let many = refused(&well, LeaseScene { left: groups, ..scene });
+        assert_eq!(many, Some(NoLease::ManyLeft { groups }));
+        let few = refused(&Condition { nodes_up: 7, ..well.clone() }, scene);
+        assert_eq!(few, Some(NoLease::FewAgents { up: 7, of: 12 }));
+        assert_eq!(few.unwrap().to_string(), "agents of 7 of 12 DataNodes speak");
+        let paused = Condition { paused: true, ..well.clone() };
+        assert_eq!(refused(&paused, scene), Some(NoLease::Paused));
+        let closed = Condition { window_closed: true, ..well.clone() };
+        assert_eq!(refused(&closed, scene), Some(NoLease::WindowClosed));
+        // A task that hangs says nothing any more.
+        let late = Condition { at: ago(CONDITION_LASTS / 2), ..well.clone() };
+        assert_eq!(refused(&late, scene), None);
+        let hung = Condition { at: ago(CONDITION_LASTS * 3 / 2), ..well.clone() };
+        assert_eq!(refused(&hung, scene), Some(NoLease::Silent));
+        assert_eq!(NoLease::of(None, scene, now), Some(NoLease::Silent), "it has said nothing yet");
+        let observes = LeaseScene { observes: true, ..scene };
+        assert_eq!(refused(&well, observes), Some(NoLease::Observes));
+        // What an operator wanted is no trouble.
+        let wanted = [NoLease::Observes, NoLease::Paused, NoLease::WindowClosed];
+        assert!(!wanted.iter().any(|why| why.is_trouble()));
+        assert!(few.unwrap().is_trouble() && many.unwrap().is_trouble());
+        assert!(NoLease::Silent.is_trouble());
+    }
+
+    #[test]
+    fn a_condition_is_what_the_status_says() {
+        let mut status = Status::default();
+        assert!(!Condition::of(&status).paused && !Condition::of(&status).window_closed);
+        status.paused = true;
+        status.throttle.closed_for = Some(Span::from_secs(60));
+        status.blocked = vec![(StripeId(7), Blocked::Claimed)];
+        let condition = Condition::of(&status);
+        assert!(condition.paused && condition.window_closed);
+        assert_eq!((condition.nodes_up, &condition.waiting[..]), (0, &[StripeId(7)][..]));
+        assert!(condition.at <= Instant::now());
+    }
+}
