@@ -9,6 +9,7 @@
 
 pub mod agent;
 pub mod coordinator;
+mod hdfs;
 pub mod page;
 mod process;
 mod scrub;

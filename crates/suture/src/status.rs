@@ -43,6 +43,7 @@ pub async fn ask(client: &mut Client) -> Result<proto::StatusReply> {
 pub fn outcome(status: &proto::StatusReply) -> Outcome {
     let unrepairable = status.blocked.iter().any(|entry| entry.unrepairable);
     let is_unwell = is_inconsistent(status) || is_foreign(status) || status.fault.is_some();
+    let is_unwell = is_unwell || is_blind(status);
     if unrepairable || status.unreadable_stripes > 0 || is_unwell || is_stuck(status) {
         Outcome::Unrepairable
     } else {
@@ -62,6 +63,16 @@ fn is_foreign(status: &proto::StatusReply) -> bool {
     status.is_empty && status.refused.iter().any(|agent| !agent.cluster.is_empty())
 }
 
+/// Whether no NameNode says what is at risk in HDFS, so that it is not known.
+fn is_blind(status: &proto::StatusReply) -> bool {
+    status.hdfs.as_ref().is_some_and(|hdfs| !hdfs.connected)
+}
+
+/// Whether nothing is repaired here because HDFS does that.
+pub fn observes(status: &proto::StatusReply) -> bool {
+    status.hdfs.as_ref().is_some_and(|hdfs| hdfs.observes)
+}
+
 /// Whether chunks do not fit the others of their stripe, so that no repair can mend them.
 fn is_inconsistent(status: &proto::StatusReply) -> bool {
     status.scrub.as_ref().is_some_and(|scrub| !scrub.inconsistent.is_empty())
@@ -79,8 +90,10 @@ pub fn state(status: &proto::StatusReply) -> &'static str {
         (false, _) if is_inconsistent(status) => "inconsistent",
         (false, _) if is_foreign(status) => "foreign",
         (false, _) if status.fault.is_some() => "unwritable",
+        (false, _) if is_blind(status) => "unknown",
         (false, _) => "healthy",
         (true, false) => "repairing",
+        (true, true) if observes(status) => "observing",
         (true, true) if status.paused => "paused",
         (true, true) if !status.blocked.is_empty() => "blocked",
         (true, true) => "waiting",
@@ -89,11 +102,12 @@ pub fn state(status: &proto::StatusReply) -> &'static str {
 
 /// What is lost and how its repair goes, in a line.
 pub fn summary(status: &proto::StatusReply) -> String {
-    let state = describe_state(status);
-    if status.paused && !state.starts_with("paused") {
-        format!("{state}; repairs are paused (suture repair resume)")
-    } else {
-        state
+    let said = describe_state(status);
+    match state(status) {
+        "paused" | "observing" => said,
+        _ if observes(status) => format!("{said}; this coordinator only observes"),
+        _ if status.paused => format!("{said}; repairs are paused (suture repair resume)"),
+        _ => said,
     }
 }
 
@@ -104,10 +118,10 @@ fn describe_state(status: &proto::StatusReply) -> String {
         format_size(status.lost_bytes)
     );
     match state(status) {
-        "healthy" => match silent(&status.nodes) {
-            nodes if nodes.is_empty() => "healthy: every chunk is where it should be".into(),
-            nodes => format!("healthy; silent, without chunks: {}", nodes.join(", ")),
-        },
+        "unknown" => {
+            "unknown: no active NameNode answers, so what is at risk in HDFS is not known".into()
+        }
+        "healthy" => describe_healthy(status),
         "inconsistent" => "inconsistent: every chunk is where it should be, some do not fit the \
                            others of their stripe"
             .into(),
@@ -149,12 +163,25 @@ fn describe_state(status: &proto::StatusReply) -> String {
             rate_and_eta(status)
         ),
         "paused" => format!("paused: {lost}; run `suture repair resume` to continue"),
+        "observing" => format!("observing: {lost}, which HDFS rebuilds; nothing is repaired here"),
         "unrepairable" => match status.lost_chunks {
             0 => format!("{}; nothing else is lost", hopeless(&status.blocked)),
             _ => format!("{}; otherwise {lost}", hopeless(&status.blocked)),
         },
         "blocked" => format!("blocked: {lost}, none of which can be repaired yet"),
         _ => format!("waiting: {lost}"),
+    }
+}
+
+fn describe_healthy(status: &proto::StatusReply) -> String {
+    let silent = silent(&status.nodes);
+    let left = status.hdfs.as_ref().map_or(0, |hdfs| hdfs.left_groups);
+    if left > 0 {
+        format!("healthy, but for {} that HDFS may rebuild by itself", counted(left, "block group"))
+    } else if silent.is_empty() {
+        "healthy: every chunk is where it should be".into()
+    } else {
+        format!("healthy; silent, without chunks: {}", silent.join(", "))
     }
 }
 
@@ -349,6 +376,26 @@ pub fn throttle_line(status: &proto::StatusReply) -> Option<String> {
     Some(format!("throttle: {moved}{}", parts.join("; ")))
 }
 
+/// How HDFS stands, in a line; nothing where it keeps no stripes.
+pub fn hdfs_line(status: &proto::StatusReply) -> Option<String> {
+    let hdfs = status.hdfs.as_ref()?;
+    let standing = match (hdfs.connected, hdfs.pool.as_str()) {
+        (true, pool) => format!("the NameNode of {pool} answers"),
+        (false, _) => format!("no active NameNode answers, for {}", format_seconds(hdfs.seconds)),
+    };
+    let left = match hdfs.left_groups {
+        0 => String::new(),
+        left => format!(", {left} of which it may rebuild"),
+    };
+    let groups = counted(hdfs.groups, "group");
+    let repairs = match &hdfs.no_lease {
+        None => "its lost blocks are left to Suture".to_owned(),
+        Some(_) if !hdfs.connected => "it repairs by itself".to_owned(),
+        Some(why) => format!("it repairs by itself: {why}"),
+    };
+    Some(format!("HDFS: {standing}; {groups} at risk{left}; {repairs}"))
+}
+
 /// What moves so that no node holds much less than others, in a line; nothing where nothing does.
 pub fn rebalance_line(status: &proto::StatusReply) -> Option<String> {
     let (chunks, left) = (status.rebalancing_chunks, status.rebalancing_bytes);
@@ -516,5 +563,58 @@ mod tests {
         let unknown = proto::StatusReply { running, rate: 2_097_152.0, ..Default::default() };
         assert_eq!(rate_and_eta(&unknown), "2.00 MiB/s, time left unknown");
         assert_eq!(rate_and_eta(&proto::StatusReply::default()), "nothing runs");
+    }
+
+    /// A coordinator of HDFS whose NameNode answers, or does not.
+    fn of_hdfs(connected: bool) -> proto::StatusReply {
+        let pool = String::from("BP-1");
+        let hdfs = proto::HdfsStatus { connected, pool, seconds: 180.0, ..Default::default() };
+        proto::StatusReply { hdfs: Some(hdfs), ..Default::default() }
+    }
+
+    #[test]
+    fn what_no_namenode_says_is_not_known_and_an_alarm() {
+        let blind = of_hdfs(false);
+        assert_eq!((state(&blind), outcome(&blind)), ("unknown", Outcome::Unrepairable));
+        assert!(summary(&blind).starts_with("unknown: no active NameNode answers"));
+        let line = hdfs_line(&blind).unwrap();
+        assert!(line.starts_with("HDFS: no active NameNode answers, for 3 min 00 s; 0 groups"));
+        // What was known of before is said, and that it may be more.
+        let lost = proto::StatusReply { at_risk: vec![0, 1], lost_chunks: 1, ..blind };
+        assert_eq!((state(&lost), outcome(&lost)), ("waiting", Outcome::Unrepairable));
+        let well = of_hdfs(true);
+        assert_eq!((state(&well), outcome(&well)), ("healthy", Outcome::Done));
+        assert_eq!(hdfs_line(&proto::StatusReply::default()), None);
+    }
+
+    #[test]
+    fn what_hdfs_does_by_itself_is_said_with_the_reason() {
+        let mut status = of_hdfs(true);
+        let line = |status: &proto::StatusReply| hdfs_line(status).unwrap();
+        let well = "HDFS: the NameNode of BP-1 answers; 0 groups at risk; \
+                    its lost blocks are left to Suture";
+        assert_eq!(line(&status), well);
+        let hdfs = status.hdfs.as_mut().unwrap();
+        (hdfs.groups, hdfs.left_groups) = (5, 1);
+        hdfs.no_lease = Some("agents of 5 of 12 DataNodes speak".into());
+        let few = "5 groups at risk, 1 of which it may rebuild; it repairs by itself: \
+                   agents of 5 of 12 DataNodes speak";
+        assert!(line(&status).ends_with(few), "{}", line(&status));
+        let said = "healthy, but for 1 block group that HDFS may rebuild by itself";
+        assert_eq!(summary(&status), said);
+    }
+
+    #[test]
+    fn whoever_only_observes_says_so_and_nothing_of_a_pause() {
+        let mut status = of_hdfs(true);
+        status.hdfs.as_mut().unwrap().observes = true;
+        status.paused = true;
+        assert!(summary(&status).ends_with("; this coordinator only observes"));
+        (status.at_risk, status.lost_chunks) = (vec![0, 2], 2);
+        assert_eq!((state(&status), outcome(&status)), ("observing", Outcome::Done));
+        assert!(summary(&status).starts_with("observing: 2 chunks lost"), "{}", summary(&status));
+        (status.unreadable_stripes, status.degraded_stripes) = (1, 1);
+        let said = summary(&status);
+        assert!(said.starts_with("unreadable") && !said.contains("paused"), "{said}");
     }
 }

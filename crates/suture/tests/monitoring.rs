@@ -156,8 +156,9 @@ fn what_a_repair_does_is_counted_and_all_that_dashboard_and_alerts_name_is_there
 
     exported.extend(names(&after));
     of_agents.iter().for_each(|text| exported.extend(names(text)));
-    // Without credentials nothing expires.
+    // Without credentials nothing expires; HDFS has a test of its own.
     exported.insert("suture_certificate_expiry_timestamp_seconds".into());
+    exported.extend(["suture_hdfs_connected", "suture_hdfs_lease"].map(String::from));
     let expressions = [expressions_of_rules(), expressions_of_dashboard()].concat();
     assert!(expressions.len() > 40, "{}", expressions.len());
     for expression in expressions {

@@ -393,9 +393,10 @@ function showPast(status) {
 function show(status) {
   last = status;
   const grades = { healthy: 'good', unreadable: 'bad', unrepairable: 'bad', unwritable: 'bad',
-    foreign: 'bad', inconsistent: 'bad' };
+    foreign: 'bad', inconsistent: 'bad', unknown: 'bad' };
   const state = byId('state');
-  const isSaid = status.paused && status.state !== 'paused';
+  const observes = status.hdfs !== null && status.hdfs.mode === 'observe';
+  const isSaid = status.paused && status.state !== 'paused' && !observes;
   write(state, isSaid ? `${status.state}, repairs are paused` : status.state);
   state.className = grades[status.state] || 'care';
   document.title = `${status.state} - Suture`;

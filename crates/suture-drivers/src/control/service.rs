@@ -35,6 +35,10 @@ use crate::window::ThrottleIntent;
 pub(super) const OF_HDFS: &str =
     "this coordinator repairs HDFS and keeps no objects: store and read by HDFS's own commands";
 
+/// What whoever would have a coordinator repair is told that only observes.
+const OBSERVES: &str = "this coordinator only observes, and HDFS repairs: set [hdfs] mode to \
+                        'repair' in its configuration and restart it";
+
 /// What whoever is not served while metadata are made again is told.
 pub(super) const REBUILDING: &str =
     "the metadata are being rebuilt from what the agents hold: try again when that is done";
@@ -311,6 +315,7 @@ impl ControlService {
         reply.warnings.extend(unsaved.map(backup_warning));
         reply.warnings.extend(self.query(CoordinatorDriver::scrub_warnings).await?);
         reply.warnings.extend(self.query(CoordinatorDriver::beat_warnings).await?);
+        reply.warnings.extend(self.query(CoordinatorDriver::hdfs_warnings).await?);
         let copies = self.query(|driver| driver.core().unknown_copies()).await?;
         if copies > 0 && !self.is_hdfs {
             reply.warnings.push(unknown_warning(copies));
@@ -347,6 +352,12 @@ impl ControlService {
 
     pub(super) async fn command_repair(&self, command: proto::RepairCommand) -> Result<(), Status> {
         let action = command.action();
+        if matches!(action, RepairAction::Start | RepairAction::Resume) {
+            let seen = self.query(CoordinatorDriver::hdfs_seen).await?;
+            if seen.is_some_and(|seen| seen.observes) {
+                return Err(Status::failed_precondition(OBSERVES));
+            }
+        }
         if action == RepairAction::Start && !command.object.is_empty() {
             return self.start_object(command.object).await;
         }

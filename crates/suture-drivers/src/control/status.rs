@@ -4,7 +4,7 @@
 //! things are; this puts it down for whoever asks.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use suture_edge::units::{format_seconds, format_size};
 use suture_repair::cluster::NodeIntent;
@@ -19,6 +19,7 @@ use super::{proto, scrub, throttle};
 use crate::coordinator::CoordinatorDriver;
 use crate::coordinator::history::Episode;
 use crate::coordinator::refused::RefusedAgent;
+use crate::hdfs::view::HdfsSeen;
 
 /// Agents that are named of those that were refused.
 const REFUSED_SHOWN: usize = 8;
@@ -179,11 +180,28 @@ pub(super) fn describe(
             .collect(),
         refused: driver.refused_agents().into_iter().map(describe_refused).collect(),
         is_empty: core.stripes().is_empty(),
+        hdfs: driver.hdfs_seen().map(describe_hdfs),
         ..Default::default()
     };
     let blocked = status.blocked.iter();
-    let blocked = blocked.map(|(stripe, why)| blocked_stripe(core, *stripe, why));
+    let refusal = |stripe: StripeId| driver.hdfs_refusal(stripe);
+    let blocked = blocked.map(|(stripe, why)| blocked_stripe(core, *stripe, why, refusal));
     (reply, blocked.collect())
+}
+
+fn describe_hdfs(seen: HdfsSeen) -> proto::HdfsStatus {
+    let now = Instant::now();
+    proto::HdfsStatus {
+        observes: seen.observes,
+        connected: seen.is_connected(now),
+        seconds: seen.standing_for(now).as_secs_f64(),
+        namenodes: seen.namenodes as u32,
+        leased: seen.is_leased(now),
+        no_lease: seen.no_lease(now),
+        groups: seen.groups as u64,
+        left_groups: seen.left as u64,
+        pool: seen.pool.unwrap_or_default(),
+    }
 }
 
 fn describe_refused(agent: RefusedAgent) -> proto::RefusedAgent {
@@ -221,7 +239,13 @@ fn intent_word(intent: NodeIntent) -> &'static str {
     }
 }
 
-fn blocked_stripe(core: &Core, stripe: StripeId, why: &Blocked) -> proto::BlockedStripe {
+/// A stripe that waits, and why; a claim may have been refused for a reason that `refusal` knows.
+fn blocked_stripe(
+    core: &Core,
+    stripe: StripeId,
+    why: &Blocked,
+    refusal: impl Fn(StripeId) -> Option<String>,
+) -> proto::BlockedStripe {
     // The core knows nodes by number only.
     let name = |node: &NodeId| core.cluster().node(*node).name.clone();
     let mut failed = String::new();
@@ -236,6 +260,10 @@ fn blocked_stripe(core: &Core, stripe: StripeId, why: &Blocked) -> proto::Blocke
             failed = name(node);
             format!("{attempts} attempts failed; last at {failed}: {why}")
         }
+        Blocked::Claimed => match refusal(stripe) {
+            Some(reason) => format!("its claim is refused: {reason}"),
+            None => why.to_string(),
+        },
         why => why.to_string(),
     };
     let mut nodes = core.stripes().get(stripe).into_iter().flat_map(Stripe::nodes);
@@ -261,6 +289,7 @@ mod tests {
 
     use super::*;
     use crate::config::CoordinatorConfig;
+    use crate::hdfs::view::HdfsView;
 
     /// A coordinator of nodes `n0` to `n3` and of no stripes.
     fn coordinator() -> Core {
@@ -292,16 +321,41 @@ mod tests {
             (None, "", "3 attempts failed; last: the disk is full"),
         ] {
             let why = Blocked::Failing { attempts: 3, node, why: Failure::NoSpace };
-            let told = blocked_stripe(&core, StripeId(7), &why);
+            let told = blocked_stripe(&core, StripeId(7), &why, |_| None);
             assert_eq!((told.stripe, &*told.node, &*told.why), (7, name, text));
             assert!(!told.unrepairable && !told.away);
         }
         let pool = Blocked::Pool { node: NodeId(2), needed: 9, pool: 5 };
-        let told = blocked_stripe(&core, StripeId(7), &pool);
+        let told = blocked_stripe(&core, StripeId(7), &pool, |_| None);
         assert!(
             told.why.starts_with("n2 has 5 B of slice memory") && told.node.is_empty(),
             "{}",
             told.why
         );
+    }
+
+    #[test]
+    fn a_claim_that_hdfs_refused_waits_for_what_it_said() {
+        let core = coordinator();
+        let text = |refusal: Option<&str>| {
+            let known =
+                |stripe: StripeId| refusal.filter(|_| stripe == StripeId(7)).map(str::to_owned);
+            blocked_stripe(&core, StripeId(7), &Blocked::Claimed, known).why
+        };
+        assert_eq!(text(None), "somebody else is repairing it");
+        let said = text(Some("the NameNode is repairing it"));
+        assert_eq!(said, "its claim is refused: the NameNode is repairing it");
+    }
+
+    #[test]
+    fn what_is_said_of_hdfs_is_what_was_seen() {
+        let mut seen = HdfsView::new(false).seen();
+        (seen.namenodes, seen.groups, seen.left) = (2, 9, 3);
+        seen.pool = Some("BP-1".into());
+        let told = describe_hdfs(seen);
+        assert!(!told.connected && !told.leased && !told.observes && told.seconds >= 0.0);
+        assert_eq!((told.namenodes, told.groups, told.left_groups), (2, 9, 3));
+        assert_eq!(told.pool, "BP-1");
+        assert_eq!(told.no_lease.as_deref(), Some("no active NameNode answers"));
     }
 }

@@ -40,6 +40,7 @@ impl CoordinatorDriver {
             scrub_period: times.map(|times| times.period),
             scrub_least: times.and_then(|times| times.least),
             scrub_age: times.map(|times| times.age),
+            hdfs: self.hdfs_seen(),
             status,
         }
     }

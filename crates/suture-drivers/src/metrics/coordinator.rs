@@ -18,8 +18,10 @@ use suture_repair::message::DiskState;
 use suture_repair::throttle::{Limited, Reason};
 use suture_repair::time::Time;
 
+use super::hdfs::HdfsLevels;
 use super::scrub::ScrubLevels;
 use super::{Exposition, FAILURES, Labels, Level, OfDaemon, Sum, TIMES, begin, fault_name, reason};
+use crate::hdfs::view::HdfsSeen;
 use crate::identity::credentials::Kept;
 
 /// Margins with a series of their own; stripes with more to spare count as the last.
@@ -59,6 +61,8 @@ pub struct Seen {
     pub scrub_least: Option<Duration>,
     /// How long ago one last came to its end, where that is to be known.
     pub scrub_age: Option<Duration>,
+    /// How HDFS stands, where it keeps the stripes.
+    pub hdfs: Option<HdfsSeen>,
 }
 
 /// The numbers of one coordinator's process, shared by all that change them.
@@ -111,6 +115,7 @@ struct Levels {
     stuck_bytes: Level,
     eta: Family<Labels, Level>,
     scrub: ScrubLevels,
+    hdfs: HdfsLevels,
     unknown_copies: Level,
     refused_agents: Level,
     unwritable: Level,
@@ -285,6 +290,7 @@ impl Levels {
                 "Estimated time left; absent while there is no estimate",
             ),
             scrub: ScrubLevels::new(of),
+            hdfs: HdfsLevels::new(of),
             unknown_copies: of.new_one(
                 "suture_unknown_chunks",
                 "Chunks on agents of which the metadata know nothing",
@@ -335,6 +341,7 @@ impl Levels {
         }
         let times = [seen.scrub_period, seen.scrub_least, seen.scrub_age];
         self.scrub.set(&status.scrub, times);
+        self.hdfs.set(seen.hdfs.as_ref());
     }
 
     fn set_risk(&self, status: &Status) {
@@ -426,6 +433,7 @@ mod tests {
     use suture_repair::time::Span;
 
     use super::*;
+    use crate::hdfs::view::HdfsView;
 
     fn text(metrics: &CoordinatorMetrics, seen: &Seen) -> String {
         String::from_utf8(metrics.write(seen).classic.to_vec()).unwrap()
@@ -514,5 +522,26 @@ mod tests {
         assert!(!after.contains("\nsuture_repair_eta_seconds{"), "{after}");
         assert!(!after.contains("\nsuture_scrub_age_seconds"), "{after}");
         assert!(!after.contains("r1"), "{after}");
+    }
+
+    #[test]
+    fn hdfs_has_series_only_where_it_keeps_the_stripes() {
+        let metrics = CoordinatorMetrics::new(None);
+        let without = text(&metrics, &Seen::default());
+        assert!(!without.contains("\nsuture_hdfs_"), "{without}");
+        let view = HdfsView::new(false);
+        let mut seen = Seen { hdfs: Some(view.seen()), ..Seen::default() };
+        let before = text(&metrics, &seen);
+        for name in ["connected", "lease", "namenodes", "groups", "left_groups"] {
+            assert_has(&before, &format!("suture_hdfs_{name} 0.0"));
+        }
+        let mut hdfs = view.seen();
+        (hdfs.namenodes, hdfs.groups, hdfs.left) = (2, 5, 3);
+        seen.hdfs = Some(hdfs);
+        let after = text(&metrics, &seen);
+        assert_has(&after, "suture_hdfs_connected 0.0");
+        for (name, value) in [("namenodes", 2), ("groups", 5), ("left_groups", 3)] {
+            assert_has(&after, &format!("suture_hdfs_{name} {value}.0"));
+        }
     }
 }

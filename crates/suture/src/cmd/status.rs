@@ -9,14 +9,14 @@ use crate::daemon;
 use crate::outcome::Outcome;
 use crate::output::{Format, alarm, counted, print_json, print_table, table};
 use crate::status::{
-    ROWS_SHOWN, ask, describe, last_repair_line, outcome, print_blocked, print_nodes, print_rest,
-    rebalance_line, scrub_line, state, summary, throttle_line,
+    ROWS_SHOWN, ask, describe, hdfs_line, last_repair_line, observes, outcome, print_blocked,
+    print_nodes, print_rest, rebalance_line, scrub_line, state, summary, throttle_line,
 };
 
 /// Show the cluster: nodes, what is at risk, what is being repaired, what waits and why.
 ///
 /// Exit status 3: something cannot be read now, or cannot be repaired until chunks return or nodes
-/// or space come.
+/// or space come; or no NameNode answers, so that it is not known.
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]
@@ -52,8 +52,9 @@ fn print(status: &proto::StatusReply) {
         format_seconds(status.uptime_seconds),
         counted(status.repaired_chunks, "chunk"),
         format_size(status.repaired_bytes),
-        if status.paused { "; repairs are paused" } else { "" },
+        if status.paused && !observes(status) { "; repairs are paused" } else { "" },
     );
+    hdfs_line(status).into_iter().for_each(|line| outln!("{line}"));
     last_repair_line(&status.history).into_iter().for_each(|line| outln!("{line}"));
     let scrub = status.scrub.as_ref().and_then(scrub_line);
     scrub.into_iter().for_each(|line| outln!("{line}"));

@@ -58,6 +58,22 @@ pub fn describe(status: &proto::StatusReply) -> Value {
         "planned_seconds": status.planned_seconds,
         "history": describe_history(&status.history),
         "refused_agents": describe_refused(&status.refused),
+        "hdfs": status.hdfs.as_ref().map(describe_hdfs),
+    })
+}
+
+/// How HDFS stands, for scripts.
+fn describe_hdfs(hdfs: &proto::HdfsStatus) -> Value {
+    json!({
+        "mode": if hdfs.observes { "observe" } else { "repair" },
+        "connected": hdfs.connected,
+        "standing_seconds": hdfs.seconds,
+        "namenodes": hdfs.namenodes,
+        "pool": Some(&hdfs.pool).filter(|pool| !pool.is_empty()),
+        "leased": hdfs.leased,
+        "no_lease": hdfs.no_lease,
+        "groups": hdfs.groups,
+        "left_groups": hdfs.left_groups,
     })
 }
 

@@ -1,0 +1,58 @@
+//! Numbers of HDFS: whether its NameNode answers, whether it leaves its lost blocks to this
+//! coordinator, and how many groups it tells of.
+//!
+//! Place: beside [stripes affected] ..., where a NameNode keeps the stripes. While none answers all
+//! that the other numbers say of what is at risk is old, or nothing.
+
+use std::time::Instant;
+
+use prometheus_client::metrics::family::Family;
+
+use super::{Labels, Level, OfDaemon};
+use crate::hdfs::view::HdfsSeen;
+
+/// What of HDFS goes up and down. Where it keeps no stripes there are no series.
+#[derive(Debug)]
+pub(super) struct HdfsLevels {
+    connected: Family<Labels, Level>,
+    lease: Family<Labels, Level>,
+    namenodes: Family<Labels, Level>,
+    groups: Family<Labels, Level>,
+    left: Family<Labels, Level>,
+}
+
+impl HdfsLevels {
+    pub(super) fn new(of: &mut OfDaemon) -> HdfsLevels {
+        HdfsLevels {
+            connected: of.new_one(
+                "suture_hdfs_connected",
+                "Whether an active NameNode answers; absent where HDFS keeps no stripes, as all of these",
+            ),
+            lease: of.new_one(
+                "suture_hdfs_lease",
+                "Whether HDFS leaves its lost blocks to this coordinator, and does not rebuild them",
+            ),
+            namenodes: of.new_one("suture_hdfs_namenodes", "NameNodes whose plugins are connected"),
+            groups: of
+                .new_one("suture_hdfs_groups", "Block groups at risk that the NameNode tells of"),
+            left: of.new_one(
+                "suture_hdfs_left_groups",
+                "Block groups that HDFS may rebuild by itself: they wait, or are not served",
+            ),
+        }
+    }
+
+    pub(super) fn set(&self, seen: Option<&HdfsSeen>) {
+        let levels = [&self.connected, &self.lease, &self.namenodes, &self.groups, &self.left];
+        levels.iter().for_each(|level| level.clear());
+        let Some(seen) = seen else { return };
+        let now = Instant::now();
+        let [connected, leased] =
+            [seen.is_connected(now), seen.is_leased(now)].map(|is_so| f64::from(u8::from(is_so)));
+        let counts = [seen.namenodes, seen.groups, seen.left].map(|count| count as f64);
+        let values = [connected, leased].into_iter().chain(counts);
+        for (level, value) in levels.into_iter().zip(values) {
+            level.get_or_create(&Labels::new()).set(value);
+        }
+    }
+}
