@@ -1,16 +1,20 @@
-//! A coordinator of HDFS as operators meet it: what it says while no NameNode answers, and what
-//! after that.
+//! A coordinator of HDFS, and an agent beside a DataNode, as operators meet them: what they say
+//! while nobody answers, and what after that.
 
 mod daemons;
 mod listed;
 
 use std::fs;
 use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::os::unix::net::UnixListener;
 use std::path::Path;
+use std::process::Stdio;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use daemons::{Cluster, address_in_log, get, start_coordinator};
+use daemons::{Cluster, Process, address_in_log, get, start_coordinator, suture};
 use listed::JsonPage;
 use serde_json::{Value, json};
 use suture_drivers::hdfs::frame::{Frames, PROTOCOL};
@@ -138,4 +142,40 @@ fn whoever_only_observes_is_not_paused_and_cannot_be_resumed() {
     cluster.ok(&["repair", "start", "--dry-run"]);
     wait_for_metric(&cluster, "suture_hdfs_connected", 1.0);
     wait_for_metric(&cluster, "suture_hdfs_lease", 0.0);
+}
+
+#[test]
+fn an_agent_says_what_keeps_it_from_its_datanode_each_time_that_it_is_something_else() {
+    let folder = tempfile::tempdir().unwrap();
+    let (socket, log) = (folder.path().join("datanode.sock"), folder.path().join("agent.log"));
+    let text = format!(
+        "coordinator = '127.0.0.1:9'\nlisten = '127.0.0.1:0'\ndata_dir = '{}'\n[hdfs]\nsocket = '{}'\n",
+        folder.path().join("agent").display(),
+        socket.display()
+    );
+    let config = folder.path().join("agent.toml");
+    fs::write(&config, text).unwrap();
+    let mut command = suture();
+    command.args(["agent", "--config"]).arg(&config).stdout(Stdio::null());
+    command.stderr(fs::File::create(&log).unwrap());
+    let _agent = Process(command.spawn().unwrap());
+    let no_socket = "No such file or directory (os error 2); waiting for it";
+    wait_for(&log, |text| text.contains(no_socket).then_some(()));
+    let listener = UnixListener::bind(&socket).unwrap();
+    let asked = Arc::new(AtomicUsize::new(0));
+    let answered = asked.clone();
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut frames = Frames::new(stream.unwrap());
+            if frames.receive::<Value>().is_ok() {
+                answered.fetch_add(1, Ordering::Relaxed);
+                let _ = frames.send(&json!({ "error": "failed", "why": "it starts" }));
+            }
+        }
+    });
+    wait_for(&log, |_| (asked.load(Ordering::Relaxed) > 2).then_some(()));
+    let text = fs::read_to_string(&log).unwrap();
+    for said in [no_socket, "the DataNode says: it starts; waiting for it"] {
+        assert_eq!(text.matches(said).count(), 1, "once: {said}: {text}");
+    }
 }

@@ -21,12 +21,18 @@ use suture_edge::error::quoted;
 
 use super::frame::{Frames, PROTOCOL};
 use super::namenode::Refusal;
+use crate::chunk_client::SLOWEST_DISK;
 
 /// Connections that are kept; the plugin takes some more.
 const KEPT_MAX: usize = 12;
 
 /// A DataNode whose disk takes longer for an answer is as good as gone.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// What a block may take to be finished: synced and read back, on the slowest disk that is one.
+fn finished_within(bytes: u64) -> Duration {
+    ANSWER_TIMEOUT + Duration::from_secs(2 * bytes.div_ceil(SLOWEST_DISK))
+}
 
 /// Where the users of a machine are listed.
 const USERS: &str = "/etc/passwd";
@@ -262,6 +268,25 @@ impl DataNodeClient {
     }
 }
 
+/// Ends a block of so many bytes that was sent, whose CRC32C is this, and has as long for the
+/// answer as that may take.
+///
+/// # Errors
+/// When the connection breaks, or the answer is a refusal.
+pub fn finish(
+    connection: &mut BlockConnection,
+    bytes: u64,
+    crc: u32,
+) -> Result<Finished, DataNodeError> {
+    let broken = DataNodeError::Unreachable;
+    let limit = Some(finished_within(bytes));
+    connection.stream_mut().set_read_timeout(limit).map_err(broken)?;
+    connection.send(&BlockQuestion::Finish { crc }).map_err(broken)?;
+    let finished = receive(connection);
+    connection.stream_mut().set_read_timeout(Some(ANSWER_TIMEOUT)).map_err(broken)?;
+    finished
+}
+
 /// The next answer of a connection.
 ///
 /// # Errors
@@ -296,3 +321,27 @@ impl fmt::Display for DataNodeError {
 }
 
 impl std::error::Error for DataNodeError {}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_long_block_has_longer_to_be_finished_than_others_have_for_an_answer() {
+        assert_eq!(finished_within(0), ANSWER_TIMEOUT);
+        let block = finished_within(128 << 20).as_secs();
+        assert!((120..300).contains(&block), "{block}");
+        assert!(finished_within(1 << 30).as_secs() > 10 * 60);
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let (mut connection, mut plugin) = (Frames::new(ours), Frames::new(theirs));
+        plugin.send(&json!({ "published": "named" })).unwrap();
+        let finished = finish(&mut connection, 1 << 30, 7).unwrap();
+        assert_eq!(finished.published, "named");
+        assert_eq!(plugin.receive::<BlockQuestion>().unwrap(), BlockQuestion::Finish { crc: 7 });
+        // Whatever is asked next has as long as ever.
+        let limit = connection.stream_mut().read_timeout().unwrap();
+        assert_eq!(limit, Some(ANSWER_TIMEOUT));
+    }
+}

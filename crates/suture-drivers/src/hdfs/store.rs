@@ -28,7 +28,7 @@ use suture_repair::message::{CopyFault, Failure};
 
 use super::datanode::{
     BlockConnection, BlockQuestion, DataNodeClient, DataNodeError, Finished, FreeBytes, ListPart,
-    LocatedBlock, NewBlock, receive,
+    LocatedBlock, NewBlock, finish, receive,
 };
 use super::frame::PAYLOAD_BYTES_MAX;
 use super::group::{block_id, chunk_of, generation_stamp, stamp_of};
@@ -251,8 +251,7 @@ impl NewChunk {
             self.read_back(|part| {
                 connection.send_with(&BlockQuestion::Data, part).map_err(broken)
             })?;
-            connection.send(&BlockQuestion::Finish { crc }).map_err(broken)?;
-            receive(connection)
+            finish(connection, self.bytes, crc)
         })
     }
 

@@ -259,7 +259,7 @@ fn datanode_client(config: &AgentConfig) -> Result<DataNodeClient> {
 /// Waits for the DataNode of this machine, and takes its name, which is the node's.
 async fn find_datanode(config: &mut AgentConfig) -> Result<DataNodeHello> {
     let client = Arc::new(datanode_client(config)?);
-    let mut is_said = false;
+    let mut said = String::new();
     let hello = loop {
         let asked = client.clone();
         let found = tokio::task::spawn_blocking(move || asked.hello()).await?;
@@ -270,9 +270,10 @@ async fn find_datanode(config: &mut AgentConfig) -> Result<DataNodeHello> {
             Err(DataNodeError::Refused(why)) if why.error == "refused" => {
                 return Err(bad_input(why.why));
             }
-            Err(error) if !is_said => {
+            // What is wrong may be another thing once the first is mended.
+            Err(error) if error.to_string() != said => {
                 warn!("{}: {error}; waiting for it", shown(config));
-                is_said = true;
+                said = error.to_string();
             }
             Ok(_) | Err(_) => {}
         }
