@@ -127,7 +127,6 @@ pub const FIGURES: &[EmulatedFigure] = &[
         rest: Duration::from_secs(5),
         minutes: 6,
         left_out: "one machine carries no more agents and chunks",
-        ..BASE
     },
     EmulatedFigure {
         paper: Paper::RepairBoost,
