@@ -86,3 +86,27 @@ fn an_interrupted_load_prints_what_there_is() {
     assert!(found["offered"].as_u64().unwrap() > 5 && found["seconds"].as_f64().unwrap() < 30.0);
     assert_eq!(objects(&cluster), 0);
 }
+
+#[test]
+fn what_was_there_before_is_left_whatever_it_is_called() {
+    let cluster = Cluster::of(4);
+    let mine: Vec<(String, Vec<u8>)> = (0..4)
+        .map(|key| {
+            let name = format!("load/{key}.{key}");
+            let content = cluster.put(&name, 3_000, &CODE[..2]);
+            (name, content)
+        })
+        .collect();
+    let requests = ["--rate", "20", "--duration", "1s", "--warm-up", "100ms"];
+    let found = load(&cluster, &requests);
+    assert_eq!(found["errors"], Value::Array(vec![]), "{found}");
+    assert_eq!(objects(&cluster), mine.len());
+    mine.iter().for_each(|(name, content)| cluster.assert_reads(name, content));
+    // What is kept is in a folder of that run.
+    let kept = load(&cluster, &[&requests[..], &["--keep"]].concat());
+    let folder = kept["prefix"].as_str().unwrap();
+    assert!(folder.starts_with("load/") && folder.ends_with('/'), "{kept}");
+    assert_eq!(objects(&cluster), mine.len() + 20);
+    cluster.ok(&["rm", "-r", folder.trim_end_matches('/'), "--yes"]);
+    assert_eq!(objects(&cluster), mine.len());
+}

@@ -8,7 +8,7 @@ use serde::Serialize;
 use suture_code::Code;
 use suture_drivers::config::parse_duration;
 use suture_drivers::control::client::Client;
-use suture_edge::error::bad_input;
+use suture_edge::error::{bad_input, quoted};
 use suture_edge::units::{format_rate, format_seconds, format_size, parse_nonzero_size};
 use suture_sim::workload::Workload;
 
@@ -63,7 +63,7 @@ pub struct Args {
     /// Bytes of a chunk, for long values
     #[arg(long, value_name = "SIZE", default_value = "8MiB", value_parser = parse_nonzero_size)]
     chunk_size: u64,
-    /// Prefix of the names of all objects; runs at the same time need different ones
+    /// What the names of all objects begin with; a folder of each run's own follows
     #[arg(long, value_name = "PREFIX", default_value = "load/")]
     prefix: String,
     /// Seed of every random choice
@@ -86,6 +86,7 @@ struct LoadReport {
     rate: f64,
     clients: usize,
     objects: usize,
+    prefix: String,
     warm_up_seconds: f64,
     seconds: f64,
     interrupted: bool,
@@ -139,7 +140,7 @@ async fn load(args: &Args) -> Result<Outcome> {
     for _ in 0..args.clients {
         clients.push(args.coordinator.connect().await?);
     }
-    let keyspace = Keyspace::new(args.prefix.clone(), args.objects, args.code, args.chunk_size);
+    let keyspace = Keyspace::new(&args.prefix, args.objects, args.code, args.chunk_size)?;
     let keyspace = Arc::new(keyspace);
     let demand = Demand {
         workload: args.workload,
@@ -172,7 +173,7 @@ async fn load(args: &Args) -> Result<Outcome> {
     let Some(driven) = driven else {
         return Err(anyhow::anyhow!("interrupted before all values were stored"));
     };
-    show(args, &driven, is_interrupted)
+    show(args, keyspace.prefix(), &driven, is_interrupted)
 }
 
 async fn fill(
@@ -192,7 +193,7 @@ async fn fill(
     drive::fill(keyspace, clients, demand, note).await
 }
 
-fn show(args: &Args, driven: &Driven, interrupted: bool) -> Result<Outcome> {
+fn show(args: &Args, prefix: &str, driven: &Driven, interrupted: bool) -> Result<Outcome> {
     let latencies = &driven.latencies;
     let seconds = driven.seconds.max(f64::MIN_POSITIVE);
     let report = LoadReport {
@@ -201,6 +202,7 @@ fn show(args: &Args, driven: &Driven, interrupted: bool) -> Result<Outcome> {
         rate: args.rate,
         clients: args.clients,
         objects: args.objects,
+        prefix: prefix.to_owned(),
         warm_up_seconds: args.warm_up.as_secs_f64(),
         seconds: driven.seconds.max(0.0),
         interrupted,
@@ -216,6 +218,9 @@ fn show(args: &Args, driven: &Driven, interrupted: bool) -> Result<Outcome> {
     match args.format {
         Format::Json => print_json(&report)?,
         Format::Text => print(&report),
+    }
+    if args.keep && args.format == Format::Text {
+        outln!("the objects were left: their names begin with {}", quoted(prefix));
     }
     Ok(if interrupted || !report.errors.is_empty() { Outcome::Missed } else { Outcome::Done })
 }

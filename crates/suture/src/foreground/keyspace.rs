@@ -7,14 +7,19 @@
 //! make it.
 //!
 //! Whatever may be stored is known here from the moment that its put begins, so that nothing is
-//! left behind by a put that was cut off.
+//! left behind by a put that was cut off. What is known not to be stored is forgotten.
+//!
+//! Invariant: nothing is removed but what was stored here. The names begin with a number that each
+//! run draws for itself, so that no object has one of them before; and a name that is taken all the
+//! same is not counted as stored.
 
 use std::collections::BTreeSet;
 use std::io::{self, Read};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
+use rustix::rand::{GetRandomFlags, getrandom};
 use suture_code::Code;
 use suture_drivers::control::client::{Client, refusal};
 use suture_drivers::control::proto;
@@ -22,6 +27,7 @@ use suture_drivers::object::cut::ObjectSource;
 use suture_drivers::object::lookup::Lookup;
 use suture_drivers::object::put_stream::PutOptions;
 use suture_drivers::object::read::{self, Sink};
+use suture_drivers::object::unanswered::NotKnown;
 use suture_drivers::object::write;
 use suture_repair::random::Random;
 use tokio::sync::RwLock;
@@ -43,19 +49,30 @@ pub struct Keyspace {
 }
 
 impl Keyspace {
-    /// So many keys, none of which is stored yet.
-    pub fn new(prefix: String, keys: usize, code: Code, chunk_bytes: u64) -> Keyspace {
+    /// So many keys, none of which is stored yet, under names that begin with `prefix` and a
+    /// number that no other run has.
+    ///
+    /// # Errors
+    /// When the system gives no random number.
+    pub fn new(prefix: &str, keys: usize, code: Code, chunk_bytes: u64) -> Result<Keyspace> {
         let mut noise = vec![0; NOISE_BYTES];
         Random::new(1).fill(&mut noise);
-        Keyspace {
-            prefix,
+        let mut run = [0; 8];
+        getrandom(&mut run, GetRandomFlags::empty()).context("cannot draw a number for the run")?;
+        Ok(Keyspace {
+            prefix: format!("{prefix}{:016x}/", u64::from_le_bytes(run)),
             code,
             chunk_bytes,
             noise: Arc::new(noise),
             versions: (0..keys).map(|_| RwLock::new(None)).collect(),
             next_version: AtomicU64::new(0),
             left: Mutex::default(),
-        }
+        })
+    }
+
+    /// What the names of all of its objects begin with.
+    pub fn prefix(&self) -> &str {
+        &self.prefix
     }
 
     /// How many keys there are.
@@ -79,8 +96,17 @@ impl Keyspace {
         let noise = Noise { noise: self.noise.clone(), at: version as usize, left: bytes };
         let source = ObjectSource::Stream(Box::new(noise));
         let progress: Arc<suture_edge::progress::Progress<'static>> = Arc::new(|_| {});
-        write::put(client, &Arc::default(), &options, source, &progress).await?;
+        let put = write::put(client, &Arc::default(), &options, source, &progress).await;
+        put.inspect_err(|why| self.not_stored(key, version, why))?;
         Ok(self.versions[key].write().await.replace(version))
+    }
+
+    /// A put failed: what has the name now, if anything has it, is not to be removed. Only where
+    /// nobody could tell what became of the put it may be what was put.
+    fn not_stored(&self, key: usize, version: u64, why: &anyhow::Error) {
+        if !why.is::<NotKnown>() {
+            self.left().remove(&(key, version));
+        }
     }
 
     /// Reads a key, all of it; gives how many bytes it has.
@@ -172,6 +198,25 @@ impl Sink for Nowhere {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn two_runs_never_have_one_name() {
+        let keys = || Keyspace::new("load/", 2, "rs(2,1)".parse().unwrap(), 64).unwrap();
+        let (one, other) = (keys(), keys());
+        assert!(one.prefix().starts_with("load/") && one.prefix() != other.prefix());
+        assert_eq!(one.name(1, 7), format!("{}1.7", one.prefix()));
+    }
+
+    #[test]
+    fn what_a_put_did_not_store_is_not_removed() {
+        let keyspace = Keyspace::new("load/", 2, "rs(2,1)".parse().unwrap(), 64).unwrap();
+        keyspace.left().extend((0..3).map(|version| (0, version)));
+        let taken = anyhow::anyhow!("there is an object of this name already");
+        keyspace.not_stored(0, 1, &taken);
+        keyspace.not_stored(0, 2, &NotKnown::new("load/0.2", &taken).into());
+        let left: Vec<(usize, u64)> = std::iter::from_fn(|| keyspace.take()).collect();
+        assert_eq!(left, [(0, 0), (0, 2)], "and what may be stored is");
+    }
 
     #[test]
     fn a_value_has_its_length_wherever_it_begins() {

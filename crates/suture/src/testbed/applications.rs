@@ -194,7 +194,7 @@ impl OpenLoop {
         for _ in 0..self.clients {
             clients.push(client::connect(address, None).await?);
         }
-        let keyspace = Keyspace::new(PREFIX.to_string(), self.objects, code, chunk_bytes);
+        let keyspace = Keyspace::new(PREFIX, self.objects, code, chunk_bytes)?;
         let ready = StoreClients { load: self, keyspace: Arc::new(keyspace), clients };
         drive::fill(&ready.keyspace, &ready.clients, &ready.demand(self.alone), |_| {}).await?;
         Ok(ready)
