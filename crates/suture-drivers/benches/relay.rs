@@ -297,7 +297,7 @@ async fn perform(role: u32, dir: &Path, folder: Option<&Path>) {
     let address = |(index, addr): (usize, &&str)| {
         let node = NodeId(index as u32 + 1);
         let addr = addr.parse().unwrap();
-        (node, Some(AgentAddress { name: name(node).into(), addr }))
+        (node, Some(AgentAddress { name: name(node).into(), node: Some(node), addr }))
     };
     let peers = addresses.iter().enumerate().map(address).collect();
     feed.events.send(SessionEvent::Connected { epoch: 1 }).await.unwrap();

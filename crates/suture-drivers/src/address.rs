@@ -8,6 +8,7 @@ use std::net::{Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
 use suture_edge::error::quoted;
+use suture_repair::id::NodeId;
 
 /// Where coordinators listen unless an address says otherwise.
 const PORT: u16 = 7400;
@@ -17,13 +18,15 @@ const PORT: u16 = 7400;
 pub struct AgentAddress {
     /// The name of its node; empty where nobody has to prove it.
     pub name: Arc<str>,
+    /// The number of its node, as whoever answers has to give it; none where any may answer.
+    pub node: Option<NodeId>,
     /// The address that it listens on.
     pub addr: SocketAddr,
 }
 
 impl From<SocketAddr> for AgentAddress {
     fn from(addr: SocketAddr) -> AgentAddress {
-        AgentAddress { name: "".into(), addr }
+        AgentAddress { name: "".into(), node: None, addr }
     }
 }
 

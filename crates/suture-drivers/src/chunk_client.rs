@@ -3,6 +3,8 @@
 //! Place: beside the whole life of a repair: what put and get stand on.
 //! A write is durable under its name when `finish` returns, and not visible before. A read gives
 //! bytes that passed the block checksums on the agent's disk and the CRC32C of each frame here.
+//! Where the agent is known by its number, whoever answers has to be that node: another one would
+//! store, and have, chunks that are its own and not those of the node that was meant.
 //! One connection serves any number of operations, one after the other; after an error other than
 //! `Fault` and `Refused` it is of no more use.
 
@@ -117,7 +119,8 @@ impl ChunkClient {
     /// Connects and shakes hands.
     ///
     /// # Errors
-    /// When the agent cannot be reached, is of another cluster or speaks another version.
+    /// When the agent cannot be reached, another node answers there, it is of another cluster or
+    /// speaks another version.
     pub async fn connect(
         &self,
         agent: impl Into<AgentAddress>,
@@ -366,6 +369,10 @@ impl ChunkError {
             NetError::Closed => {
                 let source = io::Error::new(io::ErrorKind::ConnectionReset, error.to_string());
                 ChunkError::Unreachable { agent, source }
+            }
+            // The one that is meant is not there, whoever is.
+            NetError::OtherNode { .. } => {
+                ChunkError::Unreachable { agent, source: io::Error::other(error.to_string()) }
             }
             NetError::Stalled { doing, waited } => ChunkError::Timeout { agent, doing, waited },
             NetError::Denied(why) => ChunkError::Refused { agent, why },

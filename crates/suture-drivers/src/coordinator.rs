@@ -30,6 +30,7 @@ pub mod throttle;
 pub mod unheard;
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -307,6 +308,22 @@ impl CoordinatorDriver {
         conflicts.then(|| contact.address.clone())
     }
 
+    /// Another node than `name` whose agent is there and announces that address, if there is one:
+    /// whoever connects there would take either for the other.
+    pub fn other_at(&self, address: &str, name: &str) -> Option<String> {
+        let wanted: SocketAddr = address.parse().ok()?;
+        let own = self.core.cluster().find(name);
+        let is_it = |(node, contact): &(&NodeId, &Contact)| {
+            let is_there = contact.session.is_some()
+                && matches!(self.core.health(**node), Health::Up | Health::Unknown);
+            Some(**node) != own
+                && is_there
+                && contact.address.parse::<SocketAddr>().is_ok_and(|known| known == wanted)
+        };
+        let (node, _) = self.nodes.iter().find(is_it)?;
+        Some(self.core.cluster().node(*node).name.clone())
+    }
+
     /// Agents that were refused of late, by name.
     pub fn refused_agents(&self) -> Vec<RefusedAgent> {
         self.refused.of_late(Instant::now())
@@ -381,6 +398,11 @@ impl CoordinatorDriver {
     fn joined(&mut self, record: NodeRecord, new: NewSession) {
         let NewSession { number, outbox, renews, heartbeat, file_system } = new;
         let id = record.id;
+        if let Some(other) = self.other_at(&record.node.address, &record.node.name) {
+            // It came between the question and this; without its outbox the session ends.
+            warn!(node = record.node.name, "{other} announces its address: it is sent away");
+            return;
+        }
         // What was on its way in a renewed session is said again after the agent's Hello, too.
         if !renews && self.nodes.get(&id).is_some_and(|contact| contact.session.is_some()) {
             self.lost(id);

@@ -7,6 +7,7 @@
 mod control;
 
 use std::fs;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -94,13 +95,21 @@ async fn serve(store: MetadataStore, listener: TcpListener, accepted: Arc<Atomic
         .expect("the server runs until its runtime ends");
 }
 
+/// An address where nobody listens, another one for each name.
+fn address_of(name: &str) -> SocketAddr {
+    let number =
+        name.bytes().fold(0_u32, |sum, byte| sum.wrapping_mul(31).wrapping_add(u32::from(byte)));
+    let [_, a, b, c] = number.to_be_bytes();
+    ([127, a, b, c], 9).into()
+}
+
 /// What an agent without chunks says of itself.
 fn introduction(address: &str, data_dir: &Path, name: &str) -> Introduction {
     Introduction {
         coordinator: address.to_string(),
         name: name.to_string(),
         rack: None,
-        data_address: "127.0.0.1:9".parse().unwrap(),
+        data_address: address_of(name),
         uplink: 1e9,
         downlink: 1e9,
         cluster: None,
@@ -355,4 +364,28 @@ fn a_node_whose_session_never_began_shifts_no_address() {
         (node, name.to_string(), begins.then(|| format!("{name}:1")))
     });
     assert_eq!(peers, expected.collect::<Vec<_>>());
+}
+
+#[test]
+fn an_address_belongs_to_one_agent_at_a_time() {
+    let folders = Folders::new();
+    let now = Running::start(&folders.path("metadata"), "127.0.0.1:0");
+    let mut first = Kept::join(&now.address, &folders.path("n0"), "n0");
+    first.connected();
+    let runtime = Runtime::new().unwrap();
+    let (_session, feed) = session();
+    let (welcome, mut welcomed) = oneshot::channel();
+    let mut me = introduction(&now.address, &folders.path("n1"), "n1");
+    me.data_address = address_of("n0");
+    let before = now.accepted.load(Ordering::Relaxed);
+    runtime.spawn(join::keep(me, feed, welcome));
+    let calls = || now.accepted.load(Ordering::Relaxed) - before;
+    wait("it asks again after it was refused", || (calls() > 1).then_some(()));
+    assert!(welcomed.try_recv().is_err(), "two agents have one address");
+    // Whoever has it ends, and it is free.
+    drop(first.session);
+    first.runtime.shutdown_timeout(TIMEOUT);
+    let welcome = runtime.block_on(async { tokio::time::timeout(TIMEOUT, welcomed).await });
+    let welcome = welcome.expect("in time").expect("the agent is welcomed");
+    assert_eq!(welcome.node, NodeId(1));
 }

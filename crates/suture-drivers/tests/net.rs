@@ -55,6 +55,23 @@ async fn is_well(cluster: &Cluster) {
 }
 
 #[tokio::test]
+async fn another_node_than_the_one_that_is_meant_is_not_used() {
+    let cluster = Cluster::start(2, Rates::default()).await;
+    // As where the second agent announces the address of the first.
+    let meant = AgentAddress { addr: cluster.nodes[0].addr, ..cluster.nodes[1].address() };
+    let copy = ChunkCopy { stripe: StripeId(7), chunk: ChunkIndex(0), stamp: Stamp(0) };
+    let crc = suture_edge::checksum::crc32c(b"well");
+    let error = client().write_chunk(meant.clone(), copy, crc, b"well").await.unwrap_err();
+    assert!(matches!(error, ChunkError::Unreachable { .. }), "{error}");
+    let error = error.to_string();
+    assert!(error.contains("node 0 answers there, not node 1"), "{error}");
+    assert!(!cluster.nodes[0].path(copy).exists(), "nothing was stored there");
+    let read = client().read_chunk(meant, copy, Range { from: 0, to: 4 }).await;
+    assert!(matches!(read, Err(ChunkError::Unreachable { .. })));
+    client().write_chunk(cluster.nodes[0].address(), copy, crc, b"well").await.unwrap();
+}
+
+#[tokio::test]
 async fn another_version_that_calls_is_told_ours() {
     let cluster = Cluster::start(1, Rates::default()).await;
     for version in [0, 2, 999] {

@@ -250,6 +250,7 @@ async fn connect(cluster: &Secured, who: &str) -> ChunkConnection {
     let node = &status["nodes"][0];
     let agent = AgentAddress {
         name: node["name"].as_str().unwrap().into(),
+        node: None,
         addr: node["address"].as_str().unwrap().parse().unwrap(),
     };
     let id = u64::from_str_radix(status["cluster"].as_str().unwrap(), 16).unwrap();

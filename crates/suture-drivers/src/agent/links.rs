@@ -428,7 +428,8 @@ fn is_answer(error: &NetError) -> Option<bool> {
         | NetError::Closed
         | NetError::Stalled { .. }
         | NetError::Cluster(_)
-        | NetError::Other { .. } => Some(false),
+        | NetError::Other { .. }
+        | NetError::OtherNode { .. } => Some(false),
     }
 }
 

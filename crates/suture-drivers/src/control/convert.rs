@@ -361,7 +361,7 @@ pub fn decode_peer(peer: &proto::Peer) -> Result<(NodeId, Option<AgentAddress>),
     let wrong = |error| malformed("Peer.address", format!("'{}': {error}", peer.address));
     let address = (!peer.address.is_empty()).then(|| {
         let addr = peer.address.parse().map_err(wrong)?;
-        Ok(AgentAddress { name: peer.name.as_str().into(), addr })
+        Ok(AgentAddress { name: peer.name.as_str().into(), node: Some(NodeId(peer.node)), addr })
     });
     Ok((NodeId(peer.node), address.transpose()?))
 }

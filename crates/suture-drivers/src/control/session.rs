@@ -3,7 +3,9 @@
 //! Place: [failure detected] -> ... -> `[dispatch]` -> ... : a broken session is the first sign.
 //! A session begins with `Join` and `Welcome`; then each side says what it has to say. The same
 //! name joining again replaces the session before, as a restarted agent does; joining from
-//! another address while the first still speaks is refused, as that is two agents of one name.
+//! another address while the first still speaks is refused, as that is two agents of one name. So
+//! is another name at the address of an agent that still speaks: what is sent to either would come
+//! to one of them, and two chunks of a stripe to one machine.
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -180,15 +182,7 @@ async fn admit(service: &ControlService, join: proto::Join) -> Result<(NodeRecor
             "the agent has followed epoch {followed}, this coordinator is in epoch {epoch}: such an epoch is accepted once more than half of the nodes report one; if only this agent has, its file 'membership' is damaged: stop it, delete that file, start it again"
         )));
     }
-    let (name, address) = (node.name.clone(), node.address.clone());
-    let query = move |driver: &CoordinatorDriver| driver.conflicting_session(&name, &address);
-    let conflicting = service.coordinator.query(query).await;
-    if let Some(other) = conflicting.flatten() {
-        let name = &node.name;
-        return Err(Status::already_exists(format!(
-            "an agent named '{name}' is in the cluster already, at {other}: names are unique"
-        )));
-    }
+    check_unique(service, &node).await?;
     let joined = node.clone();
     let join = move |store: &mut MetadataStore| {
         if takes_name {
@@ -200,6 +194,28 @@ async fn admit(service: &ControlService, join: proto::Join) -> Result<(NodeRecor
     };
     let (id, epoch) = service.metadata.ask(join).await?;
     Ok((NodeRecord { id, node }, epoch))
+}
+
+/// Refuses an agent whose name or address another one has that is there. Who has it may be gone in
+/// a moment, so whoever is refused goes on asking.
+async fn check_unique(service: &ControlService, node: &NewNode) -> Result<(), Status> {
+    let (name, address) = (node.name.clone(), node.address.clone());
+    let others = service.coordinator.query(move |driver: &CoordinatorDriver| {
+        (driver.conflicting_session(&name, &address), driver.other_at(&address, &name))
+    });
+    let (same_name, same_address) = others.await.unwrap_or_default();
+    let NewNode { name, address, .. } = node;
+    if let Some(other) = same_name {
+        return Err(Status::already_exists(format!(
+            "an agent named '{name}' is in the cluster already, at {other}: names are unique"
+        )));
+    }
+    if let Some(other) = same_address {
+        return Err(Status::already_exists(format!(
+            "'{name}' announces {address}, which is the address of '{other}', which is up: give each agent an address of its own (advertise, or else listen); if '{name}' has it now, stop the agent of '{other}'"
+        )));
+    }
+    Ok(())
 }
 
 /// The node that an agent says it is, if there can be one of `cluster`.

@@ -99,7 +99,7 @@ fn prepared(stream: TcpStream, limits: &Port) -> Result<TcpStream, NetError> {
 }
 
 impl Connection {
-    /// Connects and shakes hands with the agent of that name; gives who answered.
+    /// Connects and shakes hands with the agent of that name and number; gives who answered.
     ///
     /// # Errors
     /// When nobody answers in time, it is somebody else, or the answer is a refusal or no
@@ -117,8 +117,15 @@ impl Connection {
             let mut connection = Connection::new(stream, proven);
             connection.write_frame(Frame::Hello { cluster, who }).await?;
             match connection.read_frame().await? {
-                Frame::Hello { cluster: found, who } if found == cluster => Ok((connection, who)),
-                Frame::Hello { cluster: found, .. } => Err(NetError::Cluster(found)),
+                Frame::Hello { cluster: found, .. } if found != cluster => {
+                    Err(NetError::Cluster(found))
+                }
+                Frame::Hello { who, .. } => match agent.node {
+                    Some(meant) if who != Who::Agent(meant) => {
+                        Err(NetError::OtherNode { found: who, meant })
+                    }
+                    _ => Ok((connection, who)),
+                },
                 Frame::Error(denial) => Err(NetError::Denied(denial)),
                 frame => Err(NetError::Unexpected(frame)),
             }

@@ -7,7 +7,8 @@ use std::io;
 use std::time::Duration;
 
 use suture_edge::units::{format_rate, format_seconds};
-use suture_repair::wire::{ClusterId, DecodeError, Denial, Frame};
+use suture_repair::id::NodeId;
+use suture_repair::wire::{ClusterId, DecodeError, Denial, Frame, Who};
 
 use super::allowance::LeastRate;
 use crate::identity::Principal;
@@ -48,6 +49,14 @@ pub enum NetError {
         found: Principal,
         /// Who it should be.
         expected: String,
+    },
+    /// The other side says that it is somebody else than it should be: two agents may announce one
+    /// address.
+    OtherNode {
+        /// Who it says that it is.
+        found: Who,
+        /// Which node it should be.
+        meant: NodeId,
     },
     /// A payload was damaged on its way.
     Damaged,
@@ -94,6 +103,11 @@ impl fmt::Display for NetError {
             NetError::Cluster(found) => write!(f, "it belongs to cluster {found}"),
             NetError::Tls(why) => f.write_str(why),
             NetError::Other { found, expected } => write!(f, "it is {found}, not {expected}"),
+            NetError::OtherNode { found, meant } => write!(
+                f,
+                "{found} answers there, not {meant}: see that no two agents have one address \
+                 (listen, advertise)"
+            ),
             NetError::Damaged => write!(f, "a payload was damaged on its way"),
             NetError::Unexpected(frame) => {
                 write!(f, "unexpected frame {frame:?}")

@@ -134,7 +134,7 @@ async fn connect(to: &Destination) -> Result<Connection, NetError> {
             }
             Ok(connection)
         }
-        _ => Err(NetError::Unexpected(Frame::Hello { cluster: to.greeting.cluster, who })),
+        found => Err(NetError::OtherNode { found, meant: to.peer }),
     }
 }
 

@@ -150,7 +150,7 @@ mod tests {
     #[test]
     fn an_agent_that_did_not_answer_is_asked_again_ever_more_rarely_until_it_does() {
         let addr = "127.0.0.1:1".parse().unwrap();
-        let agent = AgentAddress { name: "n1".into(), addr };
+        let agent = AgentAddress { name: "n1".into(), node: None, addr };
         let (mut silences, mut now) = (Silences::default(), Instant::now());
         let mut spans = Vec::new();
         for _ in 0..6 {

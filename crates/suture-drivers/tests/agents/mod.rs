@@ -230,7 +230,7 @@ impl Node {
 
     /// Where it listens, and its name.
     pub fn address(&self) -> AgentAddress {
-        AgentAddress { name: name(self.id).into(), addr: self.addr }
+        AgentAddress { name: name(self.id).into(), node: Some(self.id), addr: self.addr }
     }
 
     pub async fn tell(&self, event: SessionEvent) {

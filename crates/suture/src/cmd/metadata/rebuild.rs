@@ -312,7 +312,7 @@ async fn listed(args: &RebuildArgs, coordinator: &Handle) -> Result<Listed> {
     }
     let address = |(node, name, address): &(NodeId, String, Option<String>)| {
         let addr = address.as_ref()?.parse().ok()?;
-        Some((*node, AgentAddress { name: name.as_str().into(), addr }))
+        Some((*node, AgentAddress { name: name.as_str().into(), node: Some(*node), addr }))
     };
     let addresses = peers.iter().filter_map(address).collect();
     let mut names: Vec<String> = peers.into_iter().map(|(_, name, _)| name).collect();
