@@ -20,6 +20,7 @@ mod hdfs_keeping;
 pub mod history;
 pub mod meter;
 mod observe;
+mod orphan_search;
 pub mod outbox;
 mod places;
 mod rebuilt_lines;
@@ -29,7 +30,7 @@ pub mod scrub_watch;
 pub mod throttle;
 pub mod unheard;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -56,6 +57,7 @@ use clock::ClockWatch;
 pub use handle::Handle;
 use hdfs_keeping::HdfsKeeping;
 use meter::Meter;
+use orphan_search::OrphanSearch;
 use outbox::{Dispatch, Outbox, Outgoing, PeerAddress};
 pub use places::{NewPlaces, Placed, StoredChunks};
 use rebuilt_lines::RebuiltLines;
@@ -91,6 +93,7 @@ enum Request {
     Place(NewPlaces, oneshot::Sender<Placed>),
     Unplace(Vec<NodeId>, u64),
     Stored(StoredChunks),
+    SearchOrphans(BTreeSet<NodeId>),
     Query(Query),
 }
 
@@ -131,6 +134,7 @@ pub struct CoordinatorDriver {
     /// The task that was sent last: its other participants come next.
     dispatch: Option<Arc<Dispatch>>,
     placer: Placer,
+    orphans: OrphanSearch,
     unheard: Unheard,
     /// What repair may take by configuration, and what an operator wants instead.
     throttle: (ThrottleIntent, Option<ThrottleIntent>),
@@ -192,6 +196,7 @@ impl CoordinatorDriver {
             sent_news: None,
             dispatch: None,
             placer: Placer::default(),
+            orphans: OrphanSearch::default(),
             unheard: Unheard::default(),
             throttle: Default::default(),
             closed_until: None,
@@ -253,6 +258,7 @@ impl CoordinatorDriver {
                     measure_at = Instant::now() + rest;
                 }
                 () = sleep_until(self.backups.due()) => self.back_up(),
+                () = sleep_until(self.orphans.due()) => self.search_orphans(),
             }
         }
     }
@@ -391,6 +397,7 @@ impl CoordinatorDriver {
                 self.placer.stored(&placed.0, placed.1);
                 self.unheard.stored(&durable.0, durable.1);
             }
+            Request::SearchOrphans(nodes) => self.orphans.begin(Instant::now(), &nodes),
             Request::Query(query) => query(self),
         }
     }
@@ -521,6 +528,13 @@ impl CoordinatorDriver {
         if let Some(next) = self.backups.next(Instant::now(), &up) {
             info!(node = self.core.cluster().node(next).name, "has it keep a copy of the metadata");
             self.post(next, Outgoing::KeepBackup);
+        }
+    }
+
+    /// Has agents list what they hold, of which the core orders away what is nobody's.
+    fn search_orphans(&mut self) {
+        for node in self.orphans.take_due(Instant::now()) {
+            self.post(node, Outgoing::Message(ToAgent::List));
         }
     }
 

@@ -5,8 +5,10 @@
 mod daemons;
 
 use std::fs;
+use std::io::Write;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -278,6 +280,26 @@ fn a_put_onto_full_disks_says_how_many_are_up_and_what_they_lack() {
     let says = "free for a chunk, 0 of the 3 that are up have that beside their keep_free";
     assert!(put.status == 1 && put.stderr.contains(says), "{}: {}", put.status, put.stderr);
     assert_eq!(cluster.json(&["ls"])["objects"], Value::Array(vec![]));
+}
+
+#[test]
+fn an_interrupted_put_leaves_no_chunk_behind() {
+    let cluster = Cluster::of(4);
+    let mut put = suture();
+    put.args(["put", "-", "--name", "x", "--code", "rs(2,1)", "--chunk-size", "64KiB"]);
+    put.env("SUTURE_COORDINATOR", &cluster.address).stdin(Stdio::piped());
+    let mut put = put.stderr(Stdio::null()).spawn().unwrap();
+    put.stdin.as_mut().unwrap().write_all(&noise(1_000_000)).unwrap();
+    let held = || (0..4).map(|agent| cluster.chunks(agent).len()).sum::<usize>();
+    cluster.wait("some of it is stored", |_| held() > 0);
+    put.kill().unwrap();
+    put.wait().unwrap();
+    // Agents list what they hold by themselves after ten minutes.
+    cluster.wait("nothing of it is left", |_| held() == 0);
+    let path = cluster.path("source");
+    fs::write(&path, "some bytes").unwrap();
+    cluster.ok(&["put", path.to_str().unwrap(), "--code", "rs(2,1)", "--name", "x"]);
+    cluster.assert_reads("x", b"some bytes");
 }
 
 #[test]

@@ -3,8 +3,9 @@
 //!
 //! Place: put begun -> [stripes placed] -> chunks durable -> [object visible]; before any failure.
 //! A put lives exactly as long as its stream. Whatever ends the stream before `Commit` ends the
-//! put: nothing becomes visible, its places are given back, and what it wrote is nobody's. So
-//! there is no lease to renew and no abandoned put to clean up.
+//! put: nothing becomes visible, its places are given back, and what it wrote is nobody's: the
+//! agents that had places of it are asked at once to list what they hold, and it goes. So there is
+//! no lease to renew, and no space that an abandoned put keeps.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem;
@@ -80,17 +81,22 @@ pub async fn follow(served: Served, mut said: Streaming<proto::PutRequest>, repl
             Ok(None) => Err(Status::cancelled("the client gave it up")),
             Err(status) => Err(status.clone()),
         };
+        let is_stored = outcome.is_ok();
         if let Err(why) = served.end(put.begun.take(), outcome).await {
             result = Err(why);
         }
         service.metadata.ask(move |store| store.end_put(put.id)).await.unwrap_or_else(|why| {
             tracing::warn!(%why, "a put's end could not be noted");
         });
+        let used = put.used();
         let (told, others): (Vec<StripePlaces>, Vec<StripePlaces>) =
             put.placed.into_values().partition(|places| places.is_told);
         for (places, chunk_bytes) in [(told, 0), (others, put.object.chunk_bytes)] {
             let nodes = places.into_iter().flat_map(|places| places.nodes).flatten().collect();
             service.coordinator.unplace(nodes, chunk_bytes).await;
+        }
+        if !is_stored {
+            service.coordinator.search_orphans(used).await;
         }
     }
     let last = match result {
@@ -195,6 +201,15 @@ async fn begin_put(
 }
 
 impl PutSession {
+    /// The nodes that had a place of it, and may hold a chunk.
+    fn used(&self) -> BTreeSet<NodeId> {
+        let nodes = |places: &StripePlaces| {
+            let kept = places.nodes.iter().flatten().copied();
+            kept.chain(places.failed.iter().copied()).collect::<Vec<NodeId>>()
+        };
+        self.placed.values().flat_map(nodes).collect()
+    }
+
     async fn place(
         &mut self,
         service: &ControlService,

@@ -3,6 +3,8 @@
 //! Place: around all of failure -> ... -> stripe healthy; every word here becomes a request that
 //! the driver's own task serves.
 
+use std::collections::BTreeSet;
+
 use suture_repair::event::Command;
 use suture_repair::id::{ChunkCopy, NodeId};
 use suture_repair::message::FromAgent;
@@ -82,6 +84,11 @@ impl Handle {
     /// The chunks of a stripe are stored, and not committed.
     pub async fn stored(&self, chunks: StoredChunks) {
         self.request(Request::Stored(chunks)).await;
+    }
+
+    /// A put that had places on these nodes has ended, and what it wrote is nobody's.
+    pub async fn search_orphans(&self, nodes: BTreeSet<NodeId>) {
+        self.request(Request::SearchOrphans(nodes)).await;
     }
 
     /// What `query` makes of the driver; nothing while it shuts down.
