@@ -84,7 +84,14 @@ fn a_full_disk_is_said_at_once_and_ends_when_there_is_room() {
     let status = cluster.wait("it is said", |status| status["state"] == "unwritable");
     assert!(status["fault"].as_str().unwrap().contains("is full"), "{status:#}");
     assert_eq!(cluster.run(&["status"]).status, 3);
+    // Some changes still find space in the log, so it must not be said that none is made.
+    let said = status["warnings"].to_string();
+    assert!(said.contains("fail, or soon will") && !said.contains("nothing is stored"), "{said}");
     cluster.assert_reads("a", &content);
+    let copy = cluster.path("copy.db").display().to_string();
+    let refused = cluster.run(&["metadata", "backup", "-o", &copy]);
+    assert_eq!(refused.status, 1, "{}", refused.stderr);
+    assert!(refused.stderr.contains("has no space for a copy"), "{}", refused.stderr);
     let is_unsaved = |status: &Value| {
         let warnings = status["warnings"].to_string();
         warnings.contains("no agent has kept a copy of the metadata")

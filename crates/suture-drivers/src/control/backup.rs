@@ -31,9 +31,8 @@ const STEP: usize = 256 << 10;
 
 /// Takes a copy of the metadata, for one who asked.
 pub(super) async fn take(metadata: &Metadata) -> Result<Backup, Status> {
-    let cannot = |error: anyhow::Error| {
-        Status::internal(format!("the coordinator cannot copy its metadata: {error:#}"))
-    };
+    let cannot =
+        |error: anyhow::Error| Status::internal(format!("it cannot copy its metadata: {error:#}"));
     metadata.backup().await.map_err(cannot)
 }
 

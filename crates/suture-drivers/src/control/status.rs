@@ -25,7 +25,8 @@ use crate::hdfs::view::HdfsSeen;
 const REFUSED_SHOWN: usize = 8;
 
 pub(super) fn fault_warning(fault: &str) -> String {
-    format!("nothing is stored, removed or repaired, since the metadata cannot be written: {fault}")
+    // A full disk takes what there is space for in the log, and nothing after that.
+    format!("storing, removing, repairing and commands fail, or soon will: {fault}")
 }
 
 pub(super) fn audit_warning(fault: &str) -> String {

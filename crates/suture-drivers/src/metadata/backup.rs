@@ -12,7 +12,7 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use suture_edge::checksum::Crc32c;
 use suture_edge::error::bad_input;
@@ -70,7 +70,22 @@ pub fn take(database: &Path, open: StripeId) -> Result<Backup> {
         .into());
     }
     moment.finish()?;
-    take_by(&source, folder, open)
+    take_by(&source, folder, open).map_err(|error| explain_full(error, folder))
+}
+
+/// Says what is to be done where the copy finds no space: it is written beside the metadata first,
+/// wherever it is to go.
+fn explain_full(error: anyhow::Error, folder: &Path) -> anyhow::Error {
+    let code = error.downcast_ref().and_then(rusqlite::Error::sqlite_error_code);
+    let kind = error.downcast_ref::<io::Error>().map(io::Error::kind);
+    if code == Some(ErrorCode::DiskFull) || kind == Some(io::ErrorKind::StorageFull) {
+        anyhow!(
+            "the disk of '{}' has no space for a copy, which is written there first: free some, but leave the data_dir as it is",
+            folder.display()
+        )
+    } else {
+        error
+    }
 }
 
 /// The same by a connection that there is, in the folder, also of what is damaged.

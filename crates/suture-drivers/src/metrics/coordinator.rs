@@ -301,7 +301,7 @@ impl Levels {
             ),
             unwritable: of.new_one(
                 "suture_metadata_unwritable",
-                "Whether the metadata cannot be changed, so that nothing is stored or repaired",
+                "Whether the metadata cannot be changed, or soon cannot: storing and repairing fail",
             ),
             audit_unwritable: of.new_one(
                 "suture_audit_unwritable",
