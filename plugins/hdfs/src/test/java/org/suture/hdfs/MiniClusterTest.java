@@ -50,7 +50,7 @@ public class MiniClusterTest {
     conf.set("dfs.datanode.plugins", DataNodePlugin.class.getName());
     conf.set("dfs.block.placement.ec.classname", SuturePlacementPolicy.class.getName());
     conf.set(NameNodeSettings.COORDINATOR, coordinator.address());
-    conf.set(DataNodePlugin.SOCKET, folder.getRoot() + "/dn_PORT.sock");
+    conf.set(DataNodePart.SOCKET, folder.getRoot() + "/dn_PORT.sock");
     conf.set("hadoop.tmp.dir", folder.getRoot().getPath());
     conf.set(MiniDFSCluster.HDFS_MINIDFS_BASEDIR, folder.newFolder().getPath());
     conf.setInt("dfs.namenode.redundancy.interval.seconds", 1);

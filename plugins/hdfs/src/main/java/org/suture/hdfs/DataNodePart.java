@@ -13,15 +13,12 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.Semaphore;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.hdfs.server.datanode.DataNode;
-import org.apache.hadoop.util.ServicePlugin;
 
 /**
- * Suture's end in a DataNode: what {@code dfs.datanode.plugins} names. It serves the agent of this
- * machine over a unix socket, to one user only; the kernel says who that is.
- *
- * What it lacks it says in one line, and then does nothing.
+ * The plugin of a DataNode. It serves the agent of this machine over a unix socket, to one user only;
+ * the kernel says who that is.
  */
-public final class DataNodePlugin implements ServicePlugin {
+final class DataNodePart implements PluginPart {
   static final String SOCKET = "suture.agent.socket";
   static final String USER = "suture.agent.user";
 
@@ -38,32 +35,26 @@ public final class DataNodePlugin implements ServicePlugin {
   private volatile boolean isStopping;
 
   @Override
-  public void start(Object service) {
-    try {
-      PluginMetrics.get().state(PluginMetrics.OFF);
-      DataNode node = (DataNode) service;
-      Configuration conf = node.getConf();
-      sockets = new UnixSockets();
-      String socket = conf.getTrimmed(SOCKET, "");
-      if (socket.isEmpty()) {
-        throw new IllegalStateException(
-            SOCKET + " is not set: name the socket on which the agent is served");
-      }
-      // As in dfs.domain.socket.path: for machines with several DataNodes.
-      String port = String.valueOf(node.getXferPort());
-      path = Paths.get(socket.replace("_PORT", port));
-      user = conf.getTrimmed(USER, System.getProperty("user.name"));
-      replicas = new Replicas(node);
-      listen();
-      Thread thread = new Thread(this::accept, "suture-hdfs");
-      thread.setDaemon(true);
-      thread.start();
-      PluginMetrics.get().state(PluginMetrics.WAITING);
-      PluginLog.LOG.info("Suture: on; serves the agent of user {} at {}", user, path);
-    } catch (Exception | LinkageError e) {
-      PluginLog.LOG.error("Suture: off, this DataNode works as without it: {}",
-          PluginLog.reason(e));
+  public void start(Object service) throws Exception {
+    HadoopRelease.check();
+    DataNode node = (DataNode) service;
+    Configuration conf = node.getConf();
+    sockets = new UnixSockets();
+    String socket = conf.getTrimmed(SOCKET, "");
+    if (socket.isEmpty()) {
+      throw new IllegalStateException(
+          SOCKET + " is not set: name the socket on which the agent is served");
     }
+    // As in dfs.domain.socket.path: for machines with several DataNodes.
+    path = Paths.get(socket.replace("_PORT", String.valueOf(node.getXferPort())));
+    user = conf.getTrimmed(USER, System.getProperty("user.name"));
+    replicas = new Replicas(node);
+    listen();
+    Thread thread = new Thread(this::accept, "suture-hdfs");
+    thread.setDaemon(true);
+    thread.start();
+    PluginMetrics.get().state(PluginMetrics.WAITING);
+    PluginLog.LOG.info("Suture: on; serves the agent of user {} at {}", user, path);
   }
 
   /** Takes the socket's name, from a daemon that was killed too; others may not even connect. */
@@ -141,10 +132,5 @@ public final class DataNodePlugin implements ServicePlugin {
     } catch (IOException e) {
       PluginLog.LOG.debug("Suture: {}", PluginLog.reason(e));
     }
-  }
-
-  @Override
-  public void close() {
-    stop();
   }
 }

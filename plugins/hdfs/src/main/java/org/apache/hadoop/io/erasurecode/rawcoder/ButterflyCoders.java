@@ -3,16 +3,8 @@ package org.apache.hadoop.io.erasurecode.rawcoder;
 import org.apache.hadoop.io.erasurecode.ErasureCoderOptions;
 import org.suture.hdfs.PluginLog;
 
-/**
- * The codec {@code butterfly}, as Hadoop's ServiceLoader finds it in NameNode, DataNodes and clients.
- *
- * It stands in Hadoop's package because a raw coder can only be written there: its methods have
- * types that are the package's own.
- */
-public final class ButterflyRawErasureCoderFactory implements RawErasureCoderFactory {
-  public static final String CODEC = "butterfly";
-  private static final String CODER = "butterfly_java";
-
+/** The coders of the codec {@code butterfly}: what lies behind {@link ButterflyRawErasureCoderFactory}. */
+public final class ButterflyCoders implements RawErasureCoderFactory {
   @Override
   public RawErasureEncoder createEncoder(ErasureCoderOptions options) {
     try {
@@ -39,11 +31,11 @@ public final class ButterflyRawErasureCoderFactory implements RawErasureCoderFac
 
   @Override
   public String getCoderName() {
-    return CODER;
+    return ButterflyRawErasureCoderFactory.CODER;
   }
 
   @Override
   public String getCodecName() {
-    return CODEC;
+    return ButterflyRawErasureCoderFactory.CODEC;
   }
 }
