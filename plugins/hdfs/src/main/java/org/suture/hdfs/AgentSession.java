@@ -87,17 +87,22 @@ final class AgentSession {
     frames.send(replicas.describe().with("protocol", Frames.PROTOCOL));
   }
 
+  /** In parts that are sent as they are filled: a node may have millions of blocks. */
   private void list(String pool) throws IOException {
-    long[] entries = replicas.list(pool);
-    int at = 0;
-    do {
-      int count = Math.min(ENTRIES, (entries.length - at) / 3);
-      ByteBuffer bytes = ByteBuffer.allocate(count * ENTRY_BYTES);
-      bytes.asLongBuffer().put(entries, at, 3 * count);
-      at += 3 * count;
-      frames.send(Message.empty().with("more", at < entries.length), bytes.array(), 0,
-          bytes.capacity());
-    } while (at < entries.length);
+    ByteBuffer part = ByteBuffer.allocate(ENTRIES * ENTRY_BYTES);
+    replicas.list(pool, block -> {
+      if (!part.hasRemaining()) {
+        send(part, true);
+      }
+      part.putLong(block.getBlockId()).putLong(block.getGenerationStamp())
+          .putLong(block.getNumBytes());
+    });
+    send(part, false);
+  }
+
+  private void send(ByteBuffer part, boolean hasMore) throws IOException {
+    frames.send(Message.empty().with("more", hasMore), part.array(), 0, part.position());
+    part.clear();
   }
 
   private void read(Message request) throws IOException {

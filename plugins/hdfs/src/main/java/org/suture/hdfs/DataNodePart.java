@@ -1,16 +1,19 @@
 package org.suture.hdfs;
 
 import java.io.IOException;
-import java.nio.channels.Channels;
 import java.nio.channels.ServerSocketChannel;
 import java.nio.channels.SocketChannel;
 import java.nio.file.Files;
+import java.nio.file.LinkOption;
+import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.nio.file.Paths;
+import java.nio.file.attribute.BasicFileAttributes;
 import java.nio.file.attribute.PosixFilePermissions;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.Semaphore;
+import java.util.concurrent.ThreadFactory;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.hdfs.server.datanode.DataNode;
 
@@ -23,8 +26,11 @@ final class DataNodePart implements PluginPart {
   static final String USER = "suture.agent.user";
 
   /** Connections of one agent; each holds two buffers of at most 1 MiB. */
-  private static final int CONNECTIONS_MAX = 24;
+  static final int CONNECTIONS_MAX = 16;
+  /** The pause after a connection could not be had or served: descriptors or threads are short. */
+  private static final int PAUSE_MILLIS = 100;
 
+  private final ThreadFactory threads;
   private final Semaphore places = new Semaphore(CONNECTIONS_MAX);
   private final Set<SocketChannel> open = ConcurrentHashMap.newKeySet();
   private UnixSockets sockets;
@@ -32,7 +38,16 @@ final class DataNodePart implements PluginPart {
   private Path path;
   private String user;
   private Replicas replicas;
+  private String lastTrouble = "";
   private volatile boolean isStopping;
+
+  DataNodePart() {
+    this(work -> new Thread(work, "suture-hdfs-agent"));
+  }
+
+  DataNodePart(ThreadFactory threads) {
+    this.threads = threads;
+  }
 
   @Override
   public void start(Object service) throws Exception {
@@ -52,8 +67,8 @@ final class DataNodePart implements PluginPart {
     listen();
     Thread thread = new Thread(this::accept, "suture-hdfs");
     thread.setDaemon(true);
-    thread.start();
     PluginMetrics.get().state(PluginMetrics.WAITING);
+    thread.start();
     PluginLog.LOG.info("Suture: on; serves the agent of user {} at {}", user, path);
   }
 
@@ -62,32 +77,72 @@ final class DataNodePart implements PluginPart {
     if (path.getParent() == null || !Files.isDirectory(path.getParent())) {
       throw new IOException(SOCKET + " is '" + path + "', whose folder is not there");
     }
-    Files.deleteIfExists(path);
+    removeWhatIsLeft();
     listener = sockets.listen(path);
     boolean isOwn = user.equals(System.getProperty("user.name"));
     Files.setPosixFilePermissions(path,
         PosixFilePermissions.fromString(isOwn ? "rw-------" : "rw-rw-rw-"));
   }
 
+  /** Removes the socket of a daemon that is gone, and nothing else that has this name. */
+  private void removeWhatIsLeft() throws IOException {
+    BasicFileAttributes found;
+    try {
+      found = Files.readAttributes(path, BasicFileAttributes.class, LinkOption.NOFOLLOW_LINKS);
+    } catch (NoSuchFileException e) {
+      return;
+    }
+    if (!found.isOther()) {
+      throw new IOException(SOCKET + " is '" + path + "', which is there and is no socket");
+    }
+    if (sockets.isServed(path)) {
+      throw new IOException(SOCKET + " is '" + path + "', which another process serves: put _PORT in"
+          + " its name where a machine has several DataNodes");
+    }
+    Files.deleteIfExists(path);
+  }
+
   private void accept() {
-    while (!isStopping) {
+    while (!isStopping && listener.isOpen()) {
       try {
-        SocketChannel connection = listener.accept();
-        if (!places.tryAcquire()) {
-          connection.close();
-          continue;
-        }
-        open.add(connection);
-        Thread thread = new Thread(() -> serve(connection), "suture-hdfs-agent");
-        thread.setDaemon(true);
-        thread.start();
-      } catch (IOException | RuntimeException e) {
-        if (!isStopping) {
-          PluginLog.LOG.warn("Suture: an agent's connection failed: {}", PluginLog.reason(e));
-        }
-        if (!listener.isOpen()) {
-          return;
-        }
+        begin(listener.accept());
+        lastTrouble = "";
+      } catch (IOException | RuntimeException | VirtualMachineError e) {
+        trouble(PluginLog.reason(e));
+      }
+    }
+  }
+
+  private void trouble(String what) {
+    if (!isStopping && !what.equals(lastTrouble)) {
+      PluginLog.LOG.warn("Suture: an agent's connection failed: {}", what);
+    }
+    lastTrouble = what;
+    try {
+      Thread.sleep(PAUSE_MILLIS);
+    } catch (InterruptedException e) {
+      Thread.currentThread().interrupt();
+    }
+  }
+
+  /** Gives a connection a thread of its own; where there is none, its place is free again. */
+  private void begin(SocketChannel connection) throws IOException {
+    if (!places.tryAcquire()) {
+      connection.close();
+      return;
+    }
+    boolean isServed = false;
+    try {
+      open.add(connection);
+      Thread thread = threads.newThread(() -> serve(connection));
+      thread.setDaemon(true);
+      thread.start();
+      isServed = true;
+    } finally {
+      if (!isServed) {
+        open.remove(connection);
+        places.release();
+        connection.close();
       }
     }
   }
@@ -95,8 +150,7 @@ final class DataNodePart implements PluginPart {
   private void serve(SocketChannel connection) {
     try (SocketChannel channel = connection) {
       String found = sockets.user(channel);
-      Frames frames = new Frames(Channels.newInputStream(channel),
-          Channels.newOutputStream(channel), channel);
+      Frames frames = ChannelSteps.frames(channel);
       if (!found.equals(user)) {
         PluginLog.LOG.warn("Suture: user {} is refused at {}: {} is {}", found, path, USER, user);
         frames.send(Message.error("refused", "this DataNode serves user " + user + ", not "

@@ -17,6 +17,7 @@ import org.apache.hadoop.hdfs.server.datanode.ReplicaAlreadyExistsException;
 import org.apache.hadoop.hdfs.server.datanode.ReplicaHandler;
 import org.apache.hadoop.hdfs.server.datanode.ReplicaInPipeline;
 import org.apache.hadoop.hdfs.server.datanode.fsdataset.FsDatasetSpi;
+import org.apache.hadoop.hdfs.server.datanode.fsdataset.FsVolumeSpi;
 import org.apache.hadoop.hdfs.server.datanode.fsdataset.ReplicaOutputStreams;
 import org.apache.hadoop.util.DataChecksum;
 import org.apache.hadoop.util.DiskChecker.DiskOutOfSpaceException;
@@ -26,7 +27,7 @@ import org.apache.hadoop.util.DiskChecker.DiskOutOfSpaceException;
  * read back, finalized, told to the NameNode. Whatever ends it before that leaves nothing.
  *
  * Where the DataNode has a block of this name already nothing is written: the bytes that come are
- * summed, and are the same or not.
+ * summed, and are the same or not. Where they are, the NameNode is told of the block again.
  */
 final class NewReplica {
   private static final int STEP = 512;
@@ -53,13 +54,18 @@ final class NewReplica {
     if (handler == null) {
       return;
     }
+    boolean isBegun = false;
     try {
       DataChecksum checksum = DataChecksum.newDataChecksum(DataChecksum.Type.CRC32C, STEP);
       streams = replica().createStreams(true, checksum);
       BlockMetadataHeader.writeHeader(new DataOutputStream(streams.getChecksumOut()), checksum);
-    } catch (IOException e) {
-      abort();
+      isBegun = true;
+    } catch (IOException | RuntimeException e) {
       throw new ReplicaException(ReplicaException.FAILED, "it cannot be written", e);
+    } finally {
+      if (!isBegun) {
+        abort();
+      }
     }
   }
 
@@ -71,7 +77,7 @@ final class NewReplica {
       handler = node.getFSDataset()
           .createTemporary(StorageType.valueOf(type), storage, block, false);
     } catch (ReplicaAlreadyExistsException e) {
-      if (node.getFSDataset().getStoredBlock(block.getBlockPoolId(), block.getBlockId()) == null) {
+      if (replicas.find(block.getBlockPoolId(), block.getBlockId()) == null) {
         throw new ReplicaException(ReplicaException.FAILED, "it is being written", e);
       }
     } catch (DiskOutOfSpaceException e) {
@@ -139,7 +145,11 @@ final class NewReplica {
         throw trouble;
       }
       if (handler == null) {
-        return isStored(crc);
+        boolean isSame = isStored(crc);
+        if (isSame) {
+          tellAgain();
+        }
+        return isSame;
       }
       seal();
       readBack(crc);
@@ -166,7 +176,10 @@ final class NewReplica {
     streams = null;
   }
 
-  /** What lies on the disk is compared with its checksums and with what was proven. */
+  /**
+   * What the file system gives back is compared with its checksums and with what was proven. It was
+   * synced, but most of it comes from memory: a disk that keeps other bytes is the scanner's to find.
+   */
   private void readBack(int crc) throws IOException {
     CRC32C found = new CRC32C();
     try (InputStream data = replica().getReplicaInfo().getDataInputStream(0);
@@ -203,6 +216,15 @@ final class NewReplica {
     node.notifyNamenodeReceivedBlock(block, "", storage, isTransient);
     PluginMetrics.get().committed();
     PluginLog.LOG.info("Suture: committed {} of {} bytes", block, written);
+  }
+
+  /** The NameNode may not have heard of it; where it has, that changes nothing. */
+  private void tellAgain() {
+    FsVolumeSpi volume = node.getFSDataset().getVolume(block);
+    if (volume != null) {
+      node.notifyNamenodeReceivedBlock(block, "", volume.getStorageID(),
+          volume.isTransientStorage());
+    }
   }
 
   private boolean isStored(int crc) throws IOException {

@@ -6,13 +6,13 @@ import java.io.IOException;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.LinkedHashSet;
-import java.util.List;
 import java.util.Set;
 import org.apache.hadoop.hdfs.protocol.Block;
+import org.apache.hadoop.hdfs.protocol.BlockListAsLongs;
 import org.apache.hadoop.hdfs.protocol.BlockLocalPathInfo;
 import org.apache.hadoop.hdfs.protocol.ExtendedBlock;
+import org.apache.hadoop.hdfs.server.common.HdfsServerConstants.ReplicaState;
 import org.apache.hadoop.hdfs.server.datanode.DataNode;
-import org.apache.hadoop.hdfs.server.datanode.ReplicaInfo;
 import org.apache.hadoop.hdfs.server.datanode.ReplicaNotFoundException;
 import org.apache.hadoop.hdfs.server.datanode.fsdataset.FsDatasetSpi;
 import org.apache.hadoop.hdfs.server.datanode.fsdataset.FsVolumeSpi;
@@ -56,20 +56,21 @@ final class Replicas {
     return free;
   }
 
-  /** All finalized internal blocks of groups: block, generation stamp and length of each. */
-  long[] list(String pool) throws IOException {
-    List<ReplicaInfo> all = data().getFinalizedBlocks(pool);
-    long[] entries = new long[3 * all.size()];
-    int at = 0;
-    for (ReplicaInfo replica : all) {
-      // Ids of groups and their blocks are negative.
-      if (replica.getBlockId() < 0) {
-        entries[at++] = replica.getBlockId();
-        entries[at++] = replica.getGenerationStamp();
-        entries[at++] = replica.getNumBytes();
+  /** Takes blocks one by one; each is valid until the next. */
+  interface Blocks {
+    void take(Block block) throws IOException;
+  }
+
+  /** All finalized internal blocks of groups, from the DataNode's own compact report. */
+  void list(String pool, Blocks blocks) throws IOException {
+    for (BlockListAsLongs volume : data().getBlockReports(pool).values()) {
+      for (BlockListAsLongs.BlockReportReplica replica : volume) {
+        // Ids of groups and their blocks are negative.
+        if (replica.getBlockId() < 0 && replica.getState() == ReplicaState.FINALIZED) {
+          blocks.take(replica);
+        }
       }
     }
-    return Arrays.copyOf(entries, at);
   }
 
   Message locate(String pool, long block) throws IOException {
@@ -82,7 +83,8 @@ final class Replicas {
     Block found = stored(pool, block);
     ExtendedBlock named = new ExtendedBlock(pool, found);
     if (from + count > found.getNumBytes()) {
-      throw new ReplicaException(ReplicaException.CORRUPT,
+      // Nothing that is said of it here shows it to be corrupt.
+      throw new ReplicaException(ReplicaException.UNREADABLE,
           "it has " + found.getNumBytes() + " bytes, and " + (from + count) + " are wanted");
     }
     try {
@@ -125,10 +127,23 @@ final class Replicas {
 
   /** The finalized replica of this id, whatever its generation stamp. */
   Block stored(String pool, long block) throws IOException {
-    Block found = data().getStoredBlock(pool, block);
+    Block found = find(pool, block);
     if (found == null) {
       throw new ReplicaException(ReplicaException.MISSING, "no such replica");
     }
     return found;
+  }
+
+  /** As {@link #stored}; null where there is none, or it is being written. */
+  Block find(String pool, long block) throws IOException {
+    try {
+      Block found = data().getStoredBlock(pool, block);
+      boolean isFinal =
+          found != null && data().isValidBlock(new ExtendedBlock(pool, new Block(found)));
+      return isFinal ? found : null;
+    } catch (ReplicaNotFoundException e) {
+      // As Hadoop 3.5 says it.
+      return null;
+    }
   }
 }

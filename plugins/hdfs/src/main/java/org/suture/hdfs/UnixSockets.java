@@ -3,6 +3,7 @@ package org.suture.hdfs;
 import java.io.IOException;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
+import java.net.ConnectException;
 import java.net.ProtocolFamily;
 import java.net.SocketAddress;
 import java.net.SocketOption;
@@ -44,6 +45,17 @@ final class UnixSockets {
     } catch (IOException e) {
       listener.close();
       throw e;
+    }
+  }
+
+  /** Whether a process listens at this socket. */
+  boolean isServed(Path path) throws IOException {
+    try (SocketChannel probe = (SocketChannel) call(open(SocketChannel.class), null, family)) {
+      // One whose process takes no connections must not be waited for.
+      probe.configureBlocking(false);
+      return probe.connect((SocketAddress) call(address, null, path));
+    } catch (ConnectException e) {
+      return false;
     }
   }
 
