@@ -7,6 +7,8 @@ import org.apache.hadoop.hdfs.server.blockmanagement.DatanodeStorageInfo;
 
 /** Word that a repair is about to build internal blocks of a group, each on a node of its choice. */
 final class Claim {
+  /** What nobody asks for again ends after this. */
+  private static final long LIFETIME_MILLIS = 300_000;
   /** The NameNode forgets what is pending after 5 minutes by default; it is told again before. */
   private static final long RENEW_MILLIS = 60_000;
 
@@ -14,6 +16,7 @@ final class Claim {
   final long group;
   private final long stamp;
   private final List<Target> targets = new ArrayList<>();
+  private boolean isGoingOn;
   private long endNanos;
   private long renewNanos;
 
@@ -55,27 +58,64 @@ final class Claim {
     }
   }
 
+  /**
+   * Goes on with a claim that was granted, if it asks for nothing that this one did not; says whether.
+   * Its blocks go where they were put then: half of a block may be there by now, and where the policy
+   * would put it today, when that node is busier, is of no interest.
+   */
+  boolean goesOn(Claim before) {
+    if (group != before.group || stamp != before.stamp) {
+      return false;
+    }
+    for (Target target : targets) {
+      for (Target same : before.targets) {
+        if (same.index == target.index && same.node.equals(target.node)) {
+          target.storage = same.storage;
+        }
+      }
+    }
+    isGoingOn = targets.stream().allMatch(target -> target.storage != null);
+    return isGoingOn;
+  }
+
+  /** Whether it goes on with one that was granted. */
+  boolean isGoingOn() {
+    return isGoingOn;
+  }
+
   /** Why it is not granted; null where nothing is against it. */
   String refusal(BlockInfoStriped found, GroupView view) {
     if (found == null) {
       return "the group is gone";
     }
-    if (found.getGenerationStamp() != stamp || !found.isComplete()) {
+    if (!isOf(found)) {
       return "the group has another generation stamp, or is being written";
     }
     for (Target target : targets) {
       if (target.storage == null) {
         return "the placement policy wants no block of it on " + target.node;
       }
-      if (!view.isWanted(found, target.index)) {
+      // Of one that goes on some may have arrived.
+      if (!isGoingOn && !view.isWanted(found, target.index)) {
         return "block " + target.index + " is there";
       }
     }
     return null;
   }
 
+  /** Whether the group is still the one that was claimed. */
+  boolean isOf(BlockInfoStriped found) {
+    return found.getGenerationStamp() == stamp && found.isComplete();
+  }
+
   DatanodeStorageInfo[] storages() {
     return targets.stream().map(target -> target.storage).toArray(DatanodeStorageInfo[]::new);
+  }
+
+  /** As {@link #storages}, of those blocks that have not arrived. */
+  DatanodeStorageInfo[] awaited(BlockInfoStriped found, GroupView view) {
+    return targets.stream().filter(target -> view.isWanted(found, target.index))
+        .map(target -> target.storage).toArray(DatanodeStorageInfo[]::new);
   }
 
   /** Where the policy put each block. */
@@ -90,7 +130,7 @@ final class Claim {
   }
 
   void prolong() {
-    endNanos = System.nanoTime() + Namespace.CLAIM_MILLIS * 1_000_000;
+    endNanos = System.nanoTime() + LIFETIME_MILLIS * 1_000_000;
     renewed();
   }
 

@@ -6,8 +6,10 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
+import org.apache.hadoop.hdfs.protocol.Block;
 import org.apache.hadoop.hdfs.protocol.ErasureCodingPolicy;
 import org.apache.hadoop.hdfs.server.blockmanagement.BlockCollection;
+import org.apache.hadoop.hdfs.server.blockmanagement.BlockInfo;
 import org.apache.hadoop.hdfs.server.blockmanagement.BlockInfoStriped;
 import org.apache.hadoop.hdfs.server.blockmanagement.BlockManager;
 import org.apache.hadoop.hdfs.server.blockmanagement.DatanodeDescriptor;
@@ -23,10 +25,15 @@ import org.apache.hadoop.io.erasurecode.rawcoder.ButterflyRawErasureCoderFactory
  * namesystem's lock.
  *
  * An internal block counts as {@code live} where a node that stays has it, as {@code leaving} where
- * only nodes that leave do, else as missing; a corrupt replica counts as none.
+ * only nodes that leave do, else as missing; a corrupt replica counts as none. A node in maintenance
+ * comes back, and HDFS wants nothing of it elsewhere while those that stay could decode the group: its
+ * blocks are live then, and leaving otherwise.
  */
 final class GroupView {
   private static final Set<String> CODECS = Set.of("rs", ButterflyRawErasureCoderFactory.CODEC);
+
+  /** A description but for its path: 16 units of a hundred bytes, and numbers. */
+  private static final long DESCRIBED_BYTES_MAX = 2_048;
 
   private final FSNamesystem namesystem;
   private final BlockManager blocks;
@@ -58,15 +65,35 @@ final class GroupView {
     return policy != null && CODECS.contains(policy.getCodecName());
   }
 
-  boolean isServed(String path) {
+  /**
+   * Whether a group of this file has a code that Suture serves and lacks blocks, where it has so many
+   * bytes and so many live blocks. One that has them all is to lie elsewhere, which is not Suture's.
+   */
+  boolean isLacking(String path, int live, long bytes) {
     try {
       INode node = namesystem.getFSDirectory().getINode(path);
-      return node != null && node.isFile() && node.asFile().isStriped()
-          && isServed(ErasureCodingPolicyManager.getInstance()
-              .getByID(node.asFile().getErasureCodingPolicyID()));
+      if (node == null || !node.isFile() || !node.asFile().isStriped()) {
+        return false;
+      }
+      ErasureCodingPolicy policy = ErasureCodingPolicyManager.getInstance()
+          .getByID(node.asFile().getErasureCodingPolicyID());
+      return isServed(policy) && live < units(policy, bytes);
     } catch (java.io.IOException e) {
       return false;
     }
+  }
+
+  /** How many internal blocks a group of so many bytes has. */
+  private static long units(ErasureCodingPolicy policy, long bytes) {
+    long cells = (bytes - 1) / policy.getCellSize() + 1;
+    return Math.min(policy.getNumDataUnits(), cells) + policy.getNumParityUnits();
+  }
+
+  /** The group as the NameNode has it; null where it is gone. */
+  BlockInfoStriped stored(long group) {
+    BlockInfo block = blocks.getStoredBlock(new Block(group));
+    boolean isGroup = block != null && block.isStriped() && !block.isDeleted();
+    return isGroup ? (BlockInfoStriped) block : null;
   }
 
   /** The group's file; text that is no path where it has none. */
@@ -93,6 +120,13 @@ final class GroupView {
   boolean isWanted(BlockInfoStriped group, int index) {
     int units = group.getDataBlockNum() + group.getParityBlockNum();
     return index < units && !"live".equals(states(group).getOrDefault(index, Unit.NONE).state);
+  }
+
+  /** Whether nothing of it is to be built: what HDFS may want of it is another place. */
+  boolean isWhole(BlockInfoStriped group) {
+    Map<Integer, Unit> found = states(group);
+    return found.size() >= group.getRealTotalBlockNum()
+        && found.values().stream().allMatch(unit -> unit.state.equals("live"));
   }
 
   boolean isLive(BlockInfoStriped group, int index, String node) {
@@ -131,6 +165,11 @@ final class GroupView {
         .withAll("units", units);
   }
 
+  /** How many bytes of JSON the description takes at most: each character of the path may be escaped. */
+  long describedBytesMax(BlockInfoStriped group) {
+    return DESCRIBED_BYTES_MAX + 6L * path(group).length();
+  }
+
   /** The best replica of each internal block. */
   private static final class Unit {
     static final Unit NONE = new Unit("", "");
@@ -143,21 +182,29 @@ final class GroupView {
     }
   }
 
+  /** What a node that has a block is about to do, the best of it first. */
+  private enum Stay {
+    STAYS, COMES_BACK, LEAVES;
+
+    static Stay of(DatanodeDescriptor node) {
+      return node.isInService() ? STAYS : node.isMaintenance() ? COMES_BACK : LEAVES;
+    }
+  }
+
   private Map<Integer, Unit> states(BlockInfoStriped group) {
-    Map<Integer, Unit> found = new TreeMap<>();
+    Map<Integer, DatanodeDescriptor> best = new TreeMap<>();
     Collection<DatanodeDescriptor> corrupt = corrupt(group);
     for (BlockInfoStriped.StorageAndBlockIndex unit : group.getStorageAndIndexInfos()) {
-      if (!isUsable(unit.getStorage(), corrupt)) {
-        continue;
-      }
-      DatanodeDescriptor at = unit.getStorage().getDatanodeDescriptor();
-      boolean stays = at.isInService();
-      Unit before = found.get((int) unit.getBlockIndex());
-      if (before == null || (stays && before.state.equals("leaving"))) {
-        found.put((int) unit.getBlockIndex(),
-            new Unit(at.getDatanodeUuid(), stays ? "live" : "leaving"));
+      if (isUsable(unit.getStorage(), corrupt)) {
+        best.merge((int) unit.getBlockIndex(), unit.getStorage().getDatanodeDescriptor(),
+            (one, other) -> Stay.of(other).compareTo(Stay.of(one)) < 0 ? other : one);
       }
     }
+    long staying = best.values().stream().filter(node -> Stay.of(node) == Stay.STAYS).count();
+    Stay last = staying < group.getRealDataBlockNum() ? Stay.STAYS : Stay.COMES_BACK;
+    Map<Integer, Unit> found = new TreeMap<>();
+    best.forEach((index, node) -> found.put(index, new Unit(node.getDatanodeUuid(),
+        Stay.of(node).compareTo(last) <= 0 ? "live" : "leaving")));
     return found;
   }
 

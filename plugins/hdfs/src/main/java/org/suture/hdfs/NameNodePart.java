@@ -12,15 +12,15 @@ final class NameNodePart implements PluginPart {
     HadoopRelease.check();
     NameNode node = (NameNode) service;
     NameNodeSettings settings = NameNodeSettings.of(node.getConf());
-    Namespace namespace = new Namespace(node.getNamesystem());
+    Namespace namespace = new Namespace(node.getNamesystem(), node::isActiveState);
     namespace.selfTest();
     BlockPlacementPolicy policy = namespace.placementPolicy();
     if (!(policy instanceof SuturePlacementPolicy)) {
       throw new IllegalStateException("dfs.block.placement.ec.classname is "
           + policy.getClass().getName() + ": set it to " + SuturePlacementPolicy.class.getName());
     }
-    SuturePlacementPolicy.serve(namespace::isServed);
-    session = new NameNodeSession(settings, node, namespace);
+    SuturePlacementPolicy.serve(namespace::isLacking);
+    session = new NameNodeSession(settings, namespace);
     session.start();
     PluginLog.LOG.info("Suture: on; repairs are offered to {}", session);
   }

@@ -4,9 +4,9 @@ import java.io.BufferedInputStream;
 import java.io.BufferedOutputStream;
 import java.io.IOException;
 import java.net.Socket;
+import java.net.SocketTimeoutException;
 import javax.net.ssl.SSLParameters;
 import javax.net.ssl.SSLSocket;
-import org.apache.hadoop.hdfs.server.namenode.NameNode;
 import org.apache.hadoop.util.VersionInfo;
 
 /**
@@ -14,6 +14,9 @@ import org.apache.hadoop.util.VersionInfo;
  *
  * One thread, one connection, one request at a time. A connection on which nothing is asked for
  * {@link #SILENCE_MILLIS} is over; another is tried after a while. The lease ends by itself.
+ *
+ * What is so is said once for as long as it stays the same. A NameNode that stands by need not be
+ * asked: that it was not is nothing to be said.
  */
 final class NameNodeSession implements Runnable {
   private static final int CONNECT_MILLIS = 10_000;
@@ -21,19 +24,26 @@ final class NameNodeSession implements Runnable {
   private static final int SILENCE_MILLIS = 30_000;
   private static final long RETRY_MILLIS_MIN = 1_000;
   private static final long RETRY_MILLIS_MAX = 15_000;
+  private static final String CONNECTED = "connected";
 
   private final NameNodeSettings settings;
-  private final NameNode node;
-  private final Namespace namespace;
+  private final Served served;
+  private final int silenceMillis;
   private final Thread thread = new Thread(this, "suture-hdfs");
   private volatile boolean isStopping;
   private volatile Socket socket;
-  private String lastTrouble = "";
+  /** Whether the other end has made use of the connection, or need not. */
+  private boolean wasWanted;
+  private String lastSaid = "";
 
-  NameNodeSession(NameNodeSettings settings, NameNode node, Namespace namespace) {
+  NameNodeSession(NameNodeSettings settings, Served served) {
+    this(settings, served, SILENCE_MILLIS);
+  }
+
+  NameNodeSession(NameNodeSettings settings, Served served, int silenceMillis) {
     this.settings = settings;
-    this.node = node;
-    this.namespace = namespace;
+    this.served = served;
+    this.silenceMillis = silenceMillis;
     thread.setDaemon(true);
   }
 
@@ -59,20 +69,18 @@ final class NameNodeSession implements Runnable {
   public void run() {
     long wait = RETRY_MILLIS_MIN;
     while (!isStopping) {
+      wasWanted = false;
       try (Frames frames = connect()) {
         greet(frames);
-        wait = RETRY_MILLIS_MIN;
-        PluginMetrics.get().state(PluginMetrics.SERVING);
-        lastTrouble = "";
-        PluginLog.LOG.info("Suture: connected to the coordinator at {}", this);
         serve(frames);
-        trouble("the coordinator has hung up");
-      } catch (Exception | LinkageError e) {
+      } catch (Exception | LinkageError | VirtualMachineError e) {
         trouble(PluginLog.reason(e));
       } finally {
         PluginMetrics.get().state(PluginMetrics.WAITING);
       }
-      namespace.releaseAll();
+      served.releaseAll();
+      // Who greets and then hangs up is asked as seldom as who is not there.
+      wait = wasWanted ? RETRY_MILLIS_MIN : wait;
       try {
         Thread.sleep(wait);
       } catch (InterruptedException e) {
@@ -82,12 +90,19 @@ final class NameNodeSession implements Runnable {
     }
   }
 
-  /** Says what is wrong, once for as long as it stays the same. */
   private void trouble(String what) {
-    if (!isStopping && !what.equals(lastTrouble)) {
+    if (!isStopping && !what.equals(lastSaid)) {
       PluginLog.LOG.warn("Suture: no coordinator at {}, HDFS repairs by itself: {}", this, what);
     }
-    lastTrouble = what;
+    lastSaid = what;
+  }
+
+  private void connected() {
+    wasWanted = true;
+    if (!isStopping && !lastSaid.equals(CONNECTED)) {
+      PluginLog.LOG.info("Suture: connected to the coordinator at {}", this);
+    }
+    lastSaid = CONNECTED;
   }
 
   private Frames connect() throws IOException {
@@ -96,11 +111,11 @@ final class NameNodeSession implements Runnable {
     try {
       plain.connect(settings.address(), CONNECT_MILLIS);
       plain.setTcpNoDelay(true);
-      plain.setSoTimeout(SILENCE_MILLIS);
+      plain.setSoTimeout(silenceMillis);
       Socket to = settings.credentials == null ? plain : encrypted(plain);
       return new Frames(new BufferedInputStream(to.getInputStream()),
           new BufferedOutputStream(to.getOutputStream()), to);
-    } catch (IOException e) {
+    } catch (IOException | RuntimeException e) {
       plain.close();
       throw e;
     }
@@ -123,7 +138,7 @@ final class NameNodeSession implements Runnable {
   private void greet(Frames frames) throws IOException {
     frames.send(Message.empty().with("protocol", Frames.PROTOCOL)
         .with("hadoop", VersionInfo.getVersion())
-        .with("pool", namespace.blockPool()));
+        .with("pool", served.blockPool()));
     Message welcome = frames.expect();
     if (welcome.has("error")) {
       throw new ProtocolException("refused by it: " + welcome.text("why"));
@@ -132,43 +147,51 @@ final class NameNodeSession implements Runnable {
       throw new ProtocolException("it speaks " + welcome.text("protocol") + ", this plugin "
           + Frames.PROTOCOL + ": run the same Suture on both");
     }
-    namespace.beginSession();
+    served.beginSession();
   }
 
+  /** Returns where the connection ended and nothing is to be said about it. */
   private void serve(Frames frames) throws IOException {
     while (!isStopping) {
-      Message request = frames.receive();
-      if (request == null) {
-        return;
+      Message request;
+      try {
+        request = frames.expect();
+      } catch (SocketTimeoutException e) {
+        if (!served.isActive()) {
+          wasWanted = true;
+          return;
+        }
+        throw new IOException("it has asked nothing for " + silenceMillis / 1000 + " s");
       }
-      frames.send(answer(request));
+      connected();
+      Message answer = answer(request);
+      try {
+        frames.send(answer);
+      } catch (IllegalArgumentException e) {
+        // Nothing was sent of what is too long.
+        frames.send(Message.error("failed", PluginLog.reason(e)));
+      }
     }
   }
 
   /** What goes wrong inside the NameNode is an answer; what breaks the protocol ends the session. */
   private Message answer(Message request) throws ProtocolException {
     String op = request.text("op");
+    boolean isServing = served.isServing();
+    PluginMetrics.get().state(isServing ? PluginMetrics.SERVING : PluginMetrics.WAITING);
     if (op.equals("state")) {
-      return state();
+      return Message.empty().with("active", isServing);
     }
-    if (!isServing()) {
-      namespace.retire();
+    if (!isServing) {
+      served.pause();
       return Message.error("standby", "this NameNode is not the active one, or in safe mode");
     }
     try {
-      return namespace.answer(op, request);
+      return served.answer(op, request);
     } catch (RuntimeException | LinkageError e) {
       PluginLog.LOG.error("Suture: request {} failed", op, e);
       return Message.error("failed", PluginLog.reason(e));
     }
-  }
-
-  private boolean isServing() {
-    return node.isActiveState() && namespace.isReady();
-  }
-
-  private Message state() {
-    return Message.empty().with("active", isServing());
   }
 
   @Override

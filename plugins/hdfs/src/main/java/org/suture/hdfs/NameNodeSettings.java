@@ -3,7 +3,6 @@ package org.suture.hdfs;
 import java.io.IOException;
 import java.net.InetAddress;
 import java.net.InetSocketAddress;
-import java.nio.file.Path;
 import java.nio.file.Paths;
 import org.apache.hadoop.conf.Configuration;
 
@@ -11,6 +10,7 @@ import org.apache.hadoop.conf.Configuration;
 final class NameNodeSettings {
   static final String COORDINATOR = "suture.coordinator";
   static final String CREDENTIALS = "suture.credentials";
+  private static final int PORT_MAX = 65_535;
 
   final String host;
   final int port;
@@ -26,24 +26,28 @@ final class NameNodeSettings {
   static NameNodeSettings of(Configuration conf) throws IOException {
     String coordinator = conf.getTrimmed(COORDINATOR, "");
     int colon = coordinator.lastIndexOf(':');
-    if (colon <= 0 || !coordinator.substring(colon + 1).matches("[0-9]{1,5}")) {
+    int port = colon <= 0 ? 0 : port(coordinator.substring(colon + 1));
+    if (port == 0) {
       throw new IOException(COORDINATOR + " is '" + coordinator
           + "': set it to HOST:PORT, as the coordinator's [hdfs] listen says");
     }
     String host = coordinator.substring(0, colon).replaceAll("^\\[|\\]$", "");
-    int port = Integer.parseInt(coordinator.substring(colon + 1));
     String folder = conf.getTrimmed(CREDENTIALS, "");
     Credentials credentials = null;
     if (!folder.isEmpty()) {
-      Path path = Paths.get(folder);
-      credentials = new Credentials(path);
-      // What cannot be used is said at the start, not at each connection.
-      credentials.context();
+      // Read for each connection: others may lie there by then, so what is wrong with them is said there.
+      credentials = new Credentials(Paths.get(folder));
     } else if (!InetAddress.getByName(host).isLoopbackAddress()) {
       throw new IOException(COORDINATOR + " is on another machine and " + CREDENTIALS
           + " is not set: name the folder that 'suture cert node NAME --keeper' made");
     }
     return new NameNodeSettings(host, port, credentials);
+  }
+
+  /** 0 where it is none. */
+  private static int port(String text) {
+    int port = text.matches("[0-9]{1,5}") ? Integer.parseInt(text) : 0;
+    return port <= PORT_MAX ? port : 0;
   }
 
   InetSocketAddress address() {

@@ -6,7 +6,8 @@ import org.apache.hadoop.hdfs.server.namenode.FSNamesystem;
 
 /**
  * The lock of the NameNode's namesystem, whichever form it has: 3.3 and 3.4 have one lock, 3.5 takes
- * the part that is meant. The whole is taken there, since blocks and files are both looked at.
+ * the part that is meant. The whole is taken there, since blocks and files are both looked at. How long
+ * it is held at most is a metric.
  */
 final class NamesystemLock {
   /** What the NameNode's own warnings of long holds call us. */
@@ -36,18 +37,22 @@ final class NamesystemLock {
 
   <T> T read(Work<T> work) {
     call(readLock);
+    long from = System.nanoTime();
     try {
       return work.run();
     } finally {
+      PluginMetrics.get().heldForReading((System.nanoTime() - from) / 1000);
       call(readUnlock, HOLDER);
     }
   }
 
   <T> T write(Work<T> work) {
     call(writeLock);
+    long from = System.nanoTime();
     try {
       return work.run();
     } finally {
+      PluginMetrics.get().heldForWriting((System.nanoTime() - from) / 1000);
       call(writeUnlock, HOLDER);
     }
   }

@@ -12,12 +12,18 @@ import org.apache.hadoop.net.Node;
 /**
  * Whether a node may get a block, and on which of its storages: asked of HDFS's own placement policy,
  * with every other node excluded. So racks, storage types, room and load count as HDFS counts them.
+ *
+ * Made for a batch of claims: which nodes there are is asked once for all of them.
  */
 final class Targets {
   private final BlockManager blocks;
+  /** Whoever is excluded: all live nodes, but for the one that is asked about. */
+  private final Set<Node> others;
 
   Targets(BlockManager blocks) {
     this.blocks = blocks;
+    others = new HashSet<>(
+        blocks.getDatanodeManager().getDatanodeListForReport(DatanodeReportType.LIVE));
   }
 
   /** The storage that the policy chooses on that node; null where it wants none. */
@@ -27,18 +33,17 @@ final class Targets {
         || place.chosen.isEmpty()) {
       return null;
     }
-    Set<Node> others = new HashSet<>();
-    for (DatanodeDescriptor other
-        : blocks.getDatanodeManager().getDatanodeListForReport(DatanodeReportType.LIVE)) {
-      if (other != node) {
-        others.add(other);
-      }
-    }
     BlockStoragePolicy kind = blocks.getStoragePolicy(place.storagePolicy);
-    DatanodeStorageInfo[] chosen = SuturePlacementPolicy.unvetoed(() ->
-        blocks.getStriptedBlockPlacementPolicy().chooseTarget(place.path, 1, node, place.chosen,
-            false, others, place.blockBytes, kind, null));
-    boolean isThere = chosen.length == 1 && chosen[0].getDatanodeDescriptor() == node;
-    return isThere ? chosen[0] : null;
+    others.remove(node);
+    try {
+      // The policy adds to what is excluded, and takes nothing away.
+      DatanodeStorageInfo[] chosen = SuturePlacementPolicy.unvetoed(() ->
+          blocks.getStriptedBlockPlacementPolicy().chooseTarget(place.path, 1, node, place.chosen,
+              false, others, place.blockBytes, kind, null));
+      boolean isThere = chosen.length == 1 && chosen[0].getDatanodeDescriptor() == node;
+      return isThere ? chosen[0] : null;
+    } finally {
+      others.add(node);
+    }
   }
 }

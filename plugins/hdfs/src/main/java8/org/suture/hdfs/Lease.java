@@ -6,9 +6,11 @@ import java.util.Set;
 /**
  * For how long HDFS leaves lost internal blocks to Suture.
  *
- * It is given for seconds at a time and ends by itself, so a coordinator that hangs, dies or is cut
- * off has HDFS rebuild by itself. The placement policy and the plugin are made by different parts of
- * the NameNode and meet here; a process has one NameNode.
+ * It is given for seconds at a time and ends by itself, so whatever ends the coordinator or cuts it off
+ * has HDFS rebuild by itself. Whether a coordinator that still says so can repair is not known here:
+ * that is for the coordinator to judge each time that it asks. The placement policy and the plugin are
+ * made by different parts of the NameNode and meet here; a process has one NameNode. Compiled for the
+ * entries, see {@link Entries}.
  */
 final class Lease {
   /** Longer leases would keep HDFS from repairing for longer than anybody should wait. */
@@ -38,6 +40,12 @@ final class Lease {
   static boolean isHeld() {
     Lease lease = current;
     return lease != NONE && lease.endNanos - System.nanoTime() > 0;
+  }
+
+  /** For how long it still lasts; 0 where there is none. */
+  static long millisLeft() {
+    Lease lease = current;
+    return lease == NONE ? 0 : Math.max((lease.endNanos - System.nanoTime()) / 1_000_000, 0);
   }
 
   /** Whether the groups of this file are Suture's to rebuild. */

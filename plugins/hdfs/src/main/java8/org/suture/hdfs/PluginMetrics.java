@@ -17,7 +17,8 @@ public final class PluginMetrics {
 
   private static PluginMetrics registered;
 
-  @Metric("0: off, HDFS works as without the plugin; 1: waits for the other end; 2: serves it")
+  @Metric("0: off, HDFS works as without the plugin; 1: waits for the other end, or for this"
+      + " NameNode to become the active one; 2: serves")
   MutableGaugeInt state;
   @Metric("Reconstructions that HDFS left to Suture")
   MutableCounterLong vetoes;
@@ -25,8 +26,10 @@ public final class PluginMetrics {
   MutableCounterLong claims;
   @Metric("Claims that were refused")
   MutableCounterLong claimsRefused;
-  @Metric("Longest time in microseconds for which a batch of claims held the namesystem's lock")
+  @Metric("Longest time in microseconds for which claims held the namesystem's lock for writing")
   MutableGaugeLong claimLockMicrosMax;
+  @Metric("Longest time in microseconds for which the namesystem's lock was held for reading")
+  MutableGaugeLong groupsLockMicrosMax;
   @Metric("Rebuilt internal blocks that were committed here")
   MutableCounterLong committedBlocks;
   @Metric("Rebuilt internal blocks that were begun here and given up")
@@ -49,6 +52,12 @@ public final class PluginMetrics {
     return registered;
   }
 
+  /** 0 where HDFS repairs by itself. */
+  @Metric("Milliseconds for which HDFS still leaves what is lost to Suture")
+  public long getLeaseMillis() {
+    return Lease.millisLeft();
+  }
+
   void state(int value) {
     state.set(value);
   }
@@ -58,11 +67,26 @@ public final class PluginMetrics {
   }
 
   /** A batch of claims was judged. */
-  public void claimed(int granted, int refused, long lockMicros) {
+  void claimed(int granted, int refused) {
     claims.incr(granted);
     claimsRefused.incr(refused);
-    if (lockMicros > claimLockMicrosMax.value()) {
-      claimLockMicrosMax.set(lockMicros);
+  }
+
+  /** The lock was held for writing, by a batch of claims or for one of them. */
+  void heldForWriting(long micros) {
+    raise(claimLockMicrosMax, micros);
+  }
+
+  /** The lock was held for reading: a part of the groups at risk, or less. */
+  void heldForReading(long micros) {
+    raise(groupsLockMicrosMax, micros);
+  }
+
+  private static void raise(MutableGaugeLong gauge, long value) {
+    synchronized (gauge) {
+      if (value > gauge.value()) {
+        gauge.set(value);
+      }
     }
   }
 

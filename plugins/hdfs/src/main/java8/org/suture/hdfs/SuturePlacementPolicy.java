@@ -15,21 +15,24 @@ import org.apache.hadoop.net.Node;
  * has a lease on it: HDFS then drops that work and asks again a few seconds later.
  *
  * Reconstruction is what asks with blocks that exist and wants only new ones; clients that write
- * never do. Whatever is unclear goes to HDFS: without a lease, with a file that is not served, and
- * after any error this is the policy that it extends.
+ * never do. HDFS asks in the same way where no block is missing and all lie on too few racks; Suture
+ * rebuilds what is missing, so that is HDFS's to mend, lease or not. Whatever is unclear goes to HDFS:
+ * without a lease, with a file that is not served, and after any error this is the policy that it
+ * extends. It is an entry, see {@link Entries}.
  */
 public class SuturePlacementPolicy extends BlockPlacementPolicyRackFaultTolerant {
   private static final DatanodeStorageInfo[] NOWHERE = new DatanodeStorageInfo[0];
   private static final ThreadLocal<Boolean> ASKED_BY_SUTURE = new ThreadLocal<>();
-  private static volatile ServedFiles served = path -> false;
+  private static volatile LackingGroups lacking = (path, live, bytes) -> false;
 
-  /** Which files have a code that Suture serves. */
-  interface ServedFiles {
-    boolean has(String path);
+  /** Which groups Suture would rebuild something of. */
+  interface LackingGroups {
+    /** Whether a group of this file lacks blocks, if it has so many bytes and live blocks. */
+    boolean has(String path, int live, long bytes);
   }
 
-  static void serve(ServedFiles files) {
-    served = files;
+  static void serve(LackingGroups groups) {
+    lacking = groups;
   }
 
   /** What HDFS would choose, whatever lease there is. */
@@ -48,17 +51,22 @@ public class SuturePlacementPolicy extends BlockPlacementPolicyRackFaultTolerant
       BlockStoragePolicy storagePolicy, EnumSet<AddBlockFlag> flags) {
     boolean isReconstruction =
         chosen != null && !chosen.isEmpty() && !returnChosen && flags == null;
-    if (isReconstruction && ASKED_BY_SUTURE.get() == null && isVetoed(path)) {
-      PluginMetrics.get().vetoed();
+    if (isReconstruction && ASKED_BY_SUTURE.get() == null
+        && isVetoed(path, chosen.size(), blockBytes)) {
       return NOWHERE;
     }
     return super.chooseTarget(path, count, writer, chosen, returnChosen, excluded, blockBytes,
         storagePolicy, flags);
   }
 
-  private static boolean isVetoed(String path) {
+  /** For a reconstruction HDFS says the live blocks of the group and how many bytes all of it has. */
+  private static boolean isVetoed(String path, int live, long groupBytes) {
     try {
-      return Lease.covers(path) && served.has(path);
+      boolean isVetoed = Lease.covers(path) && lacking.has(path, live, groupBytes);
+      if (isVetoed) {
+        PluginMetrics.get().vetoed();
+      }
+      return isVetoed;
     } catch (RuntimeException | LinkageError e) {
       PluginLog.LOG.warn("Suture: HDFS repairs {} by itself: {}", path, e.toString());
       return false;

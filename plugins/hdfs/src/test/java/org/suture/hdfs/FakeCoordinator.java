@@ -31,6 +31,16 @@ final class FakeCoordinator implements Closeable {
     return greeting;
   }
 
+  /** Waits for the plugin, and will not have it. */
+  void refuse(String why) throws IOException {
+    try (Socket socket = listener.accept()) {
+      socket.setSoTimeout(20_000);
+      Frames greeted = new Frames(socket.getInputStream(), socket.getOutputStream(), socket);
+      greeted.expect();
+      greeted.send(Message.error("refused", why));
+    }
+  }
+
   Message ask(Message question) throws IOException {
     plugin.send(question);
     Message answer = plugin.expect();

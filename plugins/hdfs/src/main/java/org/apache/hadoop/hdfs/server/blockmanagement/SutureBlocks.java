@@ -1,21 +1,70 @@
 package org.apache.hadoop.hdfs.server.blockmanagement;
 
-import java.util.Iterator;
+import java.lang.reflect.Field;
+import java.util.List;
+import java.util.function.BiConsumer;
 import org.apache.hadoop.hdfs.server.protocol.DatanodeStorage;
+import org.apache.hadoop.hdfs.util.LightWeightLinkedSet;
 
 /**
  * What Suture asks of the block manager that only its own package may ask. No patch is needed for
  * that: packages of the plain class path are open to whoever is in them.
  *
- * The caller holds the namesystem's lock: for reading in {@link #lowRedundancy}, else for writing.
+ * The caller holds the namesystem's lock: for reading in {@link Walk} and where something is only
+ * asked, else for writing.
  */
 public final class SutureBlocks {
   private SutureBlocks() {
   }
 
-  /** Everything that has too few internal blocks or replicas, what is most at risk first. */
-  public static Iterator<BlockInfo> lowRedundancy(BlockManager manager) {
-    return manager.neededReconstruction.iterator();
+  /**
+   * A walk over everything that has too few internal blocks or replicas, which is left and gone on with.
+   *
+   * The queues may hold millions of replicated blocks after a rack is lost, and an iterator of theirs
+   * ends at the first change. So the walk keeps its place in the lists that the queues are: an element
+   * that was taken out still leads to those behind it. At its end a queue is begun again.
+   */
+  public static final class Walk {
+    private static final Field QUEUES = field(LowRedundancyBlocks.class, "priorityQueues");
+    private static final Field HEAD = field(LightWeightLinkedSet.class, "head");
+    private static final Class<?> ELEMENT = part(LightWeightLinkedSet.class, "DoubleLinkedElement");
+    private static final Field BEHIND = field(ELEMENT, "after");
+    private static final Field BLOCK = field(ELEMENT.getSuperclass(), "element");
+
+    private final LowRedundancyBlocks needed;
+    private final Object[] places = new Object[LowRedundancyBlocks.LEVEL];
+
+    public Walk(BlockManager manager) {
+      this(manager.neededReconstruction);
+    }
+
+    Walk(LowRedundancyBlocks needed) {
+      this.needed = needed;
+    }
+
+    /** Shows the next so many of each queue, with the number of that; 0 is what is most at risk. */
+    public void next(int count, BiConsumer<BlockInfo, Integer> each) {
+      try {
+        synchronized (needed) {
+          List<?> queues = (List<?>) QUEUES.get(needed);
+          for (int level = 0; level < places.length; level++) {
+            Object at = places[level] == null ? HEAD.get(queues.get(level)) : places[level];
+            for (int i = 0; i < count && at != null; i++) {
+              each.accept((BlockInfo) BLOCK.get(at), level);
+              at = BEHIND.get(at);
+            }
+            places[level] = at;
+          }
+        }
+      } catch (IllegalAccessException e) {
+        throw new IllegalStateException(e);
+      }
+    }
+  }
+
+  /** Whether it waits for the NameNode to have something of it built. */
+  public static boolean isQueued(BlockManager manager, BlockInfo block) {
+    return manager.neededReconstruction.contains(block);
   }
 
   /** Has the NameNode count these as being built: it builds none in their place. */
@@ -37,7 +86,8 @@ public final class SutureBlocks {
       }
     }
     NumberReplicas found = manager.countNodes(block);
-    if (manager.isNeededReconstruction(block, found)) {
+    // A NameNode that is not the active one any more has no queue.
+    if (manager.isPopulatingReplQueues() && manager.isNeededReconstruction(block, found)) {
       manager.neededReconstruction.add(block, found.liveReplicas(), found.readOnlyReplicas(),
           found.outOfServiceReplicas(), manager.getExpectedRedundancyNum(block));
     }
@@ -50,25 +100,54 @@ public final class SutureBlocks {
 
   /** Finds out at the start, not at the first failure, whether all of that is there. */
   public static void selfTest(BlockManager manager) {
-    for (String method : new String[] {"increment", "decrement", "getNumReplicas"}) {
-      need(PendingReconstructionBlocks.class, method);
-    }
-    need(LowRedundancyBlocks.class, "add");
-    need(LowRedundancyBlocks.class, "iterator");
-    need(BlockManager.class, "isNeededReconstruction");
-    need(BlockManager.class, "countNodes");
+    need(PendingReconstructionBlocks.class, "increment", BlockInfo.class,
+        DatanodeStorageInfo[].class);
+    need(PendingReconstructionBlocks.class, "decrement", BlockInfo.class,
+        DatanodeStorageInfo.class);
+    need(PendingReconstructionBlocks.class, "getNumReplicas", BlockInfo.class);
+    need(LowRedundancyBlocks.class, "add", BlockInfo.class, int.class, int.class, int.class,
+        int.class);
+    need(LowRedundancyBlocks.class, "contains", BlockInfo.class);
+    need(BlockManager.class, "isNeededReconstruction", BlockInfo.class, NumberReplicas.class);
+    need(BlockManager.class, "isPopulatingReplQueues");
+    need(BlockManager.class, "countNodes", BlockInfo.class);
+    need(BlockManager.class, "getExpectedRedundancyNum", BlockInfo.class);
     need(DatanodeStorageInfo.class, "getState");
     need(BlockInfoStriped.class, "getStorageAndIndexInfos");
+    need(BlockInfoStriped.class, "getRealTotalBlockNum");
     manager.neededReconstruction.size();
     manager.pendingReconstruction.size();
+    new Walk(manager).next(1, (block, level) -> { });
   }
 
-  private static void need(Class<?> in, String name) {
-    for (java.lang.reflect.Method method : in.getDeclaredMethods()) {
-      if (method.getName().equals(name)) {
-        return;
+  private static void need(Class<?> in, String name, Class<?>... of) {
+    try {
+      in.getDeclaredMethod(name, of);
+    } catch (NoSuchMethodException e) {
+      throw missing(in, name);
+    }
+  }
+
+  private static Field field(Class<?> in, String name) {
+    try {
+      Field field = in.getDeclaredField(name);
+      field.setAccessible(true);
+      return field;
+    } catch (NoSuchFieldException e) {
+      throw missing(in, name);
+    }
+  }
+
+  private static Class<?> part(Class<?> of, String name) {
+    for (Class<?> part : of.getDeclaredClasses()) {
+      if (part.getSimpleName().equals(name)) {
+        return part;
       }
     }
-    throw new IllegalStateException("this Hadoop has no " + in.getSimpleName() + "." + name);
+    throw missing(of, name);
+  }
+
+  private static IllegalStateException missing(Class<?> in, String name) {
+    return new IllegalStateException("this Hadoop has no " + in.getSimpleName() + "." + name);
   }
 }

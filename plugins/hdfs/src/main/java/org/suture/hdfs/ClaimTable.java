@@ -1,0 +1,156 @@
+package org.suture.hdfs;
+
+import java.util.ArrayList;
+import java.util.Collection;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import org.apache.hadoop.hdfs.server.blockmanagement.BlockInfoStriped;
+import org.apache.hadoop.hdfs.server.blockmanagement.BlockManager;
+import org.apache.hadoop.hdfs.server.blockmanagement.DatanodeStorageInfo;
+import org.apache.hadoop.hdfs.server.blockmanagement.SutureBlocks;
+
+/**
+ * The claims that last, each counted by the NameNode as blocks that are being built.
+ *
+ * They end when they are released, when nobody asks for them again, and with the session. Whatever
+ * ends one, the NameNode is told: what it kept out of the queue goes into it again.
+ */
+final class ClaimTable {
+  static final int CLAIMS_MAX = 64;
+
+  private final BlockManager blocks;
+  private final NamesystemLock lock;
+  private final GroupView view;
+  private final Map<Long, Claim> claims = new LinkedHashMap<>();
+
+  ClaimTable(BlockManager blocks, NamesystemLock lock, GroupView view) {
+    this.blocks = blocks;
+    this.lock = lock;
+    this.view = view;
+  }
+
+  Collection<Claim> all() {
+    return claims.values();
+  }
+
+  Message claim(List<Message> asked) throws ProtocolException {
+    if (asked.size() > CLAIMS_MAX) {
+      throw new ProtocolException(asked.size() + " claims at once");
+    }
+    List<Claim> wanted = new ArrayList<>();
+    for (Message message : asked) {
+      wanted.add(Claim.read(message));
+    }
+    // The placement policy is asked without the lock, as the NameNode itself does.
+    Targets targets = new Targets(blocks);
+    for (Claim claim : wanted) {
+      Claim before = claims.get(claim.repair);
+      if (before == null || !claim.goesOn(before)) {
+        BlockInfoStriped group = lock.read(() -> view.stored(claim.group));
+        claim.choose(group, targets, group == null ? null : lock.read(() -> view.place(group)));
+      }
+    }
+    List<Message> answers = lock.write(() -> {
+      List<Message> all = new ArrayList<>();
+      wanted.forEach(claim -> all.add(grant(claim)));
+      return all;
+    });
+    int granted = (int) answers.stream().filter(answer -> !answer.has("why")).count();
+    PluginMetrics.get().claimed(granted, answers.size() - granted);
+    return Message.empty().withAll("claims", answers);
+  }
+
+  /** One claim, under the lock. A refusal has the group as it stands, and ends what was granted. */
+  private Message grant(Claim claim) {
+    BlockInfoStriped group = view.stored(claim.group);
+    String why = claim.refusal(group, view);
+    if (why != null || !claim.isGoingOn()) {
+      Claim before = claims.remove(claim.repair);
+      if (before != null) {
+        end(before);
+      }
+      why = why == null ? conflict(claim, group) : why;
+    }
+    if (why == null) {
+      count(claim, group);
+      claim.prolong();
+      claims.put(claim.repair, claim);
+      return Message.empty().withAll("targets", claim.described());
+    }
+    Message answer = Message.empty().with("why", why);
+    return group == null ? answer : answer.with("group", view.describe(group));
+  }
+
+  /** Who else builds something of the group; null: nobody. */
+  private String conflict(Claim claim, BlockInfoStriped group) {
+    boolean isTaken = claims.values().stream().anyMatch(other -> other.group == claim.group);
+    if (isTaken) {
+      return "another repair has it";
+    }
+    return SutureBlocks.isPending(blocks, group) ? "the NameNode is repairing it" : null;
+  }
+
+  /** Has the NameNode count what has not arrived; what has, it has taken off its list. */
+  private void count(Claim claim, BlockInfoStriped group) {
+    DatanodeStorageInfo[] awaited = claim.awaited(group, view);
+    if (awaited.length > 0) {
+      SutureBlocks.claim(blocks, group, awaited);
+    }
+  }
+
+  void release(long repair) {
+    Claim claim = claims.remove(repair);
+    if (claim != null) {
+      release(claim);
+    }
+  }
+
+  private void release(Claim claim) {
+    lock.write(() -> {
+      end(claim);
+      return null;
+    });
+  }
+
+  private void end(Claim claim) {
+    BlockInfoStriped group = view.stored(claim.group);
+    if (group != null) {
+      SutureBlocks.release(blocks, group, claim.storages());
+    }
+  }
+
+  /** Keeps the NameNode from taking over what is claimed and takes long; ends what nobody wants. */
+  void prolong() {
+    List<Claim> over = new ArrayList<>();
+    claims.values().removeIf(claim -> claim.isOver() && over.add(claim));
+    over.forEach(this::release);
+    for (Claim claim : claims.values()) {
+      if (claim.isDue()) {
+        lock.write(() -> {
+          BlockInfoStriped group = view.stored(claim.group);
+          if (group != null && claim.isOf(group)) {
+            count(claim, group);
+          }
+          return null;
+        });
+        claim.renewed();
+      }
+    }
+  }
+
+  void releaseAll() {
+    try {
+      claims.values().forEach(this::release);
+    } catch (RuntimeException | LinkageError e) {
+      PluginLog.LOG.warn("Suture: claims end by the NameNode's own timeout: {}",
+          PluginLog.reason(e));
+    }
+    claims.clear();
+  }
+
+  /** Forgets them without a word to the NameNode. */
+  void forget() {
+    claims.clear();
+  }
+}

@@ -1,0 +1,154 @@
+package org.suture.hdfs;
+
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.Iterator;
+import java.util.LinkedHashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import org.apache.hadoop.hdfs.server.blockmanagement.BlockInfo;
+import org.apache.hadoop.hdfs.server.blockmanagement.BlockInfoStriped;
+import org.apache.hadoop.hdfs.server.blockmanagement.BlockManager;
+import org.apache.hadoop.hdfs.server.blockmanagement.SutureBlocks;
+
+/**
+ * The groups that lack something, and what the coordinator knows of each, so that only changes are sent.
+ *
+ * The NameNode's queues are walked a part at a time, and what was found is looked at again a part at a
+ * time, so the lock is never held for long, whatever is in the queues. Groups that lack nothing but a
+ * better place are not told of: HDFS moves them by itself.
+ */
+final class GroupsAtRisk {
+  /** Groups that the coordinator is told of; the others follow as these are rebuilt. */
+  static final int GROUPS_MAX = 8192;
+  /** Groups described in one answer. */
+  private static final int DESCRIBED_MAX = 500;
+  /** What they take at most, of a frame of {@link Frames#JSON_BYTES_MAX}. */
+  private static final long DESCRIBED_BYTES_MAX = 2 << 20;
+  /** Entries of each queue that are walked under one hold of the lock. */
+  static final int WALKED_MAX = 4_000;
+  /** Groups that are looked at under one hold of the lock. */
+  private static final int REVIEWED_MAX = 1_000;
+
+  private final BlockManager blocks;
+  private final NamesystemLock lock;
+  private final GroupView view;
+  private final SutureBlocks.Walk walk;
+  /** Groups that were found in the queues, by queue: the first is what is most at risk. */
+  private final List<Set<Long>> found = new ArrayList<>();
+  private final Map<Long, Long> known = new HashMap<>();
+
+  GroupsAtRisk(BlockManager blocks, NamesystemLock lock, GroupView view) {
+    this.blocks = blocks;
+    this.lock = lock;
+    this.view = view;
+    walk = new SutureBlocks.Walk(blocks);
+  }
+
+  /** The coordinator knows nothing yet. */
+  void forget() {
+    known.clear();
+  }
+
+  /** What is other than was last told, of these claimed groups and of those at risk. */
+  Message changes(Set<Long> claimed) {
+    lock.read(() -> {
+      walk.next(WALKED_MAX, this::find);
+      return null;
+    });
+    Set<Long> asked = new LinkedHashSet<>(claimed);
+    found.forEach(asked::addAll);
+    Report report = new Report();
+    for (Iterator<Long> ids = asked.iterator(); ids.hasNext();) {
+      lock.read(() -> {
+        for (int i = 0; i < REVIEWED_MAX && ids.hasNext(); i++) {
+          long id = ids.next();
+          review(id, claimed.contains(id), report);
+        }
+        return null;
+      });
+    }
+    List<Object> gone = new ArrayList<>();
+    for (Iterator<Long> ids = known.keySet().iterator(); ids.hasNext();) {
+      Long id = ids.next();
+      if (!report.present.contains(id)) {
+        gone.add(id);
+        ids.remove();
+      }
+    }
+    return Message.empty().withAll("groups", report.changed).with("gone", gone)
+        .with("more", report.hasMore);
+  }
+
+  /** What is told in one answer. */
+  private static final class Report {
+    final List<Message> changed = new ArrayList<>();
+    final Set<Long> present = new HashSet<>();
+    long bytes;
+    boolean hasMore;
+  }
+
+  private void find(BlockInfo block, int queue) {
+    while (found.size() <= queue) {
+      found.add(new LinkedHashSet<>());
+    }
+    if (!block.isStriped() || !isServed((BlockInfoStriped) block)) {
+      return;
+    }
+    Long id = block.getBlockId();
+    int all = 0;
+    for (int other = 0; other < found.size(); other++) {
+      if (other != queue) {
+        found.get(other).remove(id);
+      }
+      all += found.get(other).size();
+    }
+    if (found.get(queue).contains(id) || all < GROUPS_MAX || makeRoom(queue)) {
+      found.get(queue).add(id);
+    }
+  }
+
+  /** Leaves out one that is less at risk than those of this queue, if there is any. */
+  private boolean makeRoom(int queue) {
+    for (int last = found.size() - 1; last > queue; last--) {
+      Iterator<Long> ids = found.get(last).iterator();
+      if (ids.hasNext()) {
+        ids.next();
+        ids.remove();
+        return true;
+      }
+    }
+    return false;
+  }
+
+  private static boolean isServed(BlockInfoStriped group) {
+    return group.isComplete() && !group.isDeleted() && GroupView.isServed(group);
+  }
+
+  private void review(long id, boolean isClaimed, Report report) {
+    BlockInfoStriped group = view.stored(id);
+    boolean isQueued = group != null && isServed(group) && SutureBlocks.isQueued(blocks, group);
+    if (!isQueued) {
+      found.forEach(ids -> ids.remove(id));
+    }
+    // A claimed one has left the queue.
+    if (group == null || !isClaimed && (!isQueued || view.isWhole(group))) {
+      return;
+    }
+    report.present.add(id);
+    long state = view.fingerprint(group);
+    Long before = known.get(id);
+    if (before != null && before == state) {
+      return;
+    }
+    if (report.changed.size() == DESCRIBED_MAX || report.bytes > DESCRIBED_BYTES_MAX) {
+      report.hasMore = true;
+      return;
+    }
+    report.changed.add(view.describe(group));
+    report.bytes += view.describedBytesMax(group);
+    known.put(id, state);
+  }
+}
