@@ -41,8 +41,9 @@ final class NamesystemLock {
     try {
       return work.run();
     } finally {
-      PluginMetrics.get().heldForReading((System.nanoTime() - from) / 1000);
+      long micros = (System.nanoTime() - from) / 1000;
       call(readUnlock, HOLDER);
+      PluginMetrics.get().heldForReading(micros);
     }
   }
 
@@ -52,8 +53,9 @@ final class NamesystemLock {
     try {
       return work.run();
     } finally {
-      PluginMetrics.get().heldForWriting((System.nanoTime() - from) / 1000);
+      long micros = (System.nanoTime() - from) / 1000;
       call(writeUnlock, HOLDER);
+      PluginMetrics.get().heldForWriting(micros);
     }
   }
 
