@@ -1,6 +1,6 @@
 """A NameNode, DataNodes, and beside them a coordinator and agents of Suture."""
 
-import hashlib
+import contextlib
 import json
 import os
 import re
@@ -11,7 +11,8 @@ import time
 import urllib.request
 
 from . import hadoop
-from .processes import Failed, Processes, run, wait_for
+from .contents import Contents
+from .processes import Failed, Processes, need, run, wait_for
 
 LOG4J = """log4j.rootLogger=INFO,err
 log4j.appender.err=org.apache.log4j.ConsoleAppender
@@ -20,8 +21,12 @@ log4j.appender.err.layout=org.apache.log4j.PatternLayout
 log4j.appender.err.layout.ConversionPattern=%d{yyyy-MM-dd HH:mm:ss,SSS} %p %c{1}: %m%n
 """
 
-# Small, and quick to start rather than to run: there are a dozen of them.
-JVM = ["java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto"]
+# Small, and quick to start rather than to run: there are a dozen of them. They are ended without
+# being asked, so what they would leave in /tmp they do not make.
+JVM = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", "-XX:-UsePerfData"]
+
+# The longest name that a unix socket can have.
+SOCKET_BYTES_MAX = 107
 
 OPENED = {
     "dfs.namenode.replication.max-streams": "64",
@@ -31,6 +36,26 @@ OPENED = {
     "dfs.datanode.ec.reconstruction.xmits.weight": "0.1",
 }
 
+# How openssl is to issue a certificate as `suture cert` does.
+ENDED = """[ca]
+default_ca = own
+[own]
+database = {work}/index
+new_certs_dir = {work}
+rand_serial = yes
+default_md = sha256
+policy = names
+x509_extensions = extensions
+[names]
+commonName = supplied
+[extensions]
+subjectAltName = URI:suture://{identity}
+keyUsage = critical,digitalSignature
+extendedKeyUsage = clientAuth,serverAuth
+[req]
+distinguished_name = none
+[none]
+"""
 
 POLICIES = """<configuration>
 <layoutversion>1</layoutversion>
@@ -46,7 +71,7 @@ def free_port():
         return found.getsockname()[1]
 
 
-class Cluster:
+class Cluster(Contents):
     """Files of it lie in `folder`; processes end by `stop`."""
 
     def __init__(self, folder, network, version, suture, jar=None, libraries=None):
@@ -54,16 +79,21 @@ class Cluster:
         self.nodes = range(1, network.count + 1)
         self.processes = Processes(self._folder("logs"))
         self.conf = self._folder("conf")
-        libraries = libraries or hadoop.libraries(version)
+        self.temporary = self._folder("tmp")
+        self.jvm = [hadoop.java(), *JVM, f"-Djava.io.tmpdir={self.temporary}"]
+        if len(os.fsencode(self.socket(network.count))) > SOCKET_BYTES_MAX:
+            raise Failed(f"{folder} has too long a name for sockets in it")
+        libraries = hadoop.libraries(version, libraries)
         # Both daemons look for folders of pages, which only an installation has.
         for pages in ("hdfs", "datanode"):
             os.makedirs(os.path.join(folder, "pages", "webapps", pages), exist_ok=True)
         self.class_path = ":".join([self.conf, os.path.join(folder, "pages"),
-                                    jar or hadoop.jar(), libraries + "/*"])
+                                    hadoop.jar(jar), libraries + "/*"])
         self.ports = {name: free_port() for name in ("rpc", "http", "rpc-2", "http-2",
                                                         "coordinator", "hdfs")}
         # The NameNode that is asked, of a pair.
         self.active = "namenode"
+        self.restored = 0
 
         self.base = free_port() if not network.is_shaped else 9866
         with open(os.path.join(self.conf, "log4j.properties"), "w") as out:
@@ -111,11 +141,11 @@ class Cluster:
         self.active = "namenode"
         open(os.path.join(self.conf, "exclude"), "a").close()
         hadoop.write_conf(os.path.join(self.conf, "core-site.xml"),
-                          {"fs.defaultFS": keys["fs.defaultFS"]})
+                          {"fs.defaultFS": keys["fs.defaultFS"], "hadoop.tmp.dir": self.temporary})
         hadoop.write_conf(os.path.join(self.conf, "hdfs-site.xml"), keys)
 
     def java(self, name, *args, heap="256m"):
-        return [*JVM, "-Xmx" + heap, "-cp", self.class_path, name, *args]
+        return [*self.jvm, "-Xmx" + heap, "-cp", self.class_path, name, *args]
 
     def tool(self, name, *args):
         """A command of HDFS; its output without Hadoop's own log."""
@@ -185,10 +215,13 @@ class Cluster:
     def datanode_name(self, node):
         return f"{self.network.address(node)}:{self.network.port(self.base, 4 * node)}"
 
+    def _datanode_ports(self, node):
+        """Where it transfers blocks, shows itself, and is called."""
+        step = 1 if self.network.is_shaped else 0
+        return [self.network.port(self.base, 4 * node + i) + step * i for i in range(3)]
+
     def start_datanode(self, node, sockets=True):
-        address = self.network.address(node)
-        ports = [self.network.port(self.base, 4 * node + i) + (0 if not self.network.is_shaped else i)
-                 for i in range(3)]
+        address, ports = self.network.address(node), self._datanode_ports(node)
         command = self.java(
             "org.apache.hadoop.hdfs.server.datanode.DataNode",
             f"-Ddfs.datanode.data.dir={self._folder('data', str(node))}",
@@ -207,24 +240,38 @@ class Cluster:
         jcmd = shutil.which("jcmd")
         if not jcmd or not self.processes.is_running(name):
             return None
-        process = str(self.processes.running[name].pid)
+        ask = [jcmd, "-J-XX:-UsePerfData", str(self.processes.running[name].pid)]
         try:
-            run([jcmd, process, "GC.run"])
-            text = run([jcmd, process, "GC.heap_info"])
+            run([*ask, "GC.run"])
+            text = run([*ask, "GC.heap_info"])
         except Failed:
             return None
         # The generations; metaspace stands below them without `total`.
         return sum(int(used) for used in re.findall(r"total \d+K, used (\d+)K", text)) << 10
 
     def rebuilt(self):
-        """The lines of the coordinator, one for each block that Suture rebuilt."""
-        with open(os.path.join(self.folder, "coordinator", "rebuilt.jsonl")) as lines:
-            return [json.loads(line) for line in lines]
+        """What the coordinator wrote down of each block that Suture rebuilt: one entry for a block."""
+        path = os.path.join(self.folder, "coordinator", "rebuilt.jsonl")
+        found = {}
+        if os.path.exists(path):
+            with open(path) as lines:
+                for line in map(json.loads, lines):
+                    found.setdefault(line["block"], {}).update(line)
+        return found
 
     def jmx(self, bean):
+        """What the active NameNode shows of itself."""
         port = self.ports["http" if self.active == "namenode" else "http-2"]
-        url = (f"http://{self.network.address(0)}:{port}/jmx"
-               f"?qry=Hadoop:service=NameNode,name={bean}")
+        return self._jmx(f"{self.network.address(0)}:{port}", "NameNode", bean)
+
+    def datanode_jmx(self, node, bean):
+        """What a DataNode shows of itself."""
+        port = self._datanode_ports(node)[1]
+        return self._jmx(f"{self.network.address(node)}:{port}", "DataNode", bean)
+
+    @staticmethod
+    def _jmx(address, service, bean):
+        url = f"http://{address}/jmx?qry=Hadoop:service={service},name={bean}"
         try:
             with urllib.request.urlopen(url, timeout=5) as answer:
                 beans = json.load(answer)["beans"]
@@ -257,6 +304,40 @@ class Cluster:
         return bool(state) and all(state.get(name) == 0 for name in waiting)
 
     # --- Suture
+
+    @contextlib.contextmanager
+    def expired(self, who, identity):
+        """Meanwhile credentials have a certificate that has ended, by the same authority.
+
+        What this gives puts the good one back before."""
+        folder = os.path.join(self.folder, "certs", who)
+        good = os.path.join(folder, "tls.crt.good")
+        shutil.copy2(os.path.join(folder, "tls.crt"), good)
+
+        def renew():
+            shutil.copy2(good, os.path.join(folder, "tls.crt"))
+
+        try:
+            self._expire(who, identity, folder)
+            yield renew
+        finally:
+            renew()
+
+    def _expire(self, who, identity, folder):
+        need("openssl", "it issues a certificate that has ended, which suture does not")
+        work = self._folder("expired", who)
+        config, request = os.path.join(work, "config"), os.path.join(work, "request")
+        open(os.path.join(work, "index"), "w").close()
+        with open(config, "w") as out:
+            out.write(ENDED.format(work=work, identity=identity))
+        authority = os.path.join(self.folder, "certs", "authority")
+        run(["openssl", "req", "-new", "-config", config, "-subj", f"/CN={who}", "-out", request,
+             "-key", os.path.join(folder, "tls.key")])
+        run(["openssl", "ca", "-batch", "-notext", "-config", config, "-in", request,
+             "-cert", os.path.join(authority, "ca.crt"),
+             "-keyfile", os.path.join(authority, "ca.key"),
+             "-startdate", "20240101000000Z", "-enddate", "20240102000000Z",
+             "-out", os.path.join(folder, "tls.crt")])
 
     def certificates(self):
         certs = self._folder("certs")
@@ -381,40 +462,6 @@ socket = "{self.socket(node)}"
                                       cell=int(cell[:-1]) << 10))
         return path
 
-    @staticmethod
-    def sha256(path):
-        found = hashlib.sha256()
-        with open(path, "rb") as data:
-            while part := data.read(1 << 20):
-                found.update(part)
-        return found.hexdigest()
-
-    def blocks(self, node):
-        """Finalized internal blocks of a DataNode: id, length and when it got its name."""
-        found = {}
-        for below, _, names in os.walk(os.path.join(self.folder, "data", str(node))):
-            if f"{os.sep}finalized" not in below:
-                continue
-            for name in names:
-                match = re.fullmatch(r"blk_(-\d+)", name)
-                if match:
-                    try:
-                        stat = os.stat(os.path.join(below, name))
-                    except FileNotFoundError:
-                        continue
-                    found[int(match[1])] = (stat.st_size, stat.st_ctime)
-        return found
-
-    def where(self, blocks, without=()):
-        """Which of these blocks are somewhere, and since when."""
-        found = {}
-        for node in self.nodes:
-            if node not in without:
-                for block, (_, since) in self.blocks(node).items():
-                    if block in blocks:
-                        found[block] = max(since, found.get(block, 0))
-        return found
-
     def dead_at(self, node, after):
         """When the NameNode gave up a DataNode."""
         address = self.datanode_name(node)
@@ -427,86 +474,17 @@ socket = "{self.socket(node)}"
                     return when
         return None
 
-    def exclude(self, node):
-        """Has the NameNode drain a DataNode; when it was told to."""
+    def exclude(self, *nodes):
+        """Has the NameNode drain DataNodes; when it was told to."""
         with open(os.path.join(self.conf, "exclude"), "w") as out:
-            out.write(self.datanode_name(node) + "\n")
+            out.writelines(self.datanode_name(node) + "\n" for node in nodes)
         begun = time.time()
         self.tool("org.apache.hadoop.hdfs.tools.DFSAdmin", "-refreshNodes")
         return begun
 
-    def has_left(self, node):
+    def have_left(self, *nodes):
         leaving = self.jmx("FSNamesystemState")
-        return leaving.get("NumDecomLiveDataNodes") == 1
-
-    # --- what must be so in the end
-
-    def fsck(self):
-        try:
-            return self.tool("org.apache.hadoop.hdfs.tools.DFSck", "/ec")
-        except Failed as error:
-            return str(error)
-
-    def is_healthy(self):
-        text = self.fsck()
-        numbers = re.findall(r"(?:Under|Unsatisfactory placement|Missing internal|Corrupt|Missing) "
-                             r"(?:erasure-coded )?(?:block groups|blocks)(?: of EC)?:\s+(\d+)", text)
-        under = re.search(r"Under-erasure-coded block groups:\s+(\d+)", text)
-        numbers += [under[1]] if under else []
-        return "is HEALTHY" in text and all(number == "0" for number in numbers)
-
-    def verify(self, sums):
-        """What is wrong; nothing where all is well."""
-        wrong = []
-        if not self.is_healthy():
-            wrong.append("fsck: " + self.fsck())
-        for name in sums:
-            text = self.tool("org.apache.hadoop.hdfs.tools.DebugAdmin", "verifyEC", "-file",
-                             "/ec/" + name)
-            if "Status: OK" not in text and "All EC block group status: OK" not in text:
-                wrong.append(f"verifyEC {name}: {text}")
-        target = self._folder("read")
-        self.tool("org.apache.hadoop.fs.FsShell", "-get", "-f",
-                  *["/ec/" + name for name in sums], target)
-        for name, expected in sums.items():
-            if self.sha256(os.path.join(target, name)) != expected:
-                wrong.append(f"{name} reads otherwise than it was written")
-        shutil.rmtree(target)
-        return wrong
-
-    def duplicates(self):
-        """Internal blocks that more than one DataNode has."""
-        seen, twice = set(), set()
-        for node in self.nodes:
-            if not self.processes.is_running(f"datanode-{node}"):
-                continue
-            for block in self.blocks(node):
-                (twice if block in seen else seen).add(block)
-        return twice
-
-    # --- the same state twice
-
-    def snapshot(self, name):
-        """Copies data and names, of stopped daemons; blocks never change, so they are linked."""
-        for part in ("data", "name"):
-            source = os.path.join(self.folder, part)
-            shutil.copytree(source, os.path.join(self.folder, name, part),
-                            copy_function=self._copy)
-
-    def restore(self, name):
-        for part in ("data", "name"):
-            shutil.rmtree(os.path.join(self.folder, part))
-            shutil.copytree(os.path.join(self.folder, name, part),
-                            os.path.join(self.folder, part), copy_function=self._copy)
-        # What was written before would be in the way of each rebuilt block that is made durable.
-        os.sync()
-
-    @staticmethod
-    def _copy(source, target):
-        if f"{os.sep}finalized{os.sep}" in source:
-            os.link(source, target)
-        else:
-            shutil.copy2(source, target)
+        return leaving.get("NumDecomLiveDataNodes") == len(nodes)
 
     def stop(self):
         self.processes.stop_all()

@@ -1,5 +1,6 @@
 """Processes that end with us, whatever ends us, and the links between them."""
 
+import contextlib
 import ctypes
 import os
 import shutil
@@ -15,6 +16,26 @@ class Failed(Exception):
     """Something that was to work did not; the text says what and where to look."""
 
 
+# What ends us, by a key or by a command.
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+@contextlib.contextmanager
+def undisturbed():
+    """What ends us waits until this is done: half of it would leave something behind."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def need(program, what):
+    """Fails where a program is not there, and says what it is for."""
+    if not shutil.which(program):
+        raise Failed(f"{program} is not there: {what}")
+
+
 def die_with_parent():
     """Even if we are killed outright, what we started ends."""
     LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -28,7 +49,7 @@ class Processes:
         self.running = {}
 
     def start(self, name, command, env=None):
-        log = open(os.path.join(self.logs, name + ".log"), "ab")
+        log = open(self.path(name), "ab")
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                                    env=env, start_new_session=True, preexec_fn=die_with_parent)
         log.close()
@@ -40,6 +61,18 @@ class Processes:
         if process.poll() is None:
             process.send_signal(sig)
             process.wait()
+        self.clear_up_after(process)
+
+    @staticmethod
+    def clear_up_after(process):
+        """Removes what a JVM that jcmd has spoken to leaves where it is not asked to end."""
+        for name in (".java_pid", ".attach_pid"):
+            with contextlib.suppress(OSError):
+                os.unlink(f"/tmp/{name}{process.pid}")
+
+    def signal(self, name, sig):
+        """To one that goes on, such as to stand still."""
+        self.running[name].send_signal(sig)
 
     def is_running(self, name):
         return name in self.running and self.running[name].poll() is None
@@ -49,21 +82,25 @@ class Processes:
             if process.poll() is not None:
                 raise Failed(f"{name} has ended with {process.returncode}: {self.tail(name)}")
 
+    def path(self, name):
+        return os.path.join(self.logs, name + ".log")
+
     def tail(self, name, lines=5):
-        with open(os.path.join(self.logs, name + ".log"), errors="replace") as log:
-            return "\n".join(log.read().splitlines()[-lines:])
+        return "\n".join(self.log(name).splitlines()[-lines:])
 
     def log(self, name):
-        with open(os.path.join(self.logs, name + ".log"), errors="replace") as log:
+        with open(self.path(name), errors="replace") as log:
             return log.read()
 
     def stop_all(self):
-        for process in self.running.values():
-            if process.poll() is None:
-                process.kill()
-        for process in self.running.values():
-            process.wait()
-        self.running.clear()
+        with undisturbed():
+            for process in self.running.values():
+                if process.poll() is None:
+                    process.kill()
+            for process in self.running.values():
+                process.wait()
+                self.clear_up_after(process)
+            self.running.clear()
 
 
 def run(command, **also):
@@ -90,12 +127,12 @@ def wait_for(what, condition, seconds, processes=None, every=0.2):
 
 
 class Loopback:
-    """No links of our own: everybody is 127.0.0.1, and nothing is shaped."""
+    """No links of our own, for the reason that is said: everybody is 127.0.0.1, nothing is shaped."""
 
     is_shaped = False
 
-    def __init__(self, count):
-        self.count = count
+    def __init__(self, count, why):
+        self.count, self.why = count, why
 
     def address(self, node):
         return "127.0.0.1"
@@ -126,23 +163,27 @@ class Namespaces:
         self.count = count
         self.tag = f"su{os.getpid() % 100000}"
         self.net = f"10.{100 + os.getpid() % 100}.{os.getpid() // 100 % 250}"
+        # How to take away what there is; said before it is made, since deleting nothing is harmless.
         self.made = []
         try:
             self._make()
+            # Whether links may be shaped shows here, and not when files are written.
+            self.shape(1000)
+            self.unshape()
         except BaseException:
             self.close()
             raise
 
     def _make(self):
         bridge = self.tag + "b"
-        run(["ip", "link", "add", bridge, "type", "bridge"])
         self.made.append(["ip", "link", "del", bridge])
+        run(["ip", "link", "add", bridge, "type", "bridge"])
         run(["ip", "addr", "add", self.net + ".1/24", "dev", bridge])
         run(["ip", "link", "set", bridge, "up"])
         for node in range(1, self.count + 1):
             space, link = f"{self.tag}n{node}", f"{self.tag}v{node}"
-            run(["ip", "netns", "add", space])
             self.made.append(["ip", "netns", "del", space])
+            run(["ip", "netns", "add", space])
             run(["ip", "link", "add", link, "type", "veth", "peer", "name", "eth0", "netns", space])
             run(["ip", "link", "set", link, "master", bridge, "up"])
             inside = ["ip", "netns", "exec", space]
@@ -176,12 +217,21 @@ class Namespaces:
                 subprocess.run(command, stderr=subprocess.DEVNULL)
 
     def close(self):
-        while self.made:
-            subprocess.run(self.made.pop(), stderr=subprocess.DEVNULL)
+        with undisturbed():
+            while self.made:
+                subprocess.run(self.made.pop(), stderr=subprocess.DEVNULL)
 
 
 def network(count, may_shape=True):
     """Links of our own where we may make them."""
-    if may_shape and os.geteuid() == 0 and shutil.which("ip") and shutil.which("tc"):
+    if not may_shape:
+        return Loopback(count, "as was asked")
+    if os.geteuid() != 0:
+        return Loopback(count, "that needs root")
+    if not shutil.which("ip") or not shutil.which("tc"):
+        return Loopback(count, "that needs the programs ip and tc")
+    try:
         return Namespaces(count)
-    return Loopback(count)
+    except Failed as error:
+        # Root of a container, as a rule.
+        return Loopback(count, f"they may not be made here: {error}")
