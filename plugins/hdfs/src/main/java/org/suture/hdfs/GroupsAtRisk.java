@@ -36,8 +36,8 @@ final class GroupsAtRisk {
   private final NamesystemLock lock;
   private final GroupView view;
   private final SutureBlocks.Walk walk;
-  /** Groups that were found in the queues, by queue: the first is what is most at risk. */
-  private final List<Set<Long>> found = new ArrayList<>();
+  /** Groups that were found in the queues. */
+  private final RiskOrder found = new RiskOrder(GROUPS_MAX);
   private final Map<Long, Long> known = new HashMap<>();
 
   GroupsAtRisk(BlockManager blocks, NamesystemLock lock, GroupView view) {
@@ -59,7 +59,7 @@ final class GroupsAtRisk {
       return null;
     });
     Set<Long> asked = new LinkedHashSet<>(claimed);
-    found.forEach(asked::addAll);
+    asked.addAll(found.groups());
     Report report = new Report();
     for (Iterator<Long> ids = asked.iterator(); ids.hasNext();) {
       lock.read(() -> {
@@ -91,36 +91,9 @@ final class GroupsAtRisk {
   }
 
   private void find(BlockInfo block, int queue) {
-    while (found.size() <= queue) {
-      found.add(new LinkedHashSet<>());
+    if (block.isStriped() && isServed((BlockInfoStriped) block)) {
+      found.put(block.getBlockId(), queue);
     }
-    if (!block.isStriped() || !isServed((BlockInfoStriped) block)) {
-      return;
-    }
-    Long id = block.getBlockId();
-    int all = 0;
-    for (int other = 0; other < found.size(); other++) {
-      if (other != queue) {
-        found.get(other).remove(id);
-      }
-      all += found.get(other).size();
-    }
-    if (found.get(queue).contains(id) || all < GROUPS_MAX || makeRoom(queue)) {
-      found.get(queue).add(id);
-    }
-  }
-
-  /** Leaves out one that is less at risk than those of this queue, if there is any. */
-  private boolean makeRoom(int queue) {
-    for (int last = found.size() - 1; last > queue; last--) {
-      Iterator<Long> ids = found.get(last).iterator();
-      if (ids.hasNext()) {
-        ids.next();
-        ids.remove();
-        return true;
-      }
-    }
-    return false;
   }
 
   private static boolean isServed(BlockInfoStriped group) {
@@ -131,7 +104,7 @@ final class GroupsAtRisk {
     BlockInfoStriped group = view.stored(id);
     boolean isQueued = group != null && isServed(group) && SutureBlocks.isQueued(blocks, group);
     if (!isQueued) {
-      found.forEach(ids -> ids.remove(id));
+      found.remove(id);
     }
     // A claimed one has left the queue.
     if (group == null || !isClaimed && (!isQueued || view.isWhole(group))) {
