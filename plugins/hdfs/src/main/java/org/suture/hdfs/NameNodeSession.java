@@ -5,6 +5,7 @@ import java.io.BufferedOutputStream;
 import java.io.IOException;
 import java.net.Socket;
 import java.net.SocketTimeoutException;
+import javax.net.ssl.SSLContext;
 import javax.net.ssl.SSLParameters;
 import javax.net.ssl.SSLSocket;
 import org.apache.hadoop.util.VersionInfo;
@@ -106,13 +107,15 @@ final class NameNodeSession implements Runnable {
   }
 
   private Frames connect() throws IOException {
+    // What is wrong at this end is said whether or not there is another.
+    SSLContext own = settings.credentials == null ? null : settings.credentials.context();
     Socket plain = new Socket();
     socket = plain;
     try {
       plain.connect(settings.address(), CONNECT_MILLIS);
       plain.setTcpNoDelay(true);
       plain.setSoTimeout(silenceMillis);
-      Socket to = settings.credentials == null ? plain : encrypted(plain);
+      Socket to = own == null ? plain : encrypted(plain, own);
       return new Frames(new BufferedInputStream(to.getInputStream()),
           new BufferedOutputStream(to.getOutputStream()), to);
     } catch (IOException | RuntimeException e) {
@@ -121,8 +124,8 @@ final class NameNodeSession implements Runnable {
     }
   }
 
-  private Socket encrypted(Socket plain) throws IOException {
-    SSLSocket to = (SSLSocket) settings.credentials.context().getSocketFactory()
+  private Socket encrypted(Socket plain, SSLContext own) throws IOException {
+    SSLSocket to = (SSLSocket) own.getSocketFactory()
         .createSocket(plain, settings.host, settings.port, true);
     SSLParameters parameters = to.getSSLParameters();
     parameters.setProtocols(new String[] {"TLSv1.3"});

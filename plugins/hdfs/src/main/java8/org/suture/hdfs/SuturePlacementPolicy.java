@@ -59,7 +59,11 @@ public class SuturePlacementPolicy extends BlockPlacementPolicyRackFaultTolerant
         storagePolicy, flags);
   }
 
-  /** For a reconstruction HDFS says the live blocks of the group and how many bytes all of it has. */
+  /**
+   * For a reconstruction HDFS says the live blocks of the group and how many bytes all of it has. Of a
+   * block that is there twice it says both: then HDFS may be let rebuild another, if Suture has not
+   * claimed that.
+   */
   private static boolean isVetoed(String path, int live, long groupBytes) {
     try {
       boolean isVetoed = Lease.covers(path) && lacking.has(path, live, groupBytes);

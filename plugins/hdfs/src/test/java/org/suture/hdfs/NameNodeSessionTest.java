@@ -12,7 +12,9 @@ import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.metrics2.lib.DefaultMetricsSystem;
 import org.junit.After;
 import org.junit.Before;
+import org.junit.Rule;
 import org.junit.Test;
+import org.junit.rules.TemporaryFolder;
 
 /** What the NameNode's end says and shows of its connection, without a NameNode. */
 public class NameNodeSessionTest {
@@ -60,6 +62,9 @@ public class NameNodeSessionTest {
       releases.incrementAndGet();
     }
   }
+
+  @Rule
+  public final TemporaryFolder folder = new TemporaryFolder();
 
   private final FakeNamespace namespace = new FakeNamespace();
   private FakeCoordinator coordinator;
@@ -142,6 +147,26 @@ public class NameNodeSessionTest {
     coordinator.welcome();
     assertEquals(said.lines().toString(), 1, said.lines().size());
     assertTrue(said.lines().get(0), said.lines().get(0).contains("serves BP-7, not BP-1"));
+  }
+
+  @Test
+  public void credentialsOfNoUseAreSaidOnceAlsoWhereNobodyListens() throws Exception {
+    session.stop();
+    coordinator.close();
+    Configuration conf = new Configuration(false);
+    conf.set(NameNodeSettings.COORDINATOR, coordinator.address());
+    conf.set(NameNodeSettings.CREDENTIALS, folder.getRoot().getPath());
+    NameNodeSession other = new NameNodeSession(NameNodeSettings.of(conf), namespace);
+    try (Said here = new Said()) {
+      other.start();
+      Thread.sleep(2_500);
+      assertEquals(PluginMetrics.WAITING, state());
+      List<String> lines = here.lines();
+      lines.removeIf(line -> !line.contains("tls.crt"));
+      assertEquals(here.lines().toString(), 1, lines.size());
+    } finally {
+      other.stop();
+    }
   }
 
   @Test
