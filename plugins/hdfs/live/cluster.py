@@ -250,7 +250,7 @@ class Cluster(Contents):
         return sum(int(used) for used in re.findall(r"total \d+K, used (\d+)K", text)) << 10
 
     def rebuilt(self):
-        """What the coordinator wrote down of each block that Suture rebuilt: one entry for a block."""
+        """What the coordinator wrote down of blocks that Suture rebuilt, one entry for each."""
         path = os.path.join(self.folder, "coordinator", "rebuilt.jsonl")
         found = {}
         if os.path.exists(path):

@@ -1,4 +1,4 @@
-"""What lies on the disks of a cluster, what HDFS says of it, and how it comes to lie there again."""
+"""What lies on the disks of a cluster, what HDFS says of it, and how it is put back."""
 
 import contextlib
 import glob
@@ -45,7 +45,7 @@ class Contents:
         return found
 
     def builds(self, pattern):
-        """How often each block was taken by a DataNode since logs began, by whom the pattern says."""
+        """How often DataNodes took each block since logs began, from whom the pattern says."""
         found = Counter()
         for node in self.nodes:
             if os.path.exists(self.processes.path(f"datanode-{node}")):

@@ -75,7 +75,7 @@ def libraries(version, given=None):
 def suture(given):
     """The binary: as given, or the one of this tree, built if it is older than its sources.
 
-    One that was not optimized is taken only where it is named: what is measured by it says nothing."""
+    One that was not optimized is taken only where it is named: what it measures says nothing."""
     if given:
         if not os.path.isfile(given) or not os.access(given, os.X_OK):
             raise Failed(f"--suture: {given} is no program")

@@ -127,7 +127,7 @@ def wait_for(what, condition, seconds, processes=None, every=0.2):
 
 
 class Loopback:
-    """No links of our own, for the reason that is said: everybody is 127.0.0.1, nothing is shaped."""
+    """No links of our own, for the reason said: all are 127.0.0.1, and nothing is shaped."""
 
     is_shaped = False
 
@@ -163,7 +163,8 @@ class Namespaces:
         self.count = count
         self.tag = f"su{os.getpid() % 100000}"
         self.net = f"10.{100 + os.getpid() % 100}.{os.getpid() // 100 % 250}"
-        # How to take away what there is; said before it is made, since deleting nothing is harmless.
+        # How to take away what there is; said before it is made, since deleting nothing is
+        # harmless.
         self.made = []
         try:
             self._make()

@@ -11,8 +11,8 @@ import java.nio.channels.Channels;
 import java.nio.channels.SocketChannel;
 
 /**
- * The bytes of a channel, moved in small steps: for each thread the JDK keeps a buffer outside of the
- * heap that is as large as the largest step has been.
+ * The bytes of a channel, moved in small steps: for each thread the JDK keeps a buffer outside of
+ * the heap that is as large as the largest step has been.
  */
 final class ChannelSteps {
   static final int STEP_BYTES = 1 << 16;

@@ -5,7 +5,9 @@ import java.util.List;
 import org.apache.hadoop.hdfs.server.blockmanagement.BlockInfoStriped;
 import org.apache.hadoop.hdfs.server.blockmanagement.DatanodeStorageInfo;
 
-/** Word that a repair is about to build internal blocks of a group, each on a node of its choice. */
+/**
+ * Word that a repair is about to build internal blocks of a group, each on a node of its choice.
+ */
 final class Claim {
   /** What nobody asks for again ends after this. */
   private static final long LIFETIME_MILLIS = 300_000;
@@ -59,9 +61,9 @@ final class Claim {
   }
 
   /**
-   * Goes on with a claim that was granted, if it asks for nothing that this one did not; says whether.
-   * Its blocks go where they were put then: half of a block may be there by now, and where the policy
-   * would put it today, when that node is busier, is of no interest.
+   * Goes on with a claim that was granted, if it asks for nothing that this one did not; says
+   * whether. Its blocks go where they were put then: half of a block may be there by now, and where
+   * the policy would put it today, when that node is busier, is of no interest.
    */
   boolean goesOn(Claim before) {
     if (group != before.group || stamp != before.stamp) {

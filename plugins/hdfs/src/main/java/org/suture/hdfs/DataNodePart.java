@@ -18,8 +18,8 @@ import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.hdfs.server.datanode.DataNode;
 
 /**
- * The plugin of a DataNode. It serves the agent of this machine over a unix socket, to one user only;
- * the kernel says who that is.
+ * The plugin of a DataNode. It serves the agent of this machine over a unix socket, to one user
+ * only; the kernel says who that is.
  */
 final class DataNodePart implements PluginPart {
   static final String SOCKET = "suture.agent.socket";

@@ -25,9 +25,9 @@ import org.apache.hadoop.io.erasurecode.rawcoder.ButterflyRawErasureCoderFactory
  * namesystem's lock.
  *
  * An internal block counts as {@code live} where a node that stays has it, as {@code leaving} where
- * only nodes that leave do, else as missing; a corrupt replica counts as none. A node in maintenance
- * comes back, and HDFS wants nothing of it elsewhere while those that stay could decode the group: its
- * blocks are live then, and leaving otherwise.
+ * only nodes that leave do, else as missing; a corrupt replica counts as none. A node in
+ * maintenance comes back, and HDFS wants nothing of it elsewhere while those that stay could decode
+ * the group: its blocks are live then, and leaving otherwise.
  */
 final class GroupView {
   private static final Set<String> CODECS = Set.of("rs", ButterflyRawErasureCoderFactory.CODEC);
@@ -66,8 +66,9 @@ final class GroupView {
   }
 
   /**
-   * Whether a group of this file has a code that Suture serves and lacks blocks, where it has so many
-   * bytes and so many live blocks. One that has them all is to lie elsewhere, which is not Suture's.
+   * Whether a group of this file has a code that Suture serves and lacks blocks, where it has so
+   * many bytes and so many live blocks. One that has them all is to lie elsewhere, which is not
+   * Suture's.
    */
   boolean isLacking(String path, int live, long bytes) {
     try {
@@ -165,7 +166,10 @@ final class GroupView {
         .withAll("units", units);
   }
 
-  /** How many bytes of JSON the description takes at most: each character of the path may be escaped. */
+  /**
+   * How many bytes of JSON the description takes at most: each character of the path may be
+   * escaped.
+   */
   long describedBytesMax(BlockInfoStriped group) {
     return DESCRIBED_BYTES_MAX + 6L * path(group).length();
   }

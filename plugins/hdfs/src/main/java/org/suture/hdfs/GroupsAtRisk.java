@@ -14,11 +14,12 @@ import org.apache.hadoop.hdfs.server.blockmanagement.BlockManager;
 import org.apache.hadoop.hdfs.server.blockmanagement.SutureBlocks;
 
 /**
- * The groups that lack something, and what the coordinator knows of each, so that only changes are sent.
+ * The groups that lack something, and what the coordinator knows of each, so that only changes are
+ * sent.
  *
- * The NameNode's queues are walked a part at a time, and what was found is looked at again a part at a
- * time, so the lock is never held for long, whatever is in the queues. Groups that lack nothing but a
- * better place are not told of: HDFS moves them by itself.
+ * The NameNode's queues are walked a part at a time, and what was found is looked at again a part
+ * at a time, so the lock is never held for long, whatever is in the queues. Groups that lack
+ * nothing but a better place are not told of: HDFS moves them by itself.
  */
 final class GroupsAtRisk {
   /** Groups that the coordinator is told of; the others follow as these are rebuilt. */

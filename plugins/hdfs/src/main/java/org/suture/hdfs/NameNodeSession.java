@@ -177,7 +177,9 @@ final class NameNodeSession implements Runnable {
     }
   }
 
-  /** What goes wrong inside the NameNode is an answer; what breaks the protocol ends the session. */
+  /**
+   * What goes wrong inside the NameNode is an answer; what breaks the protocol ends the session.
+   */
   private Message answer(Message request) throws ProtocolException {
     String op = request.text("op");
     boolean isServing = served.isServing();

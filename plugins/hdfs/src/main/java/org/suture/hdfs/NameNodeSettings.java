@@ -35,7 +35,8 @@ final class NameNodeSettings {
     String folder = conf.getTrimmed(CREDENTIALS, "");
     Credentials credentials = null;
     if (!folder.isEmpty()) {
-      // Read for each connection: others may lie there by then, so what is wrong with them is said there.
+      // Read for each connection: others may lie there by then, so what is wrong with them is said
+      // there.
       credentials = new Credentials(Paths.get(folder));
     } else if (!InetAddress.getByName(host).isLoopbackAddress()) {
       throw new IOException(COORDINATOR + " is on another machine and " + CREDENTIALS

@@ -18,8 +18,9 @@ import org.apache.hadoop.hdfs.server.namenode.FSNamesystem;
  * What the coordinator may ask of the NameNode's blocks: which groups lack something, which nodes
  * there are, to be left alone with a group, and whether a block has arrived.
  *
- * It is called by one thread. It keeps two small tables: what the coordinator knows of each group at
- * risk, so that only changes are sent, and the claims, which are taken back when the session ends.
+ * It is called by one thread. It keeps two small tables: what the coordinator knows of each group
+ * at risk, so that only changes are sent, and the claims, which are taken back when the session
+ * ends.
  */
 final class Namespace implements Served {
   private final FSNamesystem namesystem;
@@ -154,8 +155,8 @@ final class Namespace implements Served {
   }
 
   /**
-   * What is pending on a NameNode that is not the active one any more is the other one's to know. An
-   * active one in safe mode goes on with its own list, so there the claims are taken off it.
+   * What is pending on a NameNode that is not the active one any more is the other one's to know.
+   * An active one in safe mode goes on with its own list, so there the claims are taken off it.
    */
   @Override
   public void pause() {

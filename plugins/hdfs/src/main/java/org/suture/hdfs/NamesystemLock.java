@@ -5,9 +5,9 @@ import java.lang.reflect.Method;
 import org.apache.hadoop.hdfs.server.namenode.FSNamesystem;
 
 /**
- * The lock of the NameNode's namesystem, whichever form it has: 3.3 and 3.4 have one lock, 3.5 takes
- * the part that is meant. The whole is taken there, since blocks and files are both looked at. How long
- * it is held at most is a metric.
+ * The lock of the NameNode's namesystem, whichever form it has: 3.3 and 3.4 have one lock, 3.5
+ * takes the part that is meant. The whole is taken there, since blocks and files are both looked
+ * at. How long it is held at most is a metric.
  */
 final class NamesystemLock {
   /** What the NameNode's own warnings of long holds call us. */

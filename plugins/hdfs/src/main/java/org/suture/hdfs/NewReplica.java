@@ -23,8 +23,8 @@ import org.apache.hadoop.util.DataChecksum;
 import org.apache.hadoop.util.DiskChecker.DiskOutOfSpaceException;
 
 /**
- * A rebuilt internal block on its way into the DataNode: temporary, written with its checksums, synced,
- * read back, finalized, told to the NameNode. Whatever ends it before that leaves nothing.
+ * A rebuilt internal block on its way into the DataNode: temporary, written with its checksums,
+ * synced, read back, finalized, told to the NameNode. Whatever ends it before that leaves nothing.
  *
  * Where the DataNode has a block of this name already nothing is written: the bytes that come are
  * summed, and are the same or not. Where they are, the NameNode is told of the block again.
@@ -178,7 +178,8 @@ final class NewReplica {
 
   /**
    * What the file system gives back is compared with its checksums and with what was proven. It was
-   * synced, but most of it comes from memory: a disk that keeps other bytes is the scanner's to find.
+   * synced, but most of it comes from memory: a disk that keeps other bytes is the scanner's to
+   * find.
    */
   private void readBack(int crc) throws IOException {
     CRC32C found = new CRC32C();

@@ -6,7 +6,10 @@ import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Set;
 
-/** So many groups at most, what is most at risk first: those are in the first of the NameNode's queues. */
+/**
+ * So many groups at most, what is most at risk first: those are in the first of the NameNode's
+ * queues.
+ */
 final class RiskOrder {
   private final int max;
   private final List<Set<Long>> queues = new ArrayList<>();

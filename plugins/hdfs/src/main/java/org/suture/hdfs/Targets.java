@@ -10,8 +10,9 @@ import org.apache.hadoop.hdfs.server.blockmanagement.DatanodeStorageInfo;
 import org.apache.hadoop.net.Node;
 
 /**
- * Whether a node may get a block, and on which of its storages: asked of HDFS's own placement policy,
- * with every other node excluded. So racks, storage types, room and load count as HDFS counts them.
+ * Whether a node may get a block, and on which of its storages: asked of HDFS's own placement
+ * policy, with every other node excluded. So racks, storage types, room and load count as HDFS
+ * counts them.
  *
  * Made for a batch of claims: which nodes there are is asked once for all of them.
  */

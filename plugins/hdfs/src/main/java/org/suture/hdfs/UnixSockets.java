@@ -14,8 +14,8 @@ import java.nio.file.Path;
 import java.security.Principal;
 
 /**
- * Unix sockets and whoever is at their other end, as a JDK from 16 on has them. The jar is for JDK 11,
- * whose classes know nothing of these, so they are found when the plugin starts.
+ * Unix sockets and whoever is at their other end, as a JDK from 16 on has them. The jar is for JDK
+ * 11, whose classes know nothing of these, so they are found when the plugin starts.
  */
 final class UnixSockets {
   private final ProtocolFamily family;

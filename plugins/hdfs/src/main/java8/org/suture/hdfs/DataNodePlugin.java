@@ -5,8 +5,8 @@ import org.apache.hadoop.util.ServicePlugin;
 /**
  * Suture's end in a DataNode: what {@code dfs.datanode.plugins} names.
  *
- * What it lacks it says in one line, and then does nothing. It is an entry, see {@link Entries}: what
- * it does is in {@code DataNodePart}.
+ * What it lacks it says in one line, and then does nothing. It is an entry, see {@link Entries}:
+ * what it does is in {@code DataNodePart}.
  */
 public final class DataNodePlugin implements ServicePlugin {
   private PluginPart part;

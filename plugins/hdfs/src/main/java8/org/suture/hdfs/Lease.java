@@ -6,11 +6,11 @@ import java.util.Set;
 /**
  * For how long HDFS leaves lost internal blocks to Suture.
  *
- * It is given for seconds at a time and ends by itself, so whatever ends the coordinator or cuts it off
- * has HDFS rebuild by itself. Whether a coordinator that still says so can repair is not known here:
- * that is for the coordinator to judge each time that it asks. The placement policy and the plugin are
- * made by different parts of the NameNode and meet here; a process has one NameNode. Compiled for the
- * entries, see {@link Entries}.
+ * It is given for seconds at a time and ends by itself, so whatever ends the coordinator or cuts it
+ * off has HDFS rebuild by itself. Whether a coordinator that still says so can repair is not known
+ * here: that is for the coordinator to judge each time that it asks. The placement policy and the
+ * plugin are made by different parts of the NameNode and meet here; a process has one NameNode.
+ * Compiled for the entries, see {@link Entries}.
  */
 final class Lease {
   /** Longer leases would keep HDFS from repairing for longer than anybody should wait. */

@@ -15,10 +15,10 @@ import org.apache.hadoop.net.Node;
  * has a lease on it: HDFS then drops that work and asks again a few seconds later.
  *
  * Reconstruction is what asks with blocks that exist and wants only new ones; clients that write
- * never do. HDFS asks in the same way where no block is missing and all lie on too few racks; Suture
- * rebuilds what is missing, so that is HDFS's to mend, lease or not. Whatever is unclear goes to HDFS:
- * without a lease, with a file that is not served, and after any error this is the policy that it
- * extends. It is an entry, see {@link Entries}.
+ * never do. HDFS asks in the same way where no block is missing and all lie on too few racks;
+ * Suture rebuilds what is missing, so that is HDFS's to mend, lease or not. Whatever is unclear
+ * goes to HDFS: without a lease, with a file that is not served, and after any error this is the
+ * policy that it extends. It is an entry, see {@link Entries}.
  */
 public class SuturePlacementPolicy extends BlockPlacementPolicyRackFaultTolerant {
   private static final DatanodeStorageInfo[] NOWHERE = new DatanodeStorageInfo[0];
@@ -60,9 +60,9 @@ public class SuturePlacementPolicy extends BlockPlacementPolicyRackFaultTolerant
   }
 
   /**
-   * For a reconstruction HDFS says the live blocks of the group and how many bytes all of it has. Of a
-   * block that is there twice it says both: then HDFS may be let rebuild another, if Suture has not
-   * claimed that.
+   * For a reconstruction HDFS says the live blocks of the group and how many bytes all of it has.
+   * Of a block that is there twice it says both: then HDFS may be let rebuild another, if Suture
+   * has not claimed that.
    */
   private static boolean isVetoed(String path, int live, long groupBytes) {
     try {

@@ -19,7 +19,10 @@ import java.util.List;
 import javax.net.ssl.KeyManagerFactory;
 import javax.net.ssl.SSLContext;
 
-/** Makes credentials as {@code suture cert} does, by the JDK's own tool, all with one key, for tests. */
+/**
+ * Makes credentials as {@code suture cert} does, by the JDK's own tool, all with one key, for
+ * tests.
+ */
 final class Authority {
   private static final String PASSWORD = "of-no-use";
 

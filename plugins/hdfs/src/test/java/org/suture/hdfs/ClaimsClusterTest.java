@@ -17,7 +17,9 @@ import org.apache.hadoop.hdfs.server.datanode.DataNode;
 import org.apache.hadoop.hdfs.server.protocol.NamenodeProtocols;
 import org.junit.Test;
 
-/** What becomes of claims while they last: prolonged, refused, and what a NameNode does meanwhile. */
+/**
+ * What becomes of claims while they last: prolonged, refused, and what a NameNode does meanwhile.
+ */
 public class ClaimsClusterTest extends MiniCluster {
   private static String storage(Message granted) throws IOException {
     assertFalse(granted.toString(), granted.has("why"));

@@ -31,8 +31,8 @@ import org.junit.Rule;
 import org.junit.rules.TemporaryFolder;
 
 /**
- * A real NameNode and real DataNodes in this process, with both plugins and a file of one block group,
- * for tests that ask as coordinator and agents do.
+ * A real NameNode and real DataNodes in this process, with both plugins and a file of one block
+ * group, for tests that ask as coordinator and agents do.
  */
 public abstract class MiniCluster {
   static final String POLICY = "RS-3-2-1024k";

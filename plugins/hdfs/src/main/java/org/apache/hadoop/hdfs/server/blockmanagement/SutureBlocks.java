@@ -18,11 +18,13 @@ public final class SutureBlocks {
   }
 
   /**
-   * A walk over everything that has too few internal blocks or replicas, which is left and gone on with.
+   * A walk over everything that has too few internal blocks or replicas, which is left and gone on
+   * with.
    *
-   * The queues may hold millions of replicated blocks after a rack is lost, and an iterator of theirs
-   * ends at the first change. So the walk keeps its place in the lists that the queues are: an element
-   * that was taken out still leads to those behind it. At its end a queue is begun again.
+   * The queues may hold millions of replicated blocks after a rack is lost, and an iterator of
+   * theirs ends at the first change. So the walk keeps its place in the lists that the queues are:
+   * an element that was taken out still leads to those behind it. At its end a queue is begun
+   * again.
    */
   public static final class Walk {
     private static final Field QUEUES = field(LowRedundancyBlocks.class, "priorityQueues");

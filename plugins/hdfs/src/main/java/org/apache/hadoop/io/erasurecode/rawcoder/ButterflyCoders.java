@@ -3,7 +3,10 @@ package org.apache.hadoop.io.erasurecode.rawcoder;
 import org.apache.hadoop.io.erasurecode.ErasureCoderOptions;
 import org.suture.hdfs.PluginLog;
 
-/** The coders of the codec {@code butterfly}: what lies behind {@link ButterflyRawErasureCoderFactory}. */
+/**
+ * The coders of the codec {@code butterfly}: what lies behind {@link
+ * ButterflyRawErasureCoderFactory}.
+ */
 public final class ButterflyCoders implements RawErasureCoderFactory {
   @Override
   public RawErasureEncoder createEncoder(ErasureCoderOptions options) {

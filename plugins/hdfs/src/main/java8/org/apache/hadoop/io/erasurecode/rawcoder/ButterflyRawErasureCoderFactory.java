@@ -5,7 +5,8 @@ import org.suture.hdfs.Entries;
 import org.suture.hdfs.PluginLog;
 
 /**
- * The codec {@code butterfly}, as Hadoop's ServiceLoader finds it in NameNode, DataNodes and clients.
+ * The codec {@code butterfly}, as Hadoop's ServiceLoader finds it in NameNode, DataNodes and
+ * clients.
  *
  * It stands in Hadoop's package because a raw coder can only be written there: its methods have
  * types that are the package's own. It is an entry, see {@link Entries}: every process that has the
