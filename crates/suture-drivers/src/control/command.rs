@@ -34,7 +34,8 @@ impl Served {
         if action == RepairAction::Unspecified {
             return Err(Status::invalid_argument("unknown command for repairs"));
         }
-        let what = [action.as_str_name(), &command.object].join(" ").trim_end().to_owned();
+        let object = command.object.as_deref().unwrap_or_default();
+        let what = [action.as_str_name(), object].join(" ").trim_end().to_owned();
         let service = self.service.clone();
         self.change(what, async move { service.command_repair(command).await }).await
     }

@@ -358,8 +358,8 @@ impl ControlService {
                 return Err(Status::failed_precondition(OBSERVES));
             }
         }
-        if action == RepairAction::Start && !command.object.is_empty() {
-            return self.start_object(command.object).await;
+        if let (RepairAction::Start, Some(object)) = (action, command.object) {
+            return self.start_object(object).await;
         }
         let (paused, apply) = convert::intended_repairs(action)?;
         self.metadata.ask(move |store| store.set_paused(paused)).await?;

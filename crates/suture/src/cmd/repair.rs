@@ -98,8 +98,7 @@ pub fn run(args: Args) -> Result<Outcome> {
 async fn command(common: &Common, action: RepairAction, object: Option<String>) -> Result<Outcome> {
     let mut client = common.coordinator.connect().await?;
     let was_paused = status::ask(&mut client).await?.paused;
-    let named = object.clone().unwrap_or_default();
-    let command = proto::RepairCommand { action: action.into(), object: named };
+    let command = proto::RepairCommand { action: action.into(), object: object.clone() };
     client.command_repair(command).await.map_err(refusal)?;
     let is_start = action == RepairAction::Start;
     match was_paused && is_start {
