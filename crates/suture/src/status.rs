@@ -89,7 +89,7 @@ pub fn state(status: &proto::StatusReply) -> &'static str {
         (false, _) if status.leaving_chunks > 0 => "draining",
         (false, _) if is_inconsistent(status) => "inconsistent",
         (false, _) if is_foreign(status) => "foreign",
-        (false, _) if status.fault.is_some() => "unwritable",
+        _ if status.fault.is_some() => "unwritable",
         (false, _) if is_blind(status) => "unknown",
         (false, _) => "healthy",
         (true, false) => "repairing",
@@ -126,9 +126,12 @@ fn describe_state(status: &proto::StatusReply) -> String {
                            others of their stripe"
             .into(),
         "unwritable" => {
-            "unwritable: every chunk is where it should be, and storing, removing and repairing \
-                         fail, or soon will"
-                .into()
+            let known = if status.at_risk.iter().any(|stripes| *stripes > 0) {
+                lost
+            } else {
+                "every chunk is where it should be".into()
+            };
+            format!("unwritable: {known}, and storing, removing and repairing fail, or soon will")
         }
         "foreign" => format!(
             "foreign: nothing is stored in this cluster, {}, and agents of another one are refused: \
@@ -520,6 +523,13 @@ mod tests {
         assert_eq!((state(&stuck), outcome(&stuck)), ("blocked", Outcome::Unrepairable));
         let paused = proto::StatusReply { paused: true, ..stuck };
         assert_eq!((state(&paused), outcome(&paused)), ("paused", Outcome::Done));
+        let full = proto::StatusReply { fault: Some("the disk is full".into()), ..paused.clone() };
+        assert_eq!((state(&full), outcome(&full)), ("unwritable", Outcome::Unrepairable));
+        assert_eq!(
+            summary(&full),
+            "unwritable: 1 chunk lost (0 B), and storing, removing and repairing fail, or soon \
+             will; repairs are paused (suture repair resume)"
+        );
         let unreadable = proto::StatusReply { unreadable_stripes: 1, ..paused };
         assert_eq!(outcome(&unreadable), Outcome::Unrepairable);
     }
