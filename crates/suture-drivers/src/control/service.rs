@@ -464,15 +464,14 @@ impl From<MetadataError> for Status {
     fn from(error: MetadataError) -> Status {
         let text = error.to_string();
         match error {
-            MetadataError::NameTaken(_) | MetadataError::BeingWritten(_) => {
-                Status::already_exists(text)
-            }
+            MetadataError::NameTaken(_) => Status::already_exists(text),
             MetadataError::NoSuchObject(_) => Status::not_found(text),
             MetadataError::InvalidPut(_) => Status::invalid_argument(text),
             MetadataError::NodeHolds { .. }
             | MetadataError::OtherStore(_)
             | MetadataError::NewStore(_) => Status::failed_precondition(text),
-            MetadataError::PutEnded => Status::aborted(text),
+            // Another time it may be otherwise.
+            MetadataError::BeingWritten(_) | MetadataError::PutEnded => Status::aborted(text),
             MetadataError::Damaged(_) => Status::data_loss(text),
             MetadataError::Database(_) | MetadataError::Moved(_) => Status::internal(text),
         }

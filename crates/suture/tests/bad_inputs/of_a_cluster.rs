@@ -48,6 +48,12 @@ pub const OF_A_CLUSTER: &[Row] = &[
     ),
     ("suture ls slow | grep -qx '0 objects, 0 B'", SILENT, 0),
     ("suture put f --name slow $CODE && suture rm slow", SILENT, 0),
+    // What ends by itself may succeed another time.
+    (
+        "suture put - --name slow $CODE < waiting > /dev/null 2>&1 & sleep 1; suture put f --name slow $CODE; r=$?; kill $!; wait; exit $r",
+        "another put is writing 'slow' right now",
+        1,
+    ),
     ("suture get nope -o x", "there is no object 'nope' (suture ls lists them)", 2),
     ("suture get '' -o x", "there is no object ''", 2),
     ("suture get $(printf %05000d 7) -o x", "0...' (5000 bytes) (suture ls", 2),
