@@ -53,7 +53,8 @@ pub struct Args {
     /// What to store; `-` is standard input
     #[arg(value_name = "FILE|DIR|-", required = true)]
     sources: Vec<PathBuf>,
-    /// The object's name [default: that of the file or folder]
+    /// The object's name [default: that of the file or folder]; the last slash of a folder's is left
+    /// out
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
     /// Leave out files whose names are taken by objects of the same length, as after a put that was

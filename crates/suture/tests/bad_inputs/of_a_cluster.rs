@@ -195,6 +195,11 @@ pub const OF_A_CLUSTER: &[Row] = &[
         1,
     ),
     ("suture put six --code 'rs(10,4)' --overwrite", "the same command puts all of them again", 1),
+    (
+        "suture put many --name slash/ $CODE && suture get -r slash -o slash-back && diff -r many slash-back && suture rm -r slash/",
+        SILENT,
+        0,
+    ),
     ("suture put six $CODE --skip-existing | grep -q '^6 objects: '", SILENT, 0),
     (
         "mkdir -p bare/{in,deep/er} && touch bare/f && suture put bare $CODE",

@@ -118,6 +118,8 @@ impl Items {
         if !metadata.is_dir() {
             return Err(bad_input(format!("'{shown}' is neither a file nor a folder")));
         }
+        // As where it is read: the slash is between the folder's name and what is in it.
+        let name = name.strip_suffix('/').unwrap_or(name);
         let before = self.objects.len();
         self.add_folder(source, name);
         if self.objects.len() == before && self.failures.is_empty() {
@@ -332,6 +334,21 @@ mod tests {
         assert!(plain.is_nothing() && plain.describe_missing().is_none());
         assert_eq!(plain.describe_changed().unwrap(), "that 2 files may be executed is not kept");
         assert_eq!(LeftOut::default().describe_changed(), None);
+    }
+
+    #[test]
+    fn a_last_slash_of_a_folders_name_is_the_one_behind_it() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("x"), "1").unwrap();
+        let named = |name| {
+            let items = gather(&[folder.path().to_path_buf()], Some(name)).unwrap();
+            (items.objects[0].name.clone(), items.folders)
+        };
+        assert_eq!(named("u"), ("u/x".to_owned(), vec!["u".to_owned()]));
+        assert_eq!(named("u/"), named("u"));
+        assert_eq!(named("a/b/"), named("a/b"));
+        let file = gather(&[folder.path().join("x")], Some("u/")).unwrap();
+        assert_eq!(file.objects[0].name, "u/", "of a file it is part of the name");
     }
 
     #[test]
