@@ -2,6 +2,7 @@
 
 mod rebuild;
 
+use std::io::stdout;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
@@ -19,7 +20,7 @@ use suture_files::output::{NewFile, file_place, folder_of};
 use crate::address::CoordinatorAddress;
 use crate::daemon::{self, ConfigArgs};
 use crate::outcome::Outcome;
-use crate::output::{Format, counted, print_json};
+use crate::output::{Format, counted, is_stdout, print_json};
 
 /// Back up the metadata of a running coordinator, restore a backup, or rebuild the metadata.
 #[derive(clap::Args)]
@@ -48,7 +49,8 @@ enum MetadataSubcommand {
 
 #[derive(clap::Args)]
 struct BackupArgs {
-    /// File to write; an existing one is replaced once the backup is complete
+    /// File to write; an existing one is replaced once the backup is complete. `-` is standard
+    /// output: then the exit status says whether it is, and the summary goes to stderr
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
     #[command(flatten)]
@@ -91,26 +93,27 @@ pub fn run(args: Args) -> Result<Outcome> {
 }
 
 async fn copied(args: BackupArgs) -> Result<Outcome> {
-    let shown = args.output.display().to_string();
-    let path = file_place(&args.output)?;
-    let mut client = args.coordinator.connect().await?;
-    let new = new_file(&path)?;
-    let replies = client.backup_metadata(proto::BackupRequest {}).await.map_err(refusal)?;
-    let Received { bytes, contents, may_be_older } =
-        backup::receive(replies.into_inner(), new.file()).await?;
-    new.publish(&path)?;
-    sync_directory(folder_of(&path))?;
+    let is_streamed = is_stdout(&args.output);
+    if is_streamed && args.format == Format::Json {
+        return Err(bad_input("standard output cannot hold both the backup and a JSON object"));
+    }
+    let received = if is_streamed { into_stdout(&args).await } else { into_file(&args).await };
+    let Received { bytes, contents, may_be_older } = received?;
+    let shown = args.output.display();
     match args.format {
         Format::Json => {
             let Contents { epoch, objects, stripes } = contents;
             print_json(&json!({
-                "file": shown,
+                "file": shown.to_string(),
                 "bytes": bytes,
                 "epoch": epoch,
                 "objects": objects,
                 "stripes": stripes,
                 "may_be_older": may_be_older,
             }))?;
+        }
+        Format::Text if is_streamed => {
+            errln!("standard output: {}, {}", describe(contents), format_size(bytes));
         }
         Format::Text => outln!("{shown}: {}, {}", describe(contents), format_size(bytes)),
     }
@@ -121,6 +124,25 @@ async fn copied(args: BackupArgs) -> Result<Outcome> {
         );
     }
     Ok(Outcome::Done)
+}
+
+/// Receives a copy into a file that appears once it is whole.
+async fn into_file(args: &BackupArgs) -> Result<Received> {
+    let path = file_place(&args.output)?;
+    let mut client = args.coordinator.connect().await?;
+    let new = new_file(&path)?;
+    let replies = client.backup_metadata(proto::BackupRequest {}).await.map_err(refusal)?;
+    let received = backup::receive(replies.into_inner(), new.file()).await?;
+    new.publish(&path)?;
+    sync_directory(folder_of(&path))?;
+    Ok(received)
+}
+
+/// Receives a copy into standard output, of which nobody knows before the end whether it is whole.
+async fn into_stdout(args: &BackupArgs) -> Result<Received> {
+    let mut client = args.coordinator.connect().await?;
+    let replies = client.backup_metadata(proto::BackupRequest {}).await.map_err(refusal)?;
+    backup::receive(replies.into_inner(), stdout()).await
 }
 
 /// Everybody's map: it is its owner's alone, as the metadata are.

@@ -106,6 +106,7 @@ pub const COMMAND_LINES: &[Row] = &[
     ("SUTURE_COORDINATOR=h:1 suture get f --coordinator h", "<FILE> --coordinator <ADDR> <NA", 2),
     ("suture get f -o - --format json", "standard output cannot hold both", 2),
     ("suture get f -o /dev/stdout --format json > both", "standard output cannot hold both", 2),
+    ("suture metadata backup -o - --format json", "standard output cannot hold both", 2),
     ("suture put /nonexistent", "cannot read '/nonexistent': No such file", 2),
     ("suture put ''", "a value is required", 2),
     ("suture put", "were not provided", 2),

@@ -294,6 +294,17 @@ pub const OF_A_CLUSTER: &[Row] = &[
     ("suture repair pause | grep -q 'paused'", SILENT, 0),
     ("suture repair status | grep -q 'paused'", SILENT, 0),
     ("suture repair start", "repairs were paused, and are resumed", 0),
+    (
+        "suture metadata backup -o - > piped.db && test ! -e ./- && head -c 15 piped.db | grep -qx 'SQLite format 3'",
+        "standard output: ",
+        0,
+    ),
+    (
+        "suture metadata backup -o - > piped.db && printf \"listen='127.0.0.1:0'\\ndata_dir='piped-meta'\\n\" > piped.toml && suture metadata restore piped.db --config piped.toml",
+        "standard output: ",
+        0,
+    ),
+    ("suture metadata backup -o - > /dev/full", "cannot write the copy: No space left", 1),
     ("suture repair throttle --node nobody=1Mbit", "there is no node 'nobody'", 2),
     ("suture repair throttle --cap 200Mbit --keep 30% | grep -q 'at each node'", SILENT, 0),
     ("suture repair throttle --format json | grep -q 'keep_percent.*30'", SILENT, 0),
