@@ -109,7 +109,17 @@ fn a_backup_of_a_running_coordinator_takes_the_place_of_its_metadata_and_back() 
     cluster.assert_reads("old", &old);
     assert_eq!(files(&cluster), before);
 
+    let other = Cluster::of(0);
+    let foreign = other.path("foreign.db").display().to_string();
+    other.ok(&["metadata", "backup", "-o", &foreign]);
     while_stopped(&mut cluster, |dir| {
+        let (said, status) = metadata(dir, &["restore", &foreign, "--replace"]);
+        assert!(said.contains("the metadata of another cluster") && status == Some(0), "{said}");
+        let own = dir.join("coordinator/metadata.db.replaced-2").display().to_string();
+        let (said, status) = metadata(dir, &["restore", &own, "--replace"]);
+        assert!(said.contains("the metadata of another cluster") && status == Some(0), "{said}");
+        let (said, status) = metadata(dir, &["restore", &own, "--replace"]);
+        assert!(!said.contains("of another cluster") && status == Some(0), "{said}");
         let replaced = dir.join("coordinator/metadata.db.replaced-1").display().to_string();
         let (said, status) = metadata(dir, &["restore", &replaced, "--replace"]);
         assert!(status == Some(0), "{said}");

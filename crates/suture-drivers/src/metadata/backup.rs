@@ -17,6 +17,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 use suture_edge::checksum::Crc32c;
 use suture_edge::error::bad_input;
 use suture_repair::id::StripeId;
+use suture_repair::wire::ClusterId;
 
 use super::schema::{self, Incomplete};
 use super::sealed;
@@ -154,8 +155,12 @@ fn contents(connection: &Connection) -> rusqlite::Result<Contents> {
 pub struct Restored {
     /// What the copy holds: objects, stripes, and of which epoch.
     pub contents: Contents,
+    /// The cluster of which the copy is.
+    pub cluster: ClusterId,
     /// Where the metadata are that were there before.
     pub replaced: Option<PathBuf>,
+    /// The cluster of which those are, where they can be read.
+    pub replaced_cluster: Option<ClusterId>,
 }
 
 /// Puts a copy in the place of the metadata in `dir`, on which no coordinator may run. Those that
@@ -185,9 +190,10 @@ pub fn restore(
     }
     let aside = is_there.then(|| free_name(dir));
     let restored = write_part(copy, &part).and_then(|()| {
-        let contents = check(copy, &part, incomplete)?;
+        let (contents, cluster) = check(copy, &part, incomplete)?;
+        let replaced_cluster = cluster_in(&path);
         put_in_place(&part, &path, aside.as_deref())?;
-        Ok(Restored { contents, replaced: aside })
+        Ok(Restored { contents, cluster, replaced: aside, replaced_cluster })
     });
     if restored.is_err() {
         let _ = fs::remove_file(&part);
@@ -211,8 +217,8 @@ fn write_part(copy: &Path, part: &Path) -> Result<()> {
 }
 
 /// Whether the file can be read from its first to its last page, is all of the metadata, and each
-/// row has its sum.
-fn check(copy: &Path, part: &Path, incomplete: Incomplete) -> Result<Contents> {
+/// row has its sum; gives what it holds, and of which cluster.
+fn check(copy: &Path, part: &Path, incomplete: Incomplete) -> Result<(Contents, ClusterId)> {
     let connection = Connection::open(part)?;
     let version = schema::identify(&connection, copy).map_err(|error| {
         let code = error.downcast_ref().and_then(rusqlite::Error::sqlite_error_code);
@@ -241,9 +247,21 @@ fn check(copy: &Path, part: &Path, incomplete: Incomplete) -> Result<Contents> {
             copy.display()
         )));
     }
-    let contents = contents(&connection)?;
+    let (contents, cluster) = (contents(&connection)?, cluster_of(&connection)?);
     connection.close().map_err(|(_, error)| error)?;
-    Ok(contents)
+    Ok((contents, cluster))
+}
+
+fn cluster_of(connection: &Connection) -> rusqlite::Result<ClusterId> {
+    connection.query_row("SELECT id FROM cluster", [], |row| {
+        Ok(ClusterId(row.get::<_, i64>(0)?.cast_unsigned()))
+    })
+}
+
+/// The cluster of which metadata are, where there are some and they can be read.
+fn cluster_in(path: &Path) -> Option<ClusterId> {
+    let found = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY).ok()?;
+    cluster_of(&found).ok()
 }
 
 /// A name for metadata that are replaced.

@@ -160,14 +160,17 @@ fn restored(args: RestoreArgs) -> Result<Outcome> {
     let incomplete = if args.accept_copy { Incomplete::Accept } else { Incomplete::Refuse };
     let dir = &config.data_dir;
     daemon::check_owner(dir)?;
-    let Restored { contents, replaced } = restore(&args.copy, dir, incomplete, args.replace)?;
+    let Restored { contents, cluster, replaced, replaced_cluster } =
+        restore(&args.copy, dir, incomplete, args.replace)?;
     let replaced = replaced.map(|path| path.display().to_string());
     match args.format {
         Format::Json => {
             let Contents { epoch, objects, stripes } = contents;
             print_json(&json!({
                 "data_dir": dir.display().to_string(),
+                "cluster": cluster.to_string(),
                 "replaced": replaced,
+                "replaced_cluster": replaced_cluster.map(|former| former.to_string()),
                 "epoch": epoch,
                 "objects": objects,
                 "stripes": stripes,
@@ -184,6 +187,13 @@ fn restored(args: RestoreArgs) -> Result<Outcome> {
                  gone: suture rm NAME removes them again"
             );
         }
+    }
+    if let Some(former) = replaced_cluster.filter(|former| *former != cluster) {
+        errln!(
+            "suture: these are the metadata of another cluster: of {cluster}, and the former ones of \
+             {former}, whose agents this coordinator will refuse. If that is not meant, restore the \
+             former ones with --replace"
+        );
     }
     Ok(Outcome::Done)
 }
