@@ -84,7 +84,9 @@ impl Failures {
 
     /// What failed, for scripts.
     pub fn describe(&self) -> Vec<Value> {
-        let describe = |(name, error): &(String, Error)| json!({ "name": name, "error": format!("{error:#}") });
+        let describe = |(name, error): &(String, Error)| {
+            json!({ "name": name, "error": output::one_line(&format!("{error:#}")) })
+        };
         self.entries.iter().map(describe).collect()
     }
 

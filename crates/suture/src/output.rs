@@ -71,9 +71,19 @@ pub fn begin_json() {
 /// printed one already.
 pub fn print_json_error(error: &str, status: u8) {
     if !HAS_JSON.load(Ordering::Relaxed) && is_json_asked(std::env::args_os()) {
+        let error = one_line(error);
         let report = json!({ "error": error, "status": status, "format": JSON_FORMAT });
         print(&format!("{report:#}"));
     }
+}
+
+/// An error in one line, for scripts: without the lines of a file that it quotes for people.
+pub fn one_line(error: &str) -> String {
+    let is_quoted = |line: &str| {
+        line.trim_start_matches(|c: char| c.is_ascii_digit() || c == ' ').starts_with('|')
+    };
+    let lines = error.lines().map(|line| line.trim().trim_end_matches(':'));
+    lines.filter(|line| !line.is_empty() && !is_quoted(line)).collect::<Vec<_>>().join(": ")
 }
 
 /// Whether `--format json` is among the arguments, or what is its name where a format is stored:
@@ -312,6 +322,18 @@ mod tests {
         assert_eq!(longest_unbroken(link), 6);
         // No word is broken.
         assert!(lines(Some(10)).iter().any(|line| line.contains("192.168.10.12:7401")));
+    }
+
+    #[test]
+    fn an_error_for_scripts_is_one_line() {
+        let plain = "cannot read 'f': No such file (os error 2)";
+        assert_eq!(one_line(plain), plain);
+        let quoting = "in 'f': TOML parse error at line 12, column 3\n   |\n12 | a b = 1\n   |   ^\n\
+                       key with no value, expected `=`\n";
+        let expected =
+            "in 'f': TOML parse error at line 12, column 3: key with no value, expected `=`";
+        assert_eq!(one_line(quoting), expected);
+        assert_eq!(one_line("these are wrong:\n  a\n\n  b"), "these are wrong: a: b");
     }
 
     #[test]
