@@ -85,7 +85,8 @@ impl Failures {
     /// What failed, for scripts.
     pub fn describe(&self) -> Vec<Value> {
         let describe = |(name, error): &(String, Error)| {
-            json!({ "name": name, "error": output::one_line(&format!("{error:#}")) })
+            let error = output::one_line(&format!("{error:#}"));
+            json!({ "name": name, "error": error })
         };
         self.entries.iter().map(describe).collect()
     }
