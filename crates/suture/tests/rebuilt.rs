@@ -66,6 +66,7 @@ fn lose_and_rebuild(cluster: &mut Cluster, agents: usize, status: i32) -> Value 
     fs::remove_dir_all(cluster.path("coordinator")).unwrap();
     let found = rebuild(cluster, &["--agents", &agents.to_string()]);
     assert_eq!(found.status, status, "{}", found.stderr);
+    assert!(found.stderr.contains("is not found: objects of no bytes"), "{}", found.stderr);
     (cluster.coordinator, _) = start_coordinator(cluster.folder.path(), &cluster.address);
     serde_json::from_str(&found.stdout).unwrap()
 }

@@ -325,12 +325,22 @@ fn show(format: Format, found: &Recovered) -> Result<Outcome> {
         Format::Json => print_json(&describe(found))?,
         Format::Text => print(found),
     }
+    errln!("suture: {}", unlabelled_by_nature(found));
     let is_whole = found.incomplete.is_empty() && found.unlabelled == 0 && found.unread == 0;
     if is_whole && found.missing() == 0 && found.refused.is_empty() {
         Ok(Outcome::Done)
     } else {
         Ok(Outcome::Unrepairable)
     }
+}
+
+/// What no chunk tells of, however many are there.
+fn unlabelled_by_nature(found: &Recovered) -> String {
+    let beside = if found.known > 0 { " beside what the metadata had" } else { "" };
+    format!(
+        "what has no chunks is not found{beside}: objects of no bytes, and what operators declared \
+         of nodes and repairs"
+    )
 }
 
 impl Recovered {
