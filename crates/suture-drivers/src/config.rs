@@ -7,6 +7,7 @@
 
 pub mod advice;
 pub mod hdfs;
+pub mod here;
 pub mod rates;
 pub mod reload;
 pub mod shown;

@@ -103,9 +103,9 @@ impl fmt::Display for BindError {
         match self {
             BindError::Exposed(addr) => write!(
                 f,
-                "{addr} can be reached from other machines, where anyone could read and write \
-                 chunks: set `credentials` (made by `suture cert`), listen on a loopback address, \
-                 or set `insecure` if the network is trusted",
+                "{addr} can be reached from other machines, and nobody who asks there would have \
+                 to prove who it is: set `credentials` (made by `suture cert`), listen on a \
+                 loopback address, or set `insecure` if the network is trusted",
             ),
             BindError::Io { addr, source } if source.kind() == io::ErrorKind::AddrInUse => {
                 write!(f, "{addr} is in use by another process")

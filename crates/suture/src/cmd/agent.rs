@@ -67,6 +67,7 @@ pub fn run(args: Args) -> Result<Outcome> {
     let config = path.map(AgentConfig::read).transpose()?.unwrap_or_default();
     log::begin_of_daemon();
     daemon::log_whole_path(&config.data_dir);
+    config.advice_here().iter().for_each(|advice| warn!("{advice}"));
     daemon::raise_descriptor_limit()?;
     daemon::block_on_runtime(agent::runtime(config.threads()), serve(config, path, args))
 }

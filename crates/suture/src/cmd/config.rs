@@ -113,7 +113,9 @@ fn read(of: &OfRole, is_check: bool) -> Result<ReadConfig> {
             let path = of.config.path(daemon::COORDINATOR_CONFIG);
             let read = path.as_deref().map(CoordinatorConfig::read).transpose()?;
             let config = read.unwrap_or_default();
+            let mut advice = config.advice();
             if is_check {
+                advice.extend(config.advice_here());
                 let hdfs = (config.hdfs.mode != HdfsMode::Off).then_some(config.hdfs.listen);
                 Listens {
                     at: vec![
@@ -128,13 +130,15 @@ fn read(of: &OfRole, is_check: bool) -> Result<ReadConfig> {
                 }
                 .check()?;
             }
-            Ok(ReadConfig { path, keys: config.shown(), advice: config.advice() })
+            Ok(ReadConfig { path, keys: config.shown(), advice })
         }
         ConfigRole::Agent => {
             let path = of.config.path(daemon::AGENT_CONFIG);
             let read = path.as_deref().map(AgentConfig::read).transpose()?;
             let config = read.unwrap_or_default();
+            let mut advice = config.advice();
             if is_check {
+                advice.extend(config.advice_here());
                 let credentials = Listens {
                     at: vec![("listen", Some(config.listen)), ("metrics", config.metrics)],
                     is_insecure: config.insecure,
@@ -144,7 +148,7 @@ fn read(of: &OfRole, is_check: bool) -> Result<ReadConfig> {
                 .check()?;
                 check_own(&config, credentials.as_deref())?;
             }
-            Ok(ReadConfig { path, keys: config.shown(), advice: config.advice() })
+            Ok(ReadConfig { path, keys: config.shown(), advice })
         }
     }
 }

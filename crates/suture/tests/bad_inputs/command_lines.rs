@@ -55,6 +55,21 @@ pub const COMMAND_LINES: &[Row] = &[
         SILENT,
         0,
     ),
+    (
+        "printf 'data_dir = \"/proc/x\"\\naudit = \"/nope/x\"' > here.toml && suture config check coordinator --config here.toml | grep -c '^warning: [da]' | grep -qx 2",
+        SILENT,
+        0,
+    ),
+    (
+        "printf 'data_dir = \"data\"\\nkeep_free = \"10PiB\"' > all.toml && suture config check agent --config all.toml | grep -q '^warning: keep_free: 10'",
+        SILENT,
+        0,
+    ),
+    (
+        "printf 'metrics = \"0.0.0.0:9740\"' > seen.toml && suture config check coordinator --config seen.toml",
+        "metrics: 0.0.0.0:9740 can be reached from other machines, and nobody who asks there",
+        2,
+    ),
     ("SUTURE_CONFIG=/nonexistent suture config show agent", "'/nonexistent': No such file", 2),
     ("SUTURE_CONFIG= suture config show agent", "a value is required", 2),
     ("suture -q -v codes", "'--quiet' cannot be used with '--verbose", 2),
