@@ -4,7 +4,7 @@
 //! before their slashes have in common. Names are taken as they are, without wildcards.
 
 use anyhow::{Error, Result};
-use suture_drivers::control::client::{Client, refusal};
+use suture_drivers::control::client::{Client, refusal, stream_ended};
 use suture_drivers::control::{convert, proto};
 use suture_drivers::metadata::Object;
 use suture_edge::error::{ErrorKind, bad_input, kind, quoted};
@@ -19,7 +19,7 @@ pub async fn list(client: &mut Client, prefix: &str) -> Result<Vec<Object>> {
     let request = proto::ListRequest { prefix: prefix.to_string() };
     let mut pages = client.list(request).await.map_err(refusal)?.into_inner();
     let mut objects = Vec::new();
-    while let Some(page) = pages.message().await.map_err(refusal)? {
+    while let Some(page) = pages.message().await.map_err(stream_ended)? {
         for object in page.objects {
             objects.push(convert::decode_object(Some(object))?);
         }
@@ -34,7 +34,7 @@ pub async fn list(client: &mut Client, prefix: &str) -> Result<Vec<Object>> {
 pub async fn find(client: &mut Client, name: &str) -> Result<Option<Object>> {
     let request = proto::ListRequest { prefix: name.to_string() };
     let mut pages = client.list(request).await.map_err(refusal)?.into_inner();
-    let page = pages.message().await.map_err(refusal)?.unwrap_or_default();
+    let page = pages.message().await.map_err(stream_ended)?.unwrap_or_default();
     // Of all names that begin like it, it is the first.
     let first = page.objects.into_iter().next();
     let first = first.map(|object| convert::decode_object(Some(object))).transpose()?;

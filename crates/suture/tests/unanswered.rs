@@ -160,6 +160,7 @@ fn a_put_whose_commit_was_lost_says_that_nothing_is_stored_when_that_is_sure() {
     let put = ended(put);
     assert_eq!((put.status, put.stdout.as_str()), (1, ""), "{}", put.stderr);
     assert!(put.stderr.starts_with("suture: cannot store 'it': "), "{}", put.stderr);
+    assert!(!put.stderr.contains("another protocol"), "it had answered: {}", put.stderr);
     assert!(!is_stored(&cluster));
     // The name is free.
     cluster.put("it", 1000, &["--code", "rs(2,1)"]);

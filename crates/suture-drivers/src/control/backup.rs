@@ -19,7 +19,7 @@ use tokio::task::JoinHandle;
 use tonic::{Status, Streaming};
 use tracing::{info, warn};
 
-use super::client::{self, refusal};
+use super::client::{self, refusal, stream_ended};
 use super::proto;
 use super::proto::agent_message::Message as AgentWord;
 use crate::identity::credentials::Kept;
@@ -85,7 +85,7 @@ pub async fn receive(
     use proto::backup_reply::Part;
     let mut head = None;
     let (mut bytes, mut crc) = (0, Crc32c::new());
-    while let Some(reply) = replies.message().await.map_err(refusal)? {
+    while let Some(reply) = replies.message().await.map_err(stream_ended)? {
         match reply.part {
             Some(Part::Head(first)) => head = Some(first),
             Some(Part::Data(data)) => {

@@ -205,6 +205,15 @@ fn explained(error: io::Error) -> io::Error {
 /// Turns a coordinator's status into an error of the right kind: bad input where it refused the
 /// request or did not prove itself, a failure otherwise.
 pub fn refusal(status: Status) -> anyhow::Error {
+    explained_status(status, broken)
+}
+
+/// The same of a stream that the coordinator had answered on: whoever listens there is one.
+pub fn stream_ended(status: Status) -> anyhow::Error {
+    explained_status(status, gone)
+}
+
+fn explained_status(status: Status, broken: fn(&str) -> String) -> anyhow::Error {
     match status.code() {
         Code::InvalidArgument
         | Code::NotFound
@@ -244,10 +253,38 @@ fn broken(cause: &str) -> String {
     )
 }
 
+/// What a connection to a coordinator ended with, in words.
+fn gone(cause: &str) -> String {
+    if cause.contains("timed out") {
+        return "the coordinator does not answer any more: it hangs, or is out of reach".into();
+    }
+    format!("the coordinator went away: {cause}")
+}
+
 fn root_cause<'a>(error: &'a (dyn Error + 'static)) -> &'a (dyn Error + 'static) {
     let mut cause = error;
     while let Some(source) = cause.source() {
         cause = source;
     }
     cause
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_has_answered_as_a_coordinator_is_not_taken_for_something_else() {
+        let broken_by =
+            |cause: &str| Status::from_error(Box::new(io::Error::other(cause.to_owned())));
+        for cause in ["connection reset by peer", "keep-alive timed out", "PROTOCOL_ERROR"] {
+            let first = refusal(broken_by(cause)).to_string();
+            assert!(first.starts_with("what listens there"), "{first}");
+            let later = stream_ended(broken_by(cause)).to_string();
+            assert!(later.starts_with("the coordinator "), "{later}");
+        }
+        // What it says itself is said in its words, at any time.
+        let said = Status::not_found("there is no object 'x'");
+        assert_eq!(stream_ended(said.clone()).to_string(), refusal(said).to_string());
+    }
 }

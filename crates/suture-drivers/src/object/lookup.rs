@@ -13,7 +13,7 @@ use suture_repair::wire::ClusterId;
 use tonic::{Code, Status};
 
 use crate::address::AgentAddress;
-use crate::control::client::{Client, refusal};
+use crate::control::client::{Client, refusal, stream_ended};
 use crate::control::proto::lookup_reply::Part;
 use crate::control::{convert, proto};
 use crate::metadata::{Object, ObjectStripe};
@@ -43,7 +43,7 @@ impl Lookup {
         let request = proto::ObjectName { name: name.to_string() };
         let credentials_number = client.refresh();
         let mut parts = client.lookup(request).await.map_err(refusal)?.into_inner();
-        let first = parts.message().await.map_err(refusal)?.and_then(|reply| reply.part);
+        let first = parts.message().await.map_err(stream_ended)?.and_then(|reply| reply.part);
         let head = match first {
             Some(Part::Head(head)) => head,
             Some(Part::Stripes(_)) => bail!("unexpected reply Stripes to request Lookup"),
@@ -76,7 +76,7 @@ impl Lookup {
     pub(super) async fn next(&mut self) -> Result<Vec<ObjectStripe>> {
         let page = match self.parts.message().await {
             Err(status) if status.code() == Code::Unauthenticated => self.next_anew(status).await?,
-            reply => Lookup::page(reply.map_err(refusal)?)?,
+            reply => Lookup::page(reply.map_err(stream_ended)?)?,
         };
         self.received += page.len();
         Ok(page)
@@ -94,7 +94,7 @@ impl Lookup {
         (self.parts, self.credentials_number) = (again.parts, again.credentials_number);
         let mut skipped = 0;
         loop {
-            let mut page = Lookup::page(self.parts.message().await.map_err(refusal)?)?;
+            let mut page = Lookup::page(self.parts.message().await.map_err(stream_ended)?)?;
             let known = page.len().min(self.received - skipped);
             skipped += known;
             page.drain(..known);

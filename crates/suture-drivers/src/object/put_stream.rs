@@ -14,7 +14,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::Streaming;
 
 use super::unanswered::{Ending, NotKnown, UnansweredPut, is_lost};
-use crate::control::client::{Client, refusal};
+use crate::control::client::{Client, refusal, stream_ended};
 use crate::control::proto;
 use crate::control::proto::put_reply::Step as Reply;
 use crate::control::proto::put_request::Step;
@@ -146,8 +146,8 @@ impl PutStream {
                 return Ok(());
             }
             Ok(Some(proto::PutReply { step: Some(other) })) => bail!(unexpected(&other, "Commit")),
-            Err(status) if !is_lost(&status) => return Err(refusal(status)),
-            Err(status) => refusal(status),
+            Err(status) if !is_lost(&status) => return Err(stream_ended(status)),
+            Err(status) => stream_ended(status),
             Ok(_) => anyhow!("the coordinator ended the put"),
         };
         let PutStream { mut client, number, created, requests, replies, .. } = self;
@@ -191,7 +191,7 @@ impl PutStream {
     }
 
     async fn receive(&mut self) -> Result<Reply> {
-        let reply = self.replies.message().await.map_err(refusal)?;
+        let reply = self.replies.message().await.map_err(stream_ended)?;
         reply.and_then(|reply| reply.step).context("the coordinator ended the put")
     }
 }
