@@ -5,6 +5,7 @@
 //! where the value of a variable cannot be, the variable is named and not its option, which nobody
 //! typed. On a terminal lines are folded at words: a terminal itself folds wherever it ends.
 
+use std::borrow::Cow;
 use std::ffi::OsString;
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
@@ -103,8 +104,44 @@ fn plain(error: &clap::Error, command: impl Fn() -> Command) -> String {
     }
 }
 
-/// The error as it is without the environment; or, where there is none then, with the variable.
+/// The error with what somebody typed in it, and what would be right.
 fn explained(error: clap::Error, command: Command) -> clap::Error {
+    with_sign(by_environment(error, command))
+}
+
+/// The error with what is wrong with a value below zero, which passes for an option.
+fn with_sign(mut error: clap::Error) -> clap::Error {
+    let Some(ContextValue::String(found)) = error.get(ContextKind::InvalidArg) else {
+        return error;
+    };
+    let args: Vec<OsString> = std::env::args_os().collect();
+    let option = option_before(found, &args).filter(|_| error.kind() == ErrorKind::UnknownArgument);
+    if let Some(option) = option {
+        let tip = format!(
+            "a value of '{option}' is not below zero; a name that begins with '-' stands behind '--'"
+        );
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+    }
+    error
+}
+
+/// The option before an argument that begins with a number below zero: it is meant for its value.
+fn option_before(found: &str, args: &[OsString]) -> Option<String> {
+    let is_digit = |c: char| c.is_ascii_digit();
+    found.strip_prefix('-').filter(|rest| rest.starts_with(is_digit))?;
+    let mut pairs =
+        args.windows(2).map(|pair| [&pair[0], &pair[1]].map(|arg| arg.to_string_lossy()));
+    let is_it = |[option, value]: &[Cow<'_, str>; 2]| {
+        option.len() > 2
+            && option.starts_with("--")
+            && !option.contains('=')
+            && value.starts_with(found)
+    };
+    pairs.find(is_it).map(|[option, _]| option.into_owned())
+}
+
+/// The error as it is without the environment; or, where there is none then, with the variable.
+fn by_environment(error: clap::Error, command: Command) -> clap::Error {
     if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         return error;
     }
@@ -188,6 +225,18 @@ mod tests {
         let usage = "\x1b[1m\x1b[4mUsage:\x1b[0m suture get NAME FILE";
         assert_eq!(folded(usage), "\x1b[1m\x1b[4mUsage:\x1b[0m suture get NAME\nFILE\n");
         assert_eq!(width("\x1b[1mUsage:\x1b[0m x"), 8);
+    }
+
+    #[test]
+    fn a_number_below_zero_is_meant_for_the_option_before_it() {
+        let option = |found: &str, line: &str| {
+            option_before(found, &line.split(' ').map(OsString::from).collect::<Vec<_>>())
+        };
+        assert_eq!(option("-5", "suture node pause n1 --for -5min").unwrap(), "--for");
+        assert_eq!(option("-1", "suture repair throttle --cap -1").unwrap(), "--cap");
+        assert_eq!(option("-1", "suture rm -1"), None, "it may be a name");
+        assert_eq!(option("-1", "suture put f --name=x -1"), None);
+        assert_eq!(option("-x", "suture repair throttle --cap -x"), None);
     }
 
     #[test]
