@@ -72,20 +72,36 @@ pub async fn explain_missing(client: &mut Client, name: &str, error: Error) -> E
     if kind(&error) != ErrorKind::BadInput || name.is_empty() {
         return error;
     }
-    let below = list(client, &folder_prefix(name)).await.map_or(0, |objects| objects.len());
-    hint(name, below as u64).map_or(error, bad_input)
+    hint(name, count_below(client, name).await).map_or(error, bad_input)
+}
+
+/// The same where only one object can be asked for.
+pub async fn explain_missing_one(client: &mut Client, name: &str, error: Error) -> Error {
+    if kind(&error) != ErrorKind::BadInput || name.is_empty() {
+        return error;
+    }
+    let folder = folder_of_others(name, count_below(client, name).await);
+    folder.map_or(error, |why| bad_input(format!("{why} (suture ls lists them)")))
+}
+
+async fn count_below(client: &mut Client, name: &str) -> u64 {
+    list(client, &folder_prefix(name)).await.map_or(0, |objects| objects.len() as u64)
+}
+
+/// That there is no object of a name, but so many below it; nothing where there are none.
+fn folder_of_others(name: &str, below: u64) -> Option<String> {
+    let begin = if below == 1 { "begins" } else { "begin" };
+    let (objects, folder) = (counted(below, "object"), quoted(&folder_prefix(name)));
+    let name = quoted(name);
+    (below > 0).then(|| format!("there is no object {name}, but {objects} {begin} with {folder}"))
 }
 
 /// What may be meant by a name that has no object, where so many begin with `NAME/`.
 fn hint(name: &str, below: u64) -> Option<String> {
-    let shown = quoted(name);
-    if below > 0 {
-        let begin = if below == 1 { "begins" } else { "begin" };
-        let (objects, folder) = (counted(below, "object"), quoted(&folder_prefix(name)));
-        return Some(format!(
-            "there is no object {shown}, but {objects} {begin} with {folder}: give --recursive"
-        ));
+    if let Some(why) = folder_of_others(name, below) {
+        return Some(format!("{why}: give --recursive"));
     }
+    let shown = quoted(name);
     let before = &name[..name.find(['*', '?', '['])?];
     let as_it_is = format!("there is no object {shown}: names are taken as they are");
     Some(match before.rfind('/') {
@@ -125,6 +141,11 @@ mod tests {
         ends("a/", 1, "but 1 object begins with 'a/': give --recursive");
         ends("a/b/*", 0, "for all that begin with 'a/b/', give 'a/b' and --recursive");
         ends("a/b*/c", 0, "for all that begin with 'a/', give 'a' and --recursive");
+        assert_eq!(
+            folder_of_others("a", 6).unwrap(),
+            "there is no object 'a', but 6 objects begin with 'a/'"
+        );
+        assert_eq!(folder_of_others("a", 0), None);
         ends("b*", 0, "names are taken as they are (suture ls lists them)");
         assert_eq!(hint("a", 0), None);
     }

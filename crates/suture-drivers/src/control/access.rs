@@ -137,6 +137,19 @@ impl Call {
         TABLE.iter().find(|rule| rule.call == self).expect("every call has a rule")
     }
 
+    /// Lets whoever has that certificate ask it, or not.
+    ///
+    /// # Errors
+    /// That its role may not, and which may.
+    pub fn check_role(self, who: &Principal) -> Result<(), String> {
+        let rule = self.rule();
+        if rule.roles.contains(&who.role) {
+            return Ok(());
+        }
+        let roles: Vec<&str> = rule.roles.iter().map(|role| role.word()).collect();
+        Err(format!("{who} may not {}: the role is {}", rule.to, roles.join(" or ")))
+    }
+
     /// What a command for a node is. An unknown action is checked as the most widely permitted one,
     /// so that a caller without any node permission cannot probe which actions exist.
     pub fn of_node(action: NodeAction) -> Call {
@@ -252,15 +265,8 @@ impl Caller {
     /// # Errors
     /// That its role may not, and which may.
     pub fn check(&self, call: Call) -> Result<(), Status> {
-        let rule = call.rule();
-        match &self.principal {
-            Some(who) if !rule.roles.contains(&who.role) => {
-                let roles: Vec<&str> = rule.roles.iter().map(|role| role.word()).collect();
-                let (to, roles) = (rule.to, roles.join(" or "));
-                Err(Status::permission_denied(format!("{who} may not {to}: the role is {roles}")))
-            }
-            _ => Ok(()),
-        }
+        let checked = self.principal.as_ref().map_or(Ok(()), |who| call.check_role(who));
+        checked.map_err(Status::permission_denied)
     }
 
     /// Lets it name that object, or names that begin so, or not.

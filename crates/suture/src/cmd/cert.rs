@@ -299,6 +299,9 @@ fn show(ShowArgs { dir, format }: &ShowArgs) -> Result<Outcome> {
         Format::Text => {
             let left = format_seconds(left.as_secs_f64());
             outln!("{}, for {left} more (number {})", own.principal, own.serial);
+            if !own.principal.prefix.is_empty() {
+                outln!("its objects have names that begin with {}", own.principal.prefix);
+            }
             for warning in credentials.warnings(now) {
                 outln!("warning: {warning}");
             }

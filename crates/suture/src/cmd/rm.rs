@@ -4,6 +4,7 @@ use std::io::{self, BufRead, IsTerminal};
 
 use anyhow::{Result, bail};
 use serde_json::{Value, json};
+use suture_drivers::control::access::Call;
 use suture_drivers::control::client::{Client, refusal};
 use suture_drivers::control::proto;
 use suture_drivers::metadata::Object;
@@ -51,6 +52,9 @@ pub struct Args {
 pub fn run(args: Args) -> Result<Outcome> {
     daemon::block_on(async {
         let mut client = args.coordinator.connect().await?;
+        if args.dry_run {
+            check_own_role(&client)?;
+        }
         let (mut removed, mut failures) = (Vec::new(), Failures::default());
         let named = named(&mut client, &args, &mut failures).await;
         if args.dry_run {
@@ -73,6 +77,13 @@ pub fn run(args: Args) -> Result<Outcome> {
         }
         Ok(failures.outcome())
     })
+}
+
+/// Refuses to show what would go to whoever may remove nothing, as the coordinator would.
+fn check_own_role(client: &Client) -> Result<()> {
+    let Some(kept) = &client.credentials else { return Ok(()) };
+    let credentials = kept.current();
+    Call::Remove.check_role(&credentials.own.principal).map_err(bad_input)
 }
 
 /// An object that is to go.

@@ -9,6 +9,7 @@ use suture_edge::units::format_size;
 
 use crate::address::CoordinatorAddress;
 use crate::daemon;
+use crate::listing::explain_missing_one;
 use crate::outcome::Outcome;
 use crate::output::{Format, counted, print_json};
 use crate::timestamp::format_timestamp;
@@ -37,7 +38,10 @@ pub fn run(args: Args) -> Result<Outcome> {
     let stat = daemon::block_on(async {
         let mut client = args.coordinator.connect().await?;
         let request = proto::ObjectName { name: args.name.clone() };
-        Ok(client.stat(request).await.map_err(refusal)?.into_inner())
+        match client.stat(request).await {
+            Ok(stat) => Ok(stat.into_inner()),
+            Err(status) => Err(explain_missing_one(&mut client, &args.name, refusal(status)).await),
+        }
     })?;
     let object = convert::decode_object(stat.object.clone())?;
     match args.format {

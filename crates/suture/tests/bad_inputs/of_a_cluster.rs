@@ -238,6 +238,11 @@ pub const OF_A_CLUSTER: &[Row] = &[
         "no object 'many', but 3 objects begin with 'many/': give --recursive",
         2,
     ),
+    (
+        "suture stat many",
+        "no object 'many', but 3 objects begin with 'many/' (suture ls lists them)",
+        2,
+    ),
     ("suture get 'many/*' -o back", "give 'many' and --recursive", 2),
     ("suture get -r many -o tree/of/it && diff -r many tree/of/it", SILENT, 0),
     (
