@@ -101,9 +101,14 @@ impl Progress {
         progress
     }
 
-    /// So much is done of so much, with words on the rest.
+    /// So much is done of so much, with words on the rest. While there is nothing to do, the bar is
+    /// empty and not full: it is waited for.
     pub fn set(&self, done: u64, total: u64, words: String) {
-        self.bar.set_length(total);
+        if total > 0 {
+            self.bar.set_length(total)
+        } else {
+            self.bar.unset_length()
+        }
         self.bar.set_position(done);
         self.bar.set_message(visible(&words).into_owned());
         self.bar.tick();
@@ -158,8 +163,10 @@ fn style(template: &str) -> ProgressStyle {
     style
         .progress_chars("=> ")
         .with_key("bytes_done", |state: &ProgressState, out: &mut dyn Write| {
-            let all = state.len().unwrap_or_default();
-            let _ = write!(out, "{}", Measure::Bytes.describe(state.pos(), all));
+            let _ = match state.len() {
+                Some(all) => write!(out, "{}", Measure::Bytes.describe(state.pos(), all)),
+                None => write!(out, "nothing yet"),
+            };
         })
         .with_key("bytes_per_second", |state: &ProgressState, out: &mut dyn Write| {
             let _ = write!(out, "{}", format_rate(state.per_sec()));
@@ -185,6 +192,15 @@ impl Drop for Progress {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_bar_of_nothing_is_not_full() {
+        let progress = Progress::reported(Format::Json, "repairing");
+        progress.set(0, 0, "n1 is silent".into());
+        assert_eq!(progress.bar.length(), None);
+        progress.set(1, 4, "it counts as failed".into());
+        assert_eq!((progress.bar.position(), progress.bar.length()), (1, Some(4)));
+    }
 
     #[test]
     fn lines_beside_a_log_have_numbers_as_people_read_them() {

@@ -208,12 +208,13 @@ fn hopeless(blocked: &[proto::BlockedStripe]) -> String {
 
 /// How much of the data lacks chunks, and how much cannot be read.
 fn readability(status: &proto::StatusReply) -> String {
+    let lack = if status.degraded_stripes == 1 { "lacks" } else { "lack" };
     match (status.unreadable_stripes, status.degraded_stripes) {
         (0, degraded) => {
-            format!("degraded: {} lack chunks now, all can be read", counted(degraded, "stripe"))
+            format!("degraded: {} {lack} chunks now, all can be read", counted(degraded, "stripe"))
         }
         (unreadable, degraded) => format!(
-            "unreadable: {} of the {degraded} that lack chunks cannot be read now",
+            "unreadable: {} of the {degraded} that {lack} chunks cannot be read now",
             counted(unreadable, "stripe")
         ),
     }
@@ -418,7 +419,8 @@ pub fn last_repair_line(history: &[proto::Episode]) -> Option<String> {
     let more = last.failed_nodes - last.failed.len() as u64;
     let why = match (last.failed_nodes, last.bad_copies) {
         (0, 0) => String::new(),
-        (0, bad) => format!(", {} found", counted(bad, "bad chunk")),
+        // A disk that was replaced lacks them, whatever became of the other.
+        (0, bad) => format!(", {} found bad or gone", counted(bad, "chunk")),
         _ if more > 0 => format!(", {} and {more} more failed", last.failed.join(", ")),
         _ => format!(", {} failed", last.failed.join(", ")),
     };
@@ -491,6 +493,15 @@ mod tests {
     }
 
     #[test]
+    fn one_stripe_lacks_chunks_and_two_lack_them() {
+        let of = |degraded_stripes| {
+            summary(&proto::StatusReply { degraded_stripes, ..Default::default() })
+        };
+        assert!(of(1).starts_with("degraded: 1 stripe lacks chunks now"), "{}", of(1));
+        assert!(of(2).starts_with("degraded: 2 stripes lack chunks now"), "{}", of(2));
+    }
+
+    #[test]
     fn what_cannot_be_read_is_said_first_and_pauses_once() {
         let mut status = proto::StatusReply {
             at_risk: vec![1],
@@ -544,7 +555,9 @@ mod tests {
         let took = "2 chunks (2.00 KiB) in 1.50 s";
         assert_eq!(said(&last).unwrap(), format!("last repair: 1970-01-01 00:00:00 UTC: {took}"));
         last.bad_copies = 1;
-        assert!(said(&last).unwrap().ends_with(&format!(" UTC, 1 bad chunk found: {took}")));
+        assert!(
+            said(&last).unwrap().ends_with(&format!(" UTC, 1 chunk found bad or gone: {took}"))
+        );
         (last.failed, last.failed_nodes) = (vec!["n3".into()], 1);
         assert!(said(&last).unwrap().ends_with(&format!(" UTC, n3 failed: {took}")));
         last.failed_nodes = 3;
