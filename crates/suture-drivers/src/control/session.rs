@@ -139,7 +139,8 @@ async fn join(
         let ours = served.service.known_cluster();
         let cluster = theirs.filter(|theirs| ours.is_some_and(|ours| ours != *theirs));
         let why = why.message().to_owned();
-        served.service.coordinator.refused(RefusedAgent { name, cluster, why }).await;
+        let refused = RefusedAgent { name, cluster, why, ago: Duration::ZERO };
+        served.service.coordinator.refused(refused).await;
     }
     served.end(begun, joined.as_ref().map(drop).map_err(Clone::clone)).await?;
     let (record, epoch) = joined?;

@@ -68,7 +68,10 @@ pub(super) fn refused_warnings(agents: &[proto::RefusedAgent]) -> Vec<String> {
     let others = own.len().saturating_sub(REFUSED_SHOWN);
     let more = (others > 0).then(|| format!("{others} more agents are refused"));
     let own = own.iter().take(REFUSED_SHOWN);
-    let own = own.map(|agent| format!("agent '{}' is refused: {}", agent.name, agent.why));
+    let own = own.map(|agent| {
+        let ago = format_seconds(agent.seconds_ago);
+        format!("agent '{}' was refused {ago} ago: {}", agent.name, agent.why)
+    });
     of_others.chain(own).chain(more).collect()
 }
 
@@ -207,7 +210,8 @@ fn describe_hdfs(seen: HdfsSeen) -> proto::HdfsStatus {
 
 fn describe_refused(agent: RefusedAgent) -> proto::RefusedAgent {
     let cluster = agent.cluster.map(|cluster| cluster.to_string()).unwrap_or_default();
-    proto::RefusedAgent { name: agent.name, cluster, why: agent.why }
+    let seconds_ago = agent.ago.as_secs_f64();
+    proto::RefusedAgent { name: agent.name, cluster, why: agent.why, seconds_ago }
 }
 
 fn describe_episode(driver: &CoordinatorDriver, episode: &Episode) -> proto::Episode {
@@ -333,6 +337,18 @@ mod tests {
             "{}",
             told.why
         );
+    }
+
+    #[test]
+    fn of_an_agent_that_was_refused_it_is_said_when() {
+        let why = "'n2' is the name of another store".to_owned();
+        let agent =
+            RefusedAgent { name: "n2".into(), cluster: None, why, ago: Duration::from_secs(40) };
+        let warnings = refused_warnings(&[describe_refused(agent)]);
+        let ago = format_seconds(40.0);
+        let expected =
+            format!("agent 'n2' was refused {ago} ago: 'n2' is the name of another store");
+        assert_eq!(warnings, [expected]);
     }
 
     #[test]

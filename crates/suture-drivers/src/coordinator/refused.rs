@@ -26,6 +26,8 @@ pub struct RefusedAgent {
     pub cluster: Option<ClusterId>,
     /// Why it was refused.
     pub why: String,
+    /// How long ago that was, when it is asked for: one that tries on is refused again and again.
+    pub ago: Duration,
 }
 
 /// The agents that were refused of late and not let in since.
@@ -50,8 +52,11 @@ impl RefusedAgents {
 
     /// Those that were refused of late, by name.
     pub fn of_late(&self, now: Instant) -> Vec<RefusedAgent> {
-        let is_late = |at: Instant| now.saturating_duration_since(at) < KEPT_FOR;
-        self.0.values().filter(|(at, _)| is_late(*at)).map(|(_, agent)| agent.clone()).collect()
+        let aged = self.0.values().map(|(at, agent)| {
+            let ago = now.saturating_duration_since(*at);
+            RefusedAgent { ago, ..agent.clone() }
+        });
+        aged.filter(|agent| agent.ago < KEPT_FOR).collect()
     }
 }
 
@@ -60,7 +65,7 @@ mod tests {
     use super::*;
 
     fn refused(name: String) -> RefusedAgent {
-        RefusedAgent { name, cluster: None, why: "of another protocol".into() }
+        RefusedAgent { name, cluster: None, why: "of another protocol".into(), ago: Duration::ZERO }
     }
 
     #[test]
@@ -74,6 +79,9 @@ mod tests {
             agents.into_iter().map(|agent| agent.name).collect::<Vec<_>>()
         };
         assert_eq!(names(0), ["n2", "n3"]);
+        let ages =
+            agents.of_late(now + Duration::from_secs(310)).into_iter().map(|agent| agent.ago);
+        assert_eq!(ages.collect::<Vec<_>>(), [310, 10].map(Duration::from_secs));
         assert_eq!(names(600), ["n3"]);
         assert!(names(900).is_empty());
     }

@@ -81,7 +81,12 @@ fn describe_hdfs(hdfs: &proto::HdfsStatus) -> Value {
 pub fn describe_refused(agents: &[proto::RefusedAgent]) -> Vec<Value> {
     let agent = |agent: &proto::RefusedAgent| {
         let cluster = Some(&agent.cluster).filter(|cluster| !cluster.is_empty());
-        json!({ "name": agent.name, "cluster": cluster, "why": agent.why })
+        json!({
+            "name": agent.name,
+            "cluster": cluster,
+            "why": agent.why,
+            "seconds_ago": agent.seconds_ago,
+        })
     };
     agents.iter().map(agent).collect()
 }
