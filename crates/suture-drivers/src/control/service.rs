@@ -20,8 +20,8 @@ use super::proto::RepairAction;
 use super::put_budget::PutBudget;
 use super::put_renewal::PutCallers;
 use super::status::{
-    audit_warning, backup_warning, damage_warning, describe, fault_warning, refused_warnings,
-    replaced_warning, set_back_warning, unknown_warning,
+    audit_warning, backup_warning, damage_warning, describe, fault_warning, rack_warning,
+    refused_warnings, replaced_warning, set_back_warning, unknown_warning,
 };
 use super::trust::Trust;
 use super::{STRIPES_PER_MESSAGE, convert, proto, scrub, throttle};
@@ -322,6 +322,7 @@ impl ControlService {
         } else if is_set_back && !self.is_hdfs {
             reply.warnings.push(set_back_warning());
         }
+        reply.warnings.extend(rack_warning(&reply.nodes));
         reply.warnings.extend(refused_warnings(&reply.refused));
         reply.warnings.extend(intent.replaced.iter().map(|name| replaced_warning(name)));
         for node in &mut reply.nodes {

@@ -24,6 +24,9 @@ use crate::hdfs::view::HdfsSeen;
 /// Agents that are named of those that were refused.
 const REFUSED_SHOWN: usize = 8;
 
+/// Nodes that are named of those without a rack.
+const RACKLESS_SHOWN: usize = 3;
+
 pub(super) fn fault_warning(fault: &str) -> String {
     // A full disk takes what there is space for in the log, and nothing after that.
     format!("storing, removing, repairing and commands fail, or soon will: {fault}")
@@ -86,6 +89,25 @@ pub(super) fn replaced_warning(name: &str) -> String {
     format!(
         "'{name}' is to be replaced: the next store that joins under this name has it, and what the old one held is rebuilt"
     )
+}
+
+/// What to know where some nodes have a rack and others none.
+pub(super) fn rack_warning(nodes: &[proto::NodeStatus]) -> Option<String> {
+    let standing = nodes.iter().filter(|node| node.health != "failed");
+    let (with, without): (Vec<_>, Vec<_>) = standing.partition(|node| node.rack.is_some());
+    if with.is_empty() || without.is_empty() {
+        return None;
+    }
+    let names = without.iter().take(RACKLESS_SHOWN).map(|node| node.name.as_str());
+    let more = if without.len() > RACKLESS_SHOWN { ", ..." } else { "" };
+    Some(format!(
+        "of {} nodes {} have no rack ({}{more}), and the others have one: each without counts as a \
+         rack of its own, whatever fails together with it; set rack in agent.toml on all nodes or \
+         on none",
+        with.len() + without.len(),
+        without.len(),
+        names.collect::<Vec<_>>().join(", ")
+    ))
 }
 
 fn describe_node(driver: &CoordinatorDriver, status: &NodeStatus) -> proto::NodeStatus {
@@ -337,6 +359,24 @@ mod tests {
             "{}",
             told.why
         );
+    }
+
+    #[test]
+    fn racks_of_some_nodes_are_warned_of_and_of_all_or_none_are_not() {
+        let node = |name: &str, rack: Option<&str>| proto::NodeStatus {
+            name: name.into(),
+            health: "up".into(),
+            rack: rack.map(str::to_owned),
+            ..Default::default()
+        };
+        let [racked, bare] = [node("n1", Some("r1")), node("n2", None)];
+        assert_eq!(rack_warning(&[]), None);
+        assert_eq!(rack_warning(&[racked.clone(), racked.clone()]), None);
+        assert_eq!(rack_warning(&[bare.clone(), bare.clone()]), None);
+        let gone = proto::NodeStatus { health: "failed".into(), ..bare.clone() };
+        assert_eq!(rack_warning(&[racked.clone(), gone]), None);
+        let warning = rack_warning(&[racked, bare]).unwrap();
+        assert!(warning.starts_with("of 2 nodes 1 have no rack (n2), and"), "{warning}");
     }
 
     #[test]
