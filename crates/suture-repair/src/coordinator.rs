@@ -69,6 +69,7 @@ use work_list::WorkLists;
 
 pub use preview::{Preview, PreviewJobs};
 pub use scrub::ScrubConfig;
+pub use status::Absence;
 pub use work_list::IN_FLIGHT_MAX;
 
 /// What a coordinator is told at its start.
@@ -169,6 +170,8 @@ pub struct Coordinator {
     /// Copies that nodes listed last and that are nobody's location: looked at again when their
     /// stripe comes to lack something.
     found: BTreeMap<StripeId, BTreeSet<(NodeId, ChunkCopy)>>,
+    /// Copies that each node should hold and did not list last, also while it counts as failed.
+    unlisted: BTreeMap<NodeId, BTreeSet<ChunkCopy>>,
     /// What nodes have to check and delete.
     work_lists: WorkLists,
     scrub: Scrub,
@@ -213,6 +216,7 @@ impl Coordinator {
             faults: CopyFaults::default(),
             deleting: BTreeSet::new(),
             found: BTreeMap::new(),
+            unlisted: BTreeMap::new(),
             work_lists: WorkLists::new(config.in_flight_max),
             scrub: Scrub::new(now, config.scrub, stripes.iter().map(|stripe| stripe.id)),
             rebalance: Rebalance::new(now),

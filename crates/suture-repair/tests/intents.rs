@@ -5,7 +5,7 @@ mod story;
 
 use story::{Story, bad, copy, sent, stripe};
 use suture_repair::cluster::NodeIntent;
-use suture_repair::coordinator::Config;
+use suture_repair::coordinator::{Absence, Config};
 use suture_repair::event::{Command, Health, Input, Liveness, Output, Report};
 use suture_repair::id::{ChunkIndex, NodeId, Stamp, StripeId};
 use suture_repair::message::{Check, CopyFault, Failure, FromAgent, Task, ToAgent};
@@ -250,27 +250,43 @@ fn what_silent_nodes_hold_is_repaired_at_once_when_the_operator_says_so() {
 fn it_is_known_before_what_could_not_be_read_or_moved() {
     let story = Story::new(5, [stripe(0, [0, 1, 2, 3]), stripe(1, [1, 2, 3, 4])]);
     let nodes = |ids: &[u32]| -> Vec<NodeId> { ids.iter().map(|id| NodeId(*id)).collect() };
-    assert_eq!(story.core.unreadable_without(&nodes(&[0, 1]), false), []);
-    assert_eq!(story.core.unreadable_without(&nodes(&[0, 1, 2]), false), [StripeId(0)]);
+    assert_eq!(story.core.unreadable_without(&nodes(&[0, 1]), &[], Absence::Failed), []);
+    assert_eq!(
+        story.core.unreadable_without(&nodes(&[0, 1, 2]), &[], Absence::Failed),
+        [StripeId(0)]
+    );
     assert_eq!(story.core.stuck_without(&nodes(&[0])), []);
     // Who is silent may be back, or not.
     let mut silent = Story::new(5, [stripe(0, [0, 1, 2, 3])]);
     silent.give(Input::AgentLost(NodeId(0)));
-    assert_eq!(silent.core.unreadable_without(&nodes(&[1]), false), []);
-    assert_eq!(silent.core.unreadable_without(&nodes(&[1, 2]), false), [StripeId(0)]);
+    assert_eq!(silent.core.unreadable_without(&nodes(&[1]), &[], Absence::Failed), []);
+    assert_eq!(
+        silent.core.unreadable_without(&nodes(&[1, 2]), &[], Absence::Failed),
+        [StripeId(0)]
+    );
     // A store that goes for ever takes what could be read again once all that failed are back.
     let mut failed = Story::new(5, [stripe(0, [0, 1, 2, 3])]);
     for node in [0, 1, 2] {
         failed.give(Input::Operator(Command::FailNode(NodeId(node))));
     }
-    assert_eq!(failed.core.unreadable_without(&nodes(&[0]), false), []);
-    assert_eq!(failed.core.unreadable_without(&nodes(&[0]), true), []);
-    assert_eq!(failed.core.unreadable_without(&nodes(&[0, 1]), false), []);
-    assert_eq!(failed.core.unreadable_without(&nodes(&[0, 1]), true), [], "2 and 3 suffice");
-    assert_eq!(failed.core.unreadable_without(&nodes(&[0, 1, 2]), true), [StripeId(0)]);
+    assert_eq!(failed.core.unreadable_without(&nodes(&[0]), &[], Absence::Failed), []);
+    assert_eq!(failed.core.unreadable_without(&nodes(&[0]), &[], Absence::Replaced), []);
+    assert_eq!(failed.core.unreadable_without(&nodes(&[0, 1]), &[], Absence::Failed), []);
+    assert_eq!(
+        failed.core.unreadable_without(&nodes(&[0, 1]), &[], Absence::Replaced),
+        [],
+        "2 and 3 suffice"
+    );
+    assert_eq!(
+        failed.core.unreadable_without(&nodes(&[0, 1, 2]), &[], Absence::Replaced),
+        [StripeId(0)]
+    );
     (1..4).for_each(|node| silent.give(Input::AgentLost(NodeId(node))));
-    assert_eq!(silent.core.unreadable_without(&nodes(&[1, 2]), false), []);
-    assert_eq!(silent.core.unreadable_without(&nodes(&[1, 2, 3]), false), [StripeId(0)]);
+    assert_eq!(silent.core.unreadable_without(&nodes(&[1, 2]), &[], Absence::Failed), []);
+    assert_eq!(
+        silent.core.unreadable_without(&nodes(&[1, 2, 3]), &[], Absence::Failed),
+        [StripeId(0)]
+    );
     let both = [StripeId(0), StripeId(1)];
     assert_eq!(story.core.stuck_without(&nodes(&[0, 1])), both);
 }
@@ -403,6 +419,86 @@ fn what_is_lost_where_a_node_is_up_is_not_counted_on_once_silent_nodes_are_back(
     story.wait(2, [0, 2]);
     assert_eq!([1, 3].map(|node| story.core.health(NodeId(node))), [Health::Suspect; 2]);
     // Of the two that are silent one has to come back.
-    assert_eq!(story.core.unreadable_without(&[NodeId(1)], false), []);
-    assert_eq!(story.core.unreadable_without(&[NodeId(1), NodeId(3)], false), [StripeId(0)]);
+    assert_eq!(story.core.unreadable_without(&[NodeId(1)], &[], Absence::Failed), []);
+    assert_eq!(
+        story.core.unreadable_without(&[NodeId(1), NodeId(3)], &[], Absence::Failed),
+        [StripeId(0)]
+    );
+}
+
+/// Stripes that could not be read without these nodes and all that is away besides.
+fn without(story: &Story, nodes: &[u32], given_away: &[u32], absence: Absence) -> Vec<StripeId> {
+    let [nodes, given_away] = [nodes, given_away]
+        .map(|ids| -> Vec<NodeId> { ids.iter().map(|id| NodeId(*id)).collect() });
+    story.core.unreadable_without(&nodes, &given_away, absence)
+}
+
+#[test]
+fn what_is_paused_one_by_one_is_away_together() {
+    let mut story = Story::new(6, [stripe(0, [0, 1, 2, 3])]);
+    for node in [0, 1] {
+        assert_eq!(without(&story, &[node], &[], Absence::Paused), []);
+        pause(&mut story, node, 3600);
+    }
+    // Both are up still, and may go at any moment; then it is the same.
+    for is_gone in [false, true] {
+        if is_gone {
+            story.wait(2, 2..6);
+        }
+        for absence in [Absence::Failed, Absence::Paused] {
+            let refused = without(&story, &[2], &[], absence);
+            assert_eq!(refused, [StripeId(0)], "{absence:?}, {is_gone}");
+            assert_eq!(without(&story, &[4], &[], absence), [], "it holds nothing");
+        }
+        assert_eq!(without(&story, &[1], &[], Absence::Paused), [], "it may stay so for longer");
+    }
+    story.give(Input::Operator(Command::ReturnNode(NodeId(0))));
+    story.greet(0);
+    assert_eq!(without(&story, &[2], &[], Absence::Paused), []);
+}
+
+#[test]
+fn what_fell_silent_while_it_was_emptied_is_away_and_what_is_up_is_not() {
+    let mut story = Story::new(6, [stripe(0, [0, 1, 2, 3])]);
+    drain(&mut story, 0);
+    drain(&mut story, 1);
+    assert_eq!(without(&story, &[2], &[], Absence::Paused), []);
+    story.wait(2, 3..6);
+    // Too few are up for it now, and once node 2 is back node 3 is needed.
+    assert_eq!(without(&story, &[3], &[], Absence::Paused), [StripeId(0)]);
+    assert_eq!(without(&story, &[3], &[], Absence::Failed), []);
+}
+
+#[test]
+fn stores_that_are_given_up_one_by_one_do_not_come_back_for_each_other() {
+    let mut story = Story::new(5, [stripe(0, [0, 1, 2, 3])]);
+    for node in [0, 1, 2] {
+        story.give(Input::Operator(Command::FailNode(NodeId(node))));
+    }
+    let replaced =
+        |story: &Story, given_away: &[u32]| without(story, &[2], given_away, Absence::Replaced);
+    assert_eq!(replaced(&story, &[0]), [], "node 1 has its chunk still");
+    assert_eq!(replaced(&story, &[0, 1]), [StripeId(0)]);
+    // Their new stores have joined and hold nothing, though both count as failed still.
+    story.hear(0, FromAgent::Inventory(vec![]));
+    assert_eq!(replaced(&story, &[]), []);
+    story.hear(1, FromAgent::Inventory(vec![]));
+    assert_eq!(replaced(&story, &[]), [StripeId(0)]);
+    story.hear(1, FromAgent::Inventory(vec![copy(0, 1, 0).into()]));
+    assert_eq!(replaced(&story, &[]), [], "its disk is back");
+}
+
+#[test]
+fn what_a_node_does_not_list_is_not_counted_on_before_it_was_looked_for() {
+    let mut story = Story::new(5, [stripe(0, [0, 1, 2, 3])]);
+    story.hear(0, FromAgent::Inventory(vec![]));
+    assert_eq!(story.core.status().lost_chunks, 0);
+    assert_eq!(without(&story, &[2], &[], Absence::Failed), []);
+    story.hear(1, FromAgent::Inventory(vec![]));
+    assert_eq!(without(&story, &[2], &[], Absence::Failed), [StripeId(0)]);
+    // The name of a silent node is given away: what it held does not come back.
+    let mut story = Story::new(5, [stripe(0, [0, 1, 2, 3])]);
+    story.wait(2, [4]);
+    assert_eq!(without(&story, &[2], &[1], Absence::Replaced), []);
+    assert_eq!(without(&story, &[2], &[0, 1], Absence::Replaced), [StripeId(0)]);
 }

@@ -294,6 +294,25 @@ fn a_new_directory_takes_a_name_when_it_is_said_to_be_new() {
 }
 
 #[test]
+fn names_of_stores_that_are_needed_are_not_given_away_one_by_one() {
+    let mut cluster = Cluster::of(3);
+    cluster.put("it", 100_000, &["--code", "rs(2,1)", "--chunk-size", "4KiB"]);
+    cluster.ok(&["repair", "pause"]);
+    for agent in [0, 1] {
+        cluster.agents[agent].stop();
+    }
+    cluster.wait("two are gone", |status| count(status, "up") == 1);
+    cluster.ok(&["node", "replace", "n0"]);
+    let refused = cluster.run(&["node", "replace", "n1"]);
+    assert_eq!(refused.status, 1, "{}", refused.stderr);
+    assert!(refused.stderr.contains("(it) could not be read"), "{}", refused.stderr);
+    fs::remove_dir_all(cluster.path("n1")).unwrap();
+    let said = refused_agent_with(&cluster, 1, &["--new"]);
+    assert!(said.contains("suture node replace n1 --force"), "{said}");
+    cluster.ok(&["node", "replace", "n1", "--force"]);
+}
+
+#[test]
 fn a_copied_name_does_not_take_the_place_of_a_store_that_is_away() {
     let mut cluster = Cluster::of(4);
     let content = cluster.put("it", 100_000, &["--code", "rs(2,1)", "--chunk-size", "4KiB"]);

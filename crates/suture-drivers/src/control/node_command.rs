@@ -10,6 +10,7 @@
 use std::time::Duration;
 
 use suture_edge::error::quoted;
+use suture_repair::coordinator::Absence;
 use suture_repair::event::Command;
 use suture_repair::id::{NodeId, StripeId};
 use suture_repair::time::Span;
@@ -20,7 +21,7 @@ use super::proto::NodeAction;
 use super::service::ControlService;
 use crate::coordinator::CoordinatorDriver;
 use crate::metadata::store::{KeptIntent, seconds_since_1970};
-use crate::metadata::{Intent, MetadataError};
+use crate::metadata::{Intent, MetadataError, NewNode};
 
 /// The longest pause: whoever needs more empties the node.
 pub const PAUSE_MAX: Duration = Duration::from_secs(30 * 86400);
@@ -108,18 +109,17 @@ impl ControlService {
         let names = names.join(", ");
         match action {
             NodeAction::Fail | NodeAction::Pause | NodeAction::Replace => {
-                let for_ever = action == NodeAction::Replace;
-                let ask = move |driver: &CoordinatorDriver| {
-                    driver.core().unreadable_without(&ids, for_ever)
+                let absence = match action {
+                    NodeAction::Pause => Absence::Paused,
+                    NodeAction::Replace => Absence::Replaced,
+                    _ => Absence::Failed,
                 };
-                let stripes = self.query(ask).await?;
-                if stripes.is_empty() {
+                let Some(what) = self.unreadable_without(ids, absence).await? else {
                     return Ok(());
-                }
-                let what = self.count_stripes(&stripes).await?;
+                };
                 Err(Status::aborted(format!(
-                    "without {names} {what} could not be read: bring other nodes back or let \
-                     repairs end first; --force does it anyway"
+                    "without {names}, and what is away or paused besides, {what} could not be \
+                     read: bring other nodes back or let repairs end first; --force does it anyway"
                 )))
             }
             NodeAction::Drain => {
@@ -136,6 +136,55 @@ impl ControlService {
             }
             _ => Ok(()),
         }
+    }
+
+    /// What could not be read without these nodes and all that is away besides, if anything.
+    ///
+    /// # Errors
+    /// When the metadata cannot be read, or the coordinator ends.
+    async fn unreadable_without(
+        &self,
+        nodes: Vec<NodeId>,
+        absence: Absence,
+    ) -> Result<Option<String>, Status> {
+        let given_away = self.metadata.ask(|store| store.intent()).await?.replaced;
+        let ask = move |driver: &CoordinatorDriver| {
+            let cluster = driver.core().cluster();
+            let given_away = given_away.iter().filter_map(|name| cluster.find(name));
+            let given_away: Vec<NodeId> = given_away.collect();
+            driver.core().unreadable_without(&nodes, &given_away, absence)
+        };
+        let stripes = self.query(ask).await?;
+        if stripes.is_empty() {
+            return Ok(None);
+        }
+        self.count_stripes(&stripes).await.map(Some)
+    }
+
+    /// Refuses a new store that takes the name of a node, where what the node held could be needed
+    /// still. Where an operator gave the name away, that command was checked, or forced; a store
+    /// that has the name takes nothing.
+    ///
+    /// # Errors
+    /// When data could not be read without the node.
+    pub(super) async fn check_taking(&self, joining: &NewNode) -> Result<(), Status> {
+        let name = &joining.name;
+        let nodes = self.metadata.ask(|store| store.nodes()).await?;
+        let Some(known) = nodes.into_iter().find(|record| record.node.name == *name) else {
+            return Ok(());
+        };
+        let is_its_own = known.node.store.is_some() && known.node.store == joining.store;
+        let intent = self.metadata.ask(|store| store.intent()).await?;
+        if is_its_own || intent.removed.contains(&known.id) || intent.replaced.contains(name) {
+            return Ok(());
+        }
+        let without = self.unreadable_without(vec![known.id], Absence::Replaced);
+        let Some(what) = without.await? else { return Ok(()) };
+        Err(Status::failed_precondition(format!(
+            "without what '{name}' held, and what is away or paused besides, {what} could not be \
+             read: bring other nodes back or let repairs end before it is started with --new; \
+             suture node replace {name} --force gives the name away anyway"
+        )))
     }
 
     /// How many stripes these are, and of which objects the first of them.

@@ -184,6 +184,9 @@ async fn admit(service: &ControlService, join: proto::Join) -> Result<(NodeRecor
         )));
     }
     check_unique(service, &node).await?;
+    if takes_name {
+        service.check_taking(&node).await?;
+    }
     let joined = node.clone();
     let join = move |store: &mut MetadataStore| {
         if takes_name {

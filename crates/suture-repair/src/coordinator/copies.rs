@@ -157,19 +157,22 @@ impl Coordinator {
 
     /// An agent listed all that it holds.
     pub(super) fn inventory(&mut self, node: NodeId, copies: &[ListedCopy]) {
+        let listed: BTreeMap<ChunkCopy, Digest> =
+            copies.iter().map(|listed| (listed.copy, listed.digest)).collect();
+        let expected: BTreeSet<ChunkCopy> =
+            self.stripes.on_node(node).filter_map(|s| Some(s.copy(s.chunk_on(node)?)?.1)).collect();
+        let unlisted =
+            expected.iter().filter(|&copy| !listed.contains_key(copy)).copied().collect();
+        self.unlisted.insert(node, unlisted);
         if !self.health.is_up(node) {
             return;
         }
-        let listed: BTreeMap<ChunkCopy, Digest> =
-            copies.iter().map(|listed| (listed.copy, listed.digest)).collect();
         self.forget_found(node);
         self.protect(listed.keys());
         self.count_unknown(node, listed.keys());
         // What was ordered away and is gone needs no memory.
         self.deleting.retain(|(n, copy)| *n != node || listed.contains_key(copy));
         self.work_lists.keep_deletes(node, |copy| listed.contains_key(copy));
-        let expected: BTreeSet<ChunkCopy> =
-            self.stripes.on_node(node).filter_map(|s| Some(s.copy(s.chunk_on(node)?)?.1)).collect();
         let is_kept = |copy: &ChunkCopy| listed.contains_key(copy) || expected.contains(copy);
         self.faults.keep_only(node, is_kept);
         for &copy in &expected {

@@ -10,12 +10,25 @@
 use std::collections::BTreeSet;
 
 use super::{Coordinator, margin};
+use crate::cluster::NodeIntent;
 use crate::event::{Blocked, Health, NodeStatus, ScrubStatus, Status, StripeState};
+use crate::health::NodeHealth;
 use crate::id::{ChunkCopy, ChunkIndex, NodeId, StripeId};
 use crate::stripe::Stripe;
 
 /// Copies that could not be read are named up to so many: enough to see what they have in common.
 const UNREAD_SHOWN: usize = 8;
+
+/// How nodes are to be without which data may not be readable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Absence {
+    /// What they hold counts as lost; they can be taken back with all of it.
+    Failed,
+    /// They may be silent, and come back.
+    Paused,
+    /// New stores get their names, and what they hold is never to come back.
+    Replaced,
+}
 
 impl Coordinator {
     /// What is at risk, what runs, what waits and why.
@@ -109,24 +122,72 @@ impl Coordinator {
     }
 
     /// Stripes that can be read, or could once silent nodes are back, and could not without these
-    /// nodes. Where these are never to come back, they are also needed for what could be read once
-    /// all that failed are back.
-    pub fn unreadable_without(&self, nodes: &[NodeId], for_ever: bool) -> Vec<StripeId> {
+    /// nodes and all that are away besides: those whose names were `given_away` to new stores, those
+    /// that are paused, though they may be up, and those that fell silent while they were emptied.
+    /// So what cannot be done at once cannot be done one by one either. Where the nodes are never
+    /// to come back, they are also needed for what could be read once all that failed are back.
+    pub fn unreadable_without(
+        &self,
+        nodes: &[NodeId],
+        given_away: &[NodeId],
+        absence: Absence,
+    ) -> Vec<StripeId> {
         let on_nodes = nodes.iter().flat_map(|node| self.stripes.on_node(*node));
         let stripes: BTreeSet<StripeId> = on_nodes.map(|stripe| stripe.id).collect();
+        let gone: BTreeSet<NodeId> = nodes.iter().chain(given_away).copied().collect();
+        let away: BTreeSet<NodeId> = gone.iter().copied().chain(self.resting()).collect();
+        let later = match absence {
+            // What they hold counts as lost, and is rebuilt once those are back that rest.
+            Absence::Failed => &gone,
+            Absence::Paused | Absence::Replaced => &away,
+        };
         let needs_them = |id: &StripeId| {
             let Some(stripe) = self.stripes.get(*id) else { return false };
-            let is_left = |chunk: &ChunkIndex| {
-                stripe.copy(*chunk).is_none_or(|(node, _)| !nodes.contains(&node))
+            let needs = |chunks: &[ChunkIndex], without: &BTreeSet<NodeId>| {
+                self.needs(stripe, chunks, nodes, without)
             };
-            let last = if for_ever { self.returnable(stripe) } else { Vec::new() };
-            [self.readable(stripe), self.expected(stripe), last].into_iter().any(|mut chunks| {
-                let was_enough = stripe.code.decodable(&chunks);
-                chunks.retain(is_left);
-                was_enough && !stripe.code.decodable(&chunks)
-            })
+            needs(&self.readable(stripe), &away)
+                || needs(&self.expected(stripe), later)
+                || absence == Absence::Replaced && needs(&self.returnable(stripe), &gone)
         };
         stripes.into_iter().filter(needs_them).collect()
+    }
+
+    /// Nodes that may go at any moment, or have gone, by an operator's word.
+    fn resting(&self) -> impl Iterator<Item = NodeId> {
+        let is_resting = |known: &NodeHealth| match known.intent {
+            NodeIntent::Paused { .. } => true,
+            // While it is up it can be read, until each of its chunks is elsewhere.
+            NodeIntent::Draining { .. } => known.health != Health::Up,
+            NodeIntent::Serving | NodeIntent::Failed => false,
+        };
+        self.health.iter().filter(move |(_, known)| is_resting(known)).map(|(node, _)| node)
+    }
+
+    /// Whether these chunks are enough for the stripe, some of them on `nodes`, and those that are
+    /// left `without` all that is away, and listed where they should be, are not.
+    fn needs(
+        &self,
+        stripe: &Stripe,
+        chunks: &[ChunkIndex],
+        nodes: &[NodeId],
+        without: &BTreeSet<NodeId>,
+    ) -> bool {
+        let is_theirs =
+            |chunk: &ChunkIndex| stripe.copy(*chunk).is_some_and(|(node, _)| nodes.contains(&node));
+        let is_left = |chunk: &ChunkIndex| {
+            let copy = stripe.copy(*chunk);
+            copy.is_none_or(|at| !without.contains(&at.0) && !self.is_unlisted(at))
+        };
+        let left: Vec<ChunkIndex> = chunks.iter().copied().filter(is_left).collect();
+        let is_enough = |chunks: &[ChunkIndex]| stripe.code.decodable(chunks);
+        chunks.iter().any(is_theirs) && is_enough(chunks) && !is_enough(&left)
+    }
+
+    /// Whether the node has listed what it holds, and this copy was not among it: it has another
+    /// store by now, or has lost it.
+    fn is_unlisted(&self, (node, copy): (NodeId, ChunkCopy)) -> bool {
+        self.unlisted.get(&node).is_some_and(|copies| copies.contains(&copy))
     }
 
     /// Chunks that can be read, or could be once all nodes are back that are not given up.
@@ -139,14 +200,16 @@ impl Coordinator {
         stripe.indices().filter(is_expected).collect()
     }
 
-    /// Chunks that could be read if every node came back, also those that failed.
+    /// Chunks that could be read if every node came back, also those that failed, but for those
+    /// that are known to be gone there.
     fn returnable(&self, stripe: &Stripe) -> Vec<ChunkIndex> {
         let is_returnable = |chunk: &ChunkIndex| {
-            let record = stripe.record(*chunk);
-            let is_there = record.node.is_some_and(|node| {
-                self.health.is_failed(node) || !self.is_lost(stripe.id, *chunk)
+            let is_there = stripe.copy(*chunk).is_some_and(|(node, copy)| {
+                let is_gone = self.faults.is_bad((node, copy)) || self.is_unlisted((node, copy));
+                let may_return = self.health.is_failed(node) && !is_gone;
+                may_return || !self.is_lost(stripe.id, *chunk)
             });
-            record.is_known_zero() || is_there
+            stripe.record(*chunk).is_known_zero() || is_there
         };
         stripe.indices().filter(is_returnable).collect()
     }
@@ -182,7 +245,7 @@ impl Coordinator {
 
     /// How each node is, in their order.
     pub fn node_statuses(&self) -> Vec<NodeStatus> {
-        let status = |(node, known): (_, &crate::health::NodeHealth)| NodeStatus {
+        let status = |(node, known): (_, &NodeHealth)| NodeStatus {
             node,
             health: known.health,
             intent: known.intent,
