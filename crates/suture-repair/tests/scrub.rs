@@ -255,6 +255,38 @@ fn no_pass_waits_for_a_node_that_is_paused() {
 }
 
 #[test]
+fn what_a_pass_does_not_wait_for_is_counted() {
+    let mut pass = Pass::new(ScrubConfig::OFF, 6, stripes(12));
+    let pause = |node| {
+        let span = Span::from_secs(3600);
+        Input::Operator(Command::PauseNode { node: NodeId(node), span })
+    };
+    let left_out = |pass: &mut Pass| {
+        pass.scrub();
+        assert!(pass.has_ended());
+        pass.story.core.status().scrub.left_out
+    };
+    assert_eq!(left_out(&mut pass), 0);
+    pass.story.give(pause(0));
+    assert_eq!(left_out(&mut pass), 0, "it is up still");
+    pass.story.give(Input::AgentLost(NodeId(0)));
+    assert_eq!(left_out(&mut pass), 8, "what it holds");
+    pass.story.greet(0);
+    assert_eq!(left_out(&mut pass), 0);
+    pass.story.give(Input::Operator(Command::FailNode(NodeId(1))));
+    assert_eq!(left_out(&mut pass), 8);
+    // Another one goes while it is asked.
+    pass.story.give(pause(2));
+    pass.story.give(Input::Operator(Command::Scrub));
+    pass.take();
+    pass.story.give(Input::AgentLost(NodeId(2)));
+    pass.asked.retain(|(node, _)| *node != NodeId(2));
+    pass.answer();
+    assert!(pass.has_ended());
+    assert_eq!(pass.story.core.status().scrub.left_out, 16);
+}
+
+#[test]
 fn what_cannot_be_read_at_all_holds_no_pass_up() {
     let mut pass = Pass::new(ScrubConfig::OFF, 6, stripes(3000));
     (0..6).for_each(|node| pass.story.give(Input::Operator(Command::FailNode(NodeId(node)))));

@@ -433,6 +433,18 @@ pub fn last_repair_line(history: &[proto::Episode]) -> Option<String> {
     ))
 }
 
+/// What a pass has not read, since it waits for no node that is paused or dead; nothing where it
+/// has read everything.
+pub fn left_out(scrub: &proto::ScrubStatus) -> Option<String> {
+    match scrub.left_out_copies {
+        0 => None,
+        1 => Some("1 chunk was not read, since its node is paused or down".into()),
+        chunks => {
+            Some(format!("{chunks} chunks were not read, since their nodes are paused or down"))
+        }
+    }
+}
+
 /// How copies are searched for damage, in a line; nothing where nobody has begun with it.
 pub fn scrub_line(scrub: &proto::ScrubStatus) -> Option<String> {
     let found = match scrub.found_copies {
@@ -443,6 +455,7 @@ pub fn scrub_line(scrub: &proto::ScrubStatus) -> Option<String> {
         0 => String::new(),
         unread => format!("; {} cannot be read", counted(unread, "chunk")),
     };
+    let left_out = left_out(scrub).map_or_else(String::new, |words| format!("; {words}"));
     let ended = match scrub.ended {
         Some(ended) => format!("last ended {} UTC", format_timestamp(ended)),
         None => "no pass has ended yet".into(),
@@ -454,7 +467,7 @@ pub fn scrub_line(scrub: &proto::ScrubStatus) -> Option<String> {
             stripes => format!(", {} wait for silent nodes", counted(stripes, "stripe")),
         };
         return Some(format!(
-            "scrub: {done} of {}{put_off}; {ended}{found}{unread}",
+            "scrub: {done} of {}{put_off}; {ended}{found}{unread}{left_out}",
             counted(all, "stripe")
         ));
     }
@@ -463,7 +476,7 @@ pub fn scrub_line(scrub: &proto::ScrubStatus) -> Option<String> {
         Some(seconds) => format!(", the next begins in {}", format_seconds(seconds)),
         None => String::new(),
     };
-    Some(format!("scrub: {ended}{next}{found}{unread}"))
+    Some(format!("scrub: {ended}{next}{found}{unread}{left_out}"))
 }
 
 #[cfg(test)]

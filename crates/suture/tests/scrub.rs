@@ -37,6 +37,9 @@ fn damaged_parity_that_nobody_reads_is_found_and_rebuilt_before_a_node_dies() {
         (&clean["found_copies"], &clean["inconsistent"]),
         (&0.into(), &Value::Array(vec![]))
     );
+    for _ in 0..5 {
+        assert_eq!(cluster.json(&["scrub"])["stripes"], 3, "though it has ended by now");
+    }
     assert!(cluster.ok(&["scrub", "--wait"]).contains("all are good"));
 
     let parity = [files_of(&cluster, 3), files_of(&cluster, 4)].concat();
@@ -65,7 +68,11 @@ fn too_many_damaged_copies_on_nodes_that_are_up_do_not_make_status_ask_for_nodes
     let damaged = [0, 1, 3].map(|chunk| files_of(&cluster, chunk)).concat();
     assert_eq!(damaged.len(), 3);
     damaged.iter().for_each(|path| flip(path));
-    cluster.run(&["scrub", "--wait"]);
+    let told = cluster.run(&["scrub", "--wait"]);
+    assert_eq!(told.status, 3, "{}{}", told.stdout, told.stderr);
+    for said in ["3 bad chunks found; 1 stripe cannot be repaired", "blocked: 1 stripe of x: "] {
+        assert!(told.stdout.contains(said), "{}", told.stdout);
+    }
     let status = cluster.wait("it is beyond repair", |status| status["state"] == "unrepairable");
     assert_eq!((count(&status, "up"), &status["blocked"][0]["away"]), (5, &false.into()));
     let told = cluster.run(&["status"]);
@@ -122,6 +129,29 @@ fn what_could_not_be_read_is_neither_good_nor_corrupt() {
     cluster.wait("they can be read", |status| status["scrub"]["unread_copies"] == 0);
     assert!(cluster.ok(&["scrub", "--wait"]).contains("all are good"));
     assert_eq!(cluster.json(&["status"])["repaired_chunks"], 0);
+    cluster.assert_reads("x", &content);
+}
+
+#[test]
+fn what_lies_on_a_node_that_is_away_is_not_called_good() {
+    let mut cluster = Cluster::of(5);
+    let content = cluster.put("x", 400_000, &["--code", "rs(3,2)", "--chunk-size", "64KiB"]);
+    let held = cluster.chunks(1);
+    assert_eq!(held.len(), 3, "three stripes of five chunks");
+    cluster.ok(&["node", "pause", "n1", "--for", "1h"]);
+    cluster.agents[1].kill();
+    cluster.wait("it is silent", |status| count(status, "suspect") == 1);
+    flip(&held[0]);
+    let daemons::Finished { status, stdout, .. } = cluster.run(&["scrub", "--wait"]);
+    assert_eq!(status, 1, "{stdout}");
+    let said = "3 chunks were not read, since their nodes are paused or down; all others are good";
+    assert!(stdout.contains(said), "{stdout}");
+    let found = cluster.run(&["scrub", "--wait", "--format", "json"]);
+    let found: Value = serde_json::from_str(&found.stdout).unwrap();
+    assert_eq!((&found["found_copies"], &found["left_out_copies"]), (&0.into(), &3.into()));
+    let text = cluster.ok(&["status"]);
+    assert!(text.contains("; 3 chunks were not read"), "{text}");
+    assert_eq!(cluster.json(&["status"])["scrub"]["left_out_copies"], 3);
     cluster.assert_reads("x", &content);
 }
 

@@ -66,6 +66,7 @@ pub(super) fn describe(
         period_seconds: times.map(|times| times.period.as_secs_f64()),
         least_seconds: times.and_then(|times| times.least).map(|least| least.as_secs_f64()),
         age_seconds: times.map(|times| times.age.as_secs_f64()),
+        left_out_copies: status.left_out,
     }
 }
 

@@ -396,8 +396,14 @@ impl ControlService {
 
     pub(super) async fn start_scrub(&self) -> Result<proto::ScrubStarted, Status> {
         self.coordinator.apply(Command::Scrub).await;
-        let passes = self.query(|driver| driver.core().status().scrub.passes).await?;
-        Ok(proto::ScrubStarted { passes })
+        let begun = |driver: &CoordinatorDriver| {
+            let core = driver.core();
+            proto::ScrubStarted {
+                passes: core.status().scrub.passes,
+                stripes: core.stripes().len() as u64,
+            }
+        };
+        self.query(begun).await
     }
 
     pub(super) async fn preview(&self) -> Result<proto::PreviewReply, Status> {

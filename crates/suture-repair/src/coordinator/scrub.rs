@@ -88,6 +88,8 @@ pub(super) struct Scrub {
     inconsistent: BTreeSet<StripeId>,
     /// Copies of no use that passes have found.
     found: u64,
+    /// Copies that this pass, or the last one, has not read: their nodes were paused or dead.
+    left_out: u64,
     /// Whether something changed that a stripe may have waited for.
     is_due: bool,
     /// Whether a node fell silent or was heard from since stripes that wait for one were looked at.
@@ -121,6 +123,8 @@ struct Comparison {
     sums: BTreeMap<ChunkIndex, Arc<[u8]>>,
     /// Whether a copy could not be read because its node fell silent.
     is_partial: bool,
+    /// Copies that are not asked for, since their nodes are paused or dead.
+    left_out: u64,
 }
 
 /// What passes read at one node.
@@ -162,6 +166,7 @@ impl Scrub {
             reads: BTreeMap::new(),
             inconsistent: BTreeSet::new(),
             found: 0,
+            left_out: 0,
             is_due: true,
             has_news: true,
             wake_at: None,
@@ -201,6 +206,7 @@ impl Scrub {
             pass,
             next_in: self.due.map(|due| due.since(now)),
             found: self.found,
+            left_out: self.left_out,
             inconsistent: self.inconsistent.iter().copied().collect(),
             ..ScrubStatus::default()
         }
@@ -269,6 +275,7 @@ impl Coordinator {
         scrub.due = scrub.config.period.map(|period| now + period);
         scrub.pass = Some(Pass::new(now, StripeId(0)));
         scrub.passes += 1;
+        scrub.left_out = 0;
         scrub.comparisons.clear();
         scrub.reads.values_mut().for_each(|reads| reads.in_flight = 0);
         scrub.is_due = true;
@@ -369,6 +376,7 @@ impl Coordinator {
             comparison.wanted.retain(|_, (holder, _)| *holder != node);
             if comparison.wanted.len() < before {
                 comparison.is_partial |= !is_failed && !is_away;
+                comparison.left_out += (before - comparison.wanted.len()) as u64;
                 hit.push(*id);
             }
         }
@@ -428,6 +436,9 @@ impl Coordinator {
             _ => None,
         };
         again_at.into_iter().for_each(|at| self.scrub.wake_by(at));
+        if matches!(readiness, Readiness::Empty) && self.scrub.pass.is_some() {
+            self.scrub.left_out += self.stripes.get(id).map_or(0, |stripe| self.left_out(stripe));
+        }
         let Some(pass) = &mut self.scrub.pass else { return };
         match readiness {
             Readiness::At(_) | Readiness::Busy => {}
@@ -442,6 +453,12 @@ impl Coordinator {
                 self.compare(now, id);
             }
         }
+    }
+
+    /// How many copies of a stripe a pass does not wait for: their nodes are paused or dead.
+    fn left_out(&self, stripe: &Stripe) -> u64 {
+        let nodes = stripe.nodes().filter(|node| !self.health.is_up(*node));
+        nodes.count() as u64
     }
 
     fn readiness(&self, now: Time, stripe: &Stripe) -> Readiness {
@@ -478,6 +495,7 @@ impl Coordinator {
             copies.filter(|(chunk, _)| !self.is_lost(id, *chunk)).collect();
         let bytes = wanted.iter().map(|(chunk, (node, _))| (*node, stripe.record(*chunk).bytes));
         let bytes: Vec<(NodeId, u64)> = bytes.collect();
+        let left_out = self.left_out(stripe);
         for &(node, bytes) in &bytes {
             let reads = self.scrub.reads.entry(node).or_default();
             reads.in_flight += 1;
@@ -489,7 +507,7 @@ impl Coordinator {
         let comparison = self.ledger.take_id();
         let seed = self.config.seed ^ comparison.0;
         let (sums, is_partial) = (BTreeMap::new(), false);
-        let of = Comparison { stripe: id, seed, asked_at: now, wanted, sums, is_partial };
+        let of = Comparison { stripe: id, seed, asked_at: now, wanted, sums, is_partial, left_out };
         self.scrub.comparisons.insert(comparison, of);
         self.ask_fingerprints(comparison, None);
     }

@@ -152,6 +152,9 @@ pub struct ScrubStatus {
     pub next_in: Option<Span>,
     /// Copies of no use that passes have found since the coordinator's start.
     pub found: u64,
+    /// Copies that the pass that runs, or else the last one, has not read, since their nodes were
+    /// paused or dead; since the coordinator's start.
+    pub left_out: u64,
     /// Stripes whose chunks do not fit each other, though no copy can be called corrupt.
     pub inconsistent: Vec<StripeId>,
     /// Copies that could not be read when they were last read, whoever read them, and may be whole.

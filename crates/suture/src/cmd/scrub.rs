@@ -23,8 +23,9 @@ const POLL_EVERY: Duration = Duration::from_millis(200);
 /// It starts from the first stripe, whatever a running pass has done, and reads as fast as [scrub]
 /// in the coordinator's configuration lets it. `suture status` shows how far it has come.
 ///
-/// Exit status with --wait: 1 bad chunks were found, which are rebuilt, or some could not be read,
-/// so nobody knows whether they are good (or the scrub failed); 3 something cannot be repaired, or
+/// Exit status with --wait: 1 bad chunks were found, which are rebuilt, or some were not read, since
+/// they could not be or their nodes are paused or down, so nobody knows whether they are good (or
+/// the scrub failed); 3 something cannot be repaired, or
 /// chunks do not fit each other though each has its checksum.
 #[derive(clap::Args)]
 pub struct Args {
@@ -49,9 +50,13 @@ pub fn run(args: Args) -> Result<Outcome> {
         let before = ask(&mut client).await?;
         let since = Instant::now();
         let started = client.start_scrub(proto::ScrubRequest {}).await.map_err(refusal)?;
-        let pass = started.into_inner().passes;
+        let proto::ScrubStarted { passes: pass, stripes } = started.into_inner();
         if !args.wait {
-            let now = ask(&mut client).await?;
+            let mut now = ask(&mut client).await?;
+            if !now.running {
+                // It has ended by now, and with it what is said of a pass that runs.
+                (now.stripes_done, now.stripes) = (stripes, stripes);
+            }
             return begun(&now, args.format);
         }
         let progress = Progress::stripes(args.format, "scrubbing");
@@ -107,6 +112,8 @@ fn ended(
         Format::Json => print_json(&json!({
             "found_copies": found,
             "unread_copies": scrub.unread_copies,
+            "left_out_copies": scrub.left_out_copies,
+            "unrepairable": status::describe_blocked(&beyond_repair(status)),
             "unread": status::describe_unread(&scrub),
             "inconsistent": status::describe_inconsistent(&scrub),
             "seconds": took.as_secs_f64(),
@@ -121,7 +128,7 @@ fn ended(
     Ok(match status::outcome(status) {
         _ if !scrub.inconsistent.is_empty() => Outcome::Unrepairable,
         Outcome::Done if found > 0 => Outcome::Damaged,
-        Outcome::Done if scrub.unread_copies > 0 => Outcome::Missed,
+        Outcome::Done if scrub.unread_copies + scrub.left_out_copies > 0 => Outcome::Missed,
         outcome => outcome,
     })
 }
@@ -133,25 +140,8 @@ fn print_found(
     found: u64,
     took: Duration,
 ) {
-    let took = format_seconds(took.as_secs_f64());
-    let read = match scrub.unread_copies {
-        0 => format!("every chunk was read in {took}"),
-        unread => format!("scrub ended in {took}: {} could not be read", counted(unread, "chunk")),
-    };
-    match (found, scrub.unread_copies) {
-        (0, 0) if status.at_risk.iter().sum::<u64>() > 0 => {
-            outln!("{read}: no other chunk is bad; {}", status::summary(status));
-        }
-        (0, 0) => outln!("{read}: all are good"),
-        (0, _) => outln!("{read}; all others are good"),
-        (found, unread) => outln!(
-            "{read}{} {} found; {} ({}) lost now",
-            if unread > 0 { ";" } else { ":" },
-            counted(found, "bad chunk"),
-            counted(status.lost_chunks, "chunk"),
-            format_size(status.lost_bytes)
-        ),
-    }
+    outln!("{}", describe_found(status, scrub, found, took));
+    status::print_blocked(&beyond_repair(status));
     for proto::UnreadCopy { stripe, chunk, node, object } in &scrub.unread {
         outln!("could not be read: chunk {chunk} of stripe {stripe} ('{object}') on {node}");
     }
@@ -159,4 +149,49 @@ fn print_found(
     if more > 0 {
         outln!("... and {more} more");
     }
+}
+
+/// The same in a line. What is beyond repair is not called lost: nothing is going to rebuild it.
+fn describe_found(
+    status: &proto::StatusReply,
+    scrub: &proto::ScrubStatus,
+    found: u64,
+    took: Duration,
+) -> String {
+    let took = format_seconds(took.as_secs_f64());
+    let unread = match scrub.unread_copies {
+        0 => None,
+        unread => Some(format!("{} could not be read", counted(unread, "chunk"))),
+    };
+    let missed: Vec<String> = unread.into_iter().chain(status::left_out(scrub)).collect();
+    let is_all = missed.is_empty();
+    let is_at_risk = status.at_risk.iter().sum::<u64>() > 0;
+    let read = if is_all {
+        format!("every chunk was read in {took}")
+    } else {
+        format!("scrub ended in {took}: {}", missed.join(", "))
+    };
+    let (then, rest) = match found {
+        0 if is_at_risk => ("no other chunk is bad".to_owned(), Some(status::summary(status))),
+        0 if is_all => ("all are good".to_owned(), None),
+        0 => ("all others are good".to_owned(), None),
+        found => {
+            let lost = match status::outcome(status) {
+                Outcome::Unrepairable => status::summary(status),
+                _ => format!(
+                    "{} ({}) lost now",
+                    counted(status.lost_chunks, "chunk"),
+                    format_size(status.lost_bytes)
+                ),
+            };
+            (format!("{} found", counted(found, "bad chunk")), Some(lost))
+        }
+    };
+    let rest = rest.map_or_else(String::new, |rest| format!("; {rest}"));
+    format!("{read}{} {then}{rest}", if is_all { ":" } else { ";" })
+}
+
+/// Stripes that nothing but returning chunks can help.
+fn beyond_repair(status: &proto::StatusReply) -> Vec<proto::BlockedStripe> {
+    status.blocked.iter().filter(|entry| entry.unrepairable).cloned().collect()
 }

@@ -127,6 +127,7 @@ pub fn describe_scrub(scrub: &proto::ScrubStatus) -> Value {
         "period_seconds": scrub.period_seconds,
         "least_seconds": scrub.least_seconds,
         "age_seconds": scrub.age_seconds,
+        "left_out_copies": scrub.left_out_copies,
     })
 }
 

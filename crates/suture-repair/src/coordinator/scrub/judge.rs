@@ -25,13 +25,15 @@ impl Coordinator {
     }
 
     /// All that can be read of a stripe was read, and has its own checksums: whether it fits.
-    fn judge_stripe(&mut self, Comparison { stripe: id, sums, is_partial, .. }: Comparison) {
+    fn judge_stripe(&mut self, comparison: Comparison) {
+        let Comparison { stripe: id, sums, is_partial, left_out, .. } = comparison;
         if let Some(pass) = &mut self.scrub.pass {
             if is_partial {
                 pass.put_off.insert(id);
                 self.scrub.has_news = true;
             } else {
-                pass.stripes_done += 1
+                pass.stripes_done += 1;
+                self.scrub.left_out += left_out;
             }
         }
         let Some(stripe) = self.stripes.get(id) else { return };
