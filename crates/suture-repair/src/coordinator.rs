@@ -463,7 +463,9 @@ impl Coordinator {
         if self.health.get(node).hello.is_none_or(|hello| hello.incarnation != beat.incarnation) {
             return;
         }
+        let before = self.health.get(node).free_bytes;
         self.health.free_bytes(node, beat.free_bytes);
+        self.wake_for_room(node, before);
         if let Some(report) = &beat.links {
             self.links(now, node, report);
         }

@@ -8,7 +8,7 @@ use suture_repair::cluster::{Node, Rate};
 use suture_repair::event::{Blocked, Command, Health, Input, Liveness, NodeState, Output};
 use suture_repair::id::{ChunkIndex, NodeId, StripeId};
 use suture_repair::message::{
-    CopyFault, Failure, FromAgent, Heartbeat, Hello, Refusal, Task, ToAgent,
+    CopyFault, DiskState, Failure, FromAgent, Heartbeat, Hello, Refusal, Task, ToAgent,
 };
 use suture_repair::planner::Abilities;
 use suture_repair::time::Span;
@@ -196,6 +196,46 @@ fn what_was_blocked_for_want_of_a_node_is_tried_when_one_takes_chunks_again() {
     assert!(story.dispatched().is_empty());
     assert_eq!(story.core.status().blocked.len(), 1);
     set(&mut story, 4, NodeState::Up);
+    assert_eq!(story.dispatched().len(), 1);
+}
+
+/// The last of five nodes says what is free there, and how its disk is.
+fn tell(story: &mut Story, free_bytes: u64, disk: DiskState) {
+    let beat = Heartbeat { incarnation: 1, free_bytes, disk, ..Heartbeat::default() };
+    story.hear(4, FromAgent::Heartbeat(beat));
+}
+
+#[test]
+fn what_waits_for_room_is_tried_as_soon_as_there_is_enough() {
+    let mut story = Story::new(5, [stripe(0, [0, 1, 2, 3])]);
+    tell(&mut story, 0, DiskState::ReadOnly);
+    story.give(Input::Operator(Command::FailNode(NodeId(0))));
+    assert!(story.dispatched().is_empty());
+    assert_eq!(story.core.status().blocked.len(), 1);
+    tell(&mut story, 4095, DiskState::Good);
+    assert!(story.dispatched().is_empty(), "a chunk has 4096 bytes");
+    tell(&mut story, 4096, DiskState::Good);
+    assert_eq!(story.dispatched().len(), 1);
+    assert!(story.core.status().blocked.is_empty());
+}
+
+#[test]
+fn what_failed_at_a_disk_is_tried_as_soon_as_that_is_good_again() {
+    let mut story = Story::new(5, [stripe(0, [0, 1, 2, 3])]);
+    story.give(Input::Operator(Command::FailNode(NodeId(0))));
+    for attempt in 0..5 {
+        if attempt > 0 {
+            story.wait(11, 1..5);
+        }
+        let [task] = &story.dispatched()[..] else { panic!("it is tried again") };
+        story.hear(4, FromAgent::Failed { repair: task.repair, why: Failure::NoSpace });
+    }
+    tell(&mut story, 1 << 30, DiskState::Failing);
+    assert!(story.dispatched().is_empty());
+    let [(_, Blocked::Failing { .. })] = &story.core.status().blocked[..] else {
+        panic!("it is shown")
+    };
+    tell(&mut story, 1 << 30, DiskState::Good);
     assert_eq!(story.dispatched().len(), 1);
 }
 

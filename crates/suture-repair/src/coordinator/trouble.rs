@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use crate::event::{Blocked, Timers};
 use crate::id::NodeId;
 use crate::message::{CopyFault, Failure, Refusal};
+use crate::planner::PlanError;
 use crate::time::Span;
 
 /// Attempts after which a stripe is shown as blocked; it is still tried, at the longest interval.
@@ -46,6 +47,16 @@ impl Trouble {
         if self.attempts >= ATTEMPTS_SHOWN {
             let (attempts, why) = (self.attempts, why.clone());
             self.blocked = Some(Blocked::Failing { attempts, node, why });
+        }
+    }
+
+    /// Whether room on this node may be all that the stripe waits for: no node could take a chunk,
+    /// or the last attempt failed at this one.
+    pub fn may_lack_room(&self, node: NodeId) -> bool {
+        match &self.blocked {
+            Some(Blocked::Plan(why)) => *why == PlanError::NoDestination,
+            Some(Blocked::Failing { node: at, .. }) => *at == Some(node),
+            Some(Blocked::Silent { .. } | Blocked::Pool { .. } | Blocked::Claimed) | None => false,
         }
     }
 
