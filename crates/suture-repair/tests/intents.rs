@@ -496,6 +496,10 @@ fn what_a_node_does_not_list_is_not_counted_on_before_it_was_looked_for() {
     assert_eq!(without(&story, &[2], &[], Absence::Failed), []);
     story.hear(1, FromAgent::Inventory(vec![]));
     assert_eq!(without(&story, &[2], &[], Absence::Failed), [StripeId(0)]);
+    let found = copy(0, 1, 0);
+    let check = Check { copy: found, digest: story.digest(found), excess: None };
+    story.hear(1, FromAgent::Verified(check));
+    assert_eq!(without(&story, &[2], &[], Absence::Failed), [], "it is there all the same");
     // The name of a silent node is given away: what it held does not come back.
     let mut story = Story::new(5, [stripe(0, [0, 1, 2, 3])]);
     story.wait(2, [4]);

@@ -311,6 +311,10 @@ impl Coordinator {
         self.scrub.wake();
         let reading = Reading { excess: check.excess, copy: check.copy };
         self.work_lists.end_check(node, reading);
+        if let Some(unlisted) = self.unlisted.get_mut(&node) {
+            // It was stored after the listing was made, or lies in a folder that is not listed.
+            unlisted.remove(&check.copy);
+        }
         let Some(stripe) = self.stripes.get(check.copy.stripe) else { return };
         if self.is_moving(stripe.id) {
             return;

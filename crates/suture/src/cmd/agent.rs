@@ -49,7 +49,7 @@ pub struct Args {
     #[arg(long)]
     until_stdin_closes: bool,
     /// Start with a new data_dir although the cluster knows another one under this name: what that
-    /// holds counts as lost and is rebuilt from others
+    /// holds counts as lost and is rebuilt from others. Refused where it could be needed still
     #[arg(long)]
     new: bool,
     #[command(flatten)]
