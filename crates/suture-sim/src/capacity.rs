@@ -2,7 +2,8 @@
 //!
 //! Place: under [slices flow]: what the links can carry when.
 //! Everything changes at whole seconds or at a straggler's two moments. A coordinator is told what
-//! traces say, once a second, as by a monitor; a straggler it has to notice by itself.
+//! traces say, once a second, as by a monitor, and, where one counts that, what applications take;
+//! a straggler it has to notice by itself.
 //! Invariant: between two changes every capacity is constant.
 
 use suture_repair::cluster::{Cluster, Node, Rate};
@@ -10,6 +11,7 @@ use suture_repair::id::NodeId;
 use suture_repair::plan::load::Port;
 
 use crate::fluid::Network;
+use crate::monitor::Taken;
 use crate::ports::PortMap;
 use crate::trace::Trace;
 
@@ -120,6 +122,20 @@ impl Capacities {
         for link in [&mut node.uplink, &mut node.downlink] {
             link.0 = link.0.max(TOLD_MIN.0);
         }
+        node
+    }
+
+    /// The same beside clients that take so much of it a second: what is left is more than nothing.
+    pub fn told_beside(&self, id: NodeId, now: f64, taken: Taken) -> Node {
+        let mut node = self.told(id, now);
+        let foreground = |link: Rate, declared: Rate, taken: f64| {
+            Rate((declared.0 + taken).min(link.0 - TOLD_MIN.0).max(declared.0))
+        };
+        node.foreground_uplink = foreground(node.uplink, node.foreground_uplink, taken.up);
+        node.foreground_downlink = foreground(node.downlink, node.foreground_downlink, taken.down);
+        let left = |rate: Rate, taken: f64| Rate((rate.0 - taken).max(TOLD_MIN.0.min(rate.0)));
+        node.disk_read = node.disk_read.map(|rate| left(rate, taken.disk_read));
+        node.disk_write = node.disk_write.map(|rate| left(rate, taken.disk_write));
         node
     }
 

@@ -4,23 +4,60 @@
 //! A request is a flow between a node and the client, in the same network as repairs, with the
 //! share of a lane that rebuilds a whole chunk; its latency is the time of its flows and of a round
 //! trip. Clients run for as long as a repair does, or, to know what the same requests take without
-//! it, for as many operations as they did then.
+//! it, for as many operations as they did then. Readers are clients of one node, which become busy
+//! at some moment and stay so; what they wait for is no application's latency.
 
+use std::collections::BTreeMap;
+
+use suture_repair::id::NodeId;
+use suture_repair::plan::load::Port;
 use suture_repair::random::Random;
 
 use crate::fluid::{FlowId, Network, Transfer, Urgency};
+use crate::monitor::Taken;
 use crate::ports::PortMap;
 use crate::workload::{Access, Request, Source};
 
 /// A round trip and the work of both ends, in seconds: what a request without bytes takes.
 const ROUND_TRIP: f64 = 0.000_5;
 
+/// Who reads objects from one node, which has them in memory.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Readers {
+    /// The node that is read from.
+    pub node: NodeId,
+    /// How many they are; each asks for the next object when it has the last one.
+    pub count: usize,
+    /// Bytes of an object.
+    pub bytes: u64,
+    /// From when on they read, in seconds.
+    pub from: f64,
+}
+
+/// What a client asks for.
+#[derive(Clone, Debug)]
+enum Demand {
+    /// What the source of the applications draws.
+    Drawn(Random),
+    /// One object after the other from one node.
+    Objects(Readers),
+}
+
+/// A request whose bytes move.
+#[derive(Clone, Copy, Debug)]
+struct Moving {
+    flow: FlowId,
+    request: Request,
+    /// Bytes of it that were counted before.
+    counted: f64,
+}
+
 #[derive(Clone, Debug)]
 struct Client {
-    random: Random,
+    demand: Demand,
     /// What the operation has still to move, last first.
     pending: Vec<Request>,
-    flow: Option<FlowId>,
+    moving: Option<Moving>,
     began: f64,
     /// When it begins its next operation; `None` while one is under way, or when it is done.
     begins: Option<f64>,
@@ -37,9 +74,10 @@ pub struct Clients {
     share: f64,
     clients: Vec<Client>,
     latencies: Vec<f64>,
+    taken: BTreeMap<NodeId, Taken>,
 }
 
-/// What the clients did.
+/// What the clients of applications did.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Served {
     /// Seconds of each operation, ascending.
@@ -48,6 +86,46 @@ pub struct Served {
     pub operations: Vec<u64>,
     /// When each client's last operation ended, summed.
     pub client_seconds: f64,
+    /// Bytes that moved through each node's ports, for readers too.
+    pub taken: BTreeMap<NodeId, Taken>,
+}
+
+impl Client {
+    fn new(demand: Demand, begins: f64, operations_max: u64) -> Client {
+        Client {
+            demand,
+            pending: Vec::new(),
+            moving: None,
+            began: 0.0,
+            begins: (operations_max > 0).then_some(begins),
+            operations: 0,
+            operations_max,
+            ended: 0.0,
+        }
+    }
+
+    fn is_reader(&self) -> bool {
+        matches!(self.demand, Demand::Objects(_))
+    }
+
+    /// Adds what has moved of its request since that was last counted; `moved` is all of it.
+    fn count(&mut self, moved: f64, all: &mut BTreeMap<NodeId, Taken>) {
+        let has_disk = !self.is_reader();
+        let Some(moving) = &mut self.moving else { return };
+        let bytes = moved - std::mem::replace(&mut moving.counted, moved);
+        let disk_bytes = if has_disk { bytes } else { 0.0 };
+        let taken = all.entry(moving.request.node).or_default();
+        match moving.request.access {
+            Access::Read => {
+                taken.up += bytes;
+                taken.disk_read += disk_bytes;
+            }
+            Access::Write => {
+                taken.down += bytes;
+                taken.disk_write += disk_bytes;
+            }
+        }
+    }
 }
 
 impl Clients {
@@ -62,19 +140,19 @@ impl Clients {
         let mut seeds = Random::new(seed);
         let client = |index: usize| {
             let operations_max = operations.map_or(u64::MAX, |all| all[index]);
-            Client {
-                random: Random::new(seeds.next_u64()),
-                pending: Vec::new(),
-                flow: None,
-                began: 0.0,
-                begins: (operations_max > 0).then_some(0.0),
-                operations: 0,
-                operations_max,
-                ended: 0.0,
-            }
+            Client::new(Demand::Drawn(Random::new(seeds.next_u64())), 0.0, operations_max)
         };
         let clients = (0..count).map(client).collect();
-        Clients { source, share, clients, latencies: Vec::new() }
+        Clients { source, share, clients, latencies: Vec::new(), taken: BTreeMap::new() }
+    }
+
+    /// The same and these readers, for whom there are as many more clients among the ports.
+    pub fn with_readers(mut self, readers: Option<Readers>) -> Clients {
+        if let Some(readers) = readers {
+            let reader = || Client::new(Demand::Objects(readers), readers.from, u64::MAX);
+            self.clients.extend(std::iter::repeat_with(reader).take(readers.count));
+        }
+        self
     }
 
     /// When a client next begins an operation.
@@ -94,7 +172,10 @@ impl Clients {
             if self.clients[index].begins.is_some_and(|at| at <= now) {
                 let client = &mut self.clients[index];
                 (client.begins, client.began) = (None, now);
-                client.pending = self.source.draw(now, &mut client.random);
+                client.pending = match &mut client.demand {
+                    Demand::Drawn(random) => self.source.draw(now, random),
+                    Demand::Objects(readers) => vec![object(*readers)],
+                };
                 client.pending.reverse();
                 self.go_on(index, network, ports);
             }
@@ -103,9 +184,13 @@ impl Clients {
 
     /// A flow has ended. Returns whether it was a client's.
     pub fn flow_ended(&mut self, flow: FlowId, network: &mut Network, ports: &PortMap) -> bool {
-        let owner = self.clients.iter().position(|client| client.flow == Some(flow));
-        let Some(index) = owner else { return false };
-        self.clients[index].flow = None;
+        let is_its = |client: &Client| client.moving.is_some_and(|moving| moving.flow == flow);
+        let Some(index) = self.clients.iter().position(is_its) else { return false };
+        let client = &mut self.clients[index];
+        if let Some(moving) = client.moving {
+            client.count(moving.request.bytes as f64, &mut self.taken);
+        }
+        client.moving = None;
         self.go_on(index, network, ports);
         true
     }
@@ -115,30 +200,56 @@ impl Clients {
         let client = &mut self.clients[index];
         while let Some(request) = client.pending.pop() {
             if request.bytes > 0 {
-                let takes = match request.access {
+                let mut takes = match request.access {
                     Access::Read => ports.read_request(request.node, index),
                     Access::Write => ports.write_request(request.node, index),
                 };
+                if client.is_reader() {
+                    let disk = ports.index(Port::DiskRead(request.node));
+                    takes.retain(|take| take.port != disk);
+                }
                 let what = Transfer { bytes: request.bytes as f64, share: self.share };
-                client.flow = Some(network.start(what, &takes, Urgency::Prompt));
+                let flow = network.start(what, &takes, Urgency::Prompt);
+                client.moving = Some(Moving { flow, request, counted: 0.0 });
                 return;
             }
         }
         client.ended = network.now() + ROUND_TRIP;
-        self.latencies.push(client.ended - client.began);
+        if !client.is_reader() {
+            self.latencies.push(client.ended - client.began);
+        }
         client.operations += 1;
         client.begins = (client.operations < client.operations_max).then_some(client.ended);
     }
 
-    /// What they did so far.
-    pub fn served(mut self) -> Served {
+    /// Bytes that have moved through each node's ports so far.
+    pub fn taken(&mut self, network: &Network) -> &BTreeMap<NodeId, Taken> {
+        for client in &mut self.clients {
+            if let Some(Moving { flow, request, .. }) = client.moving {
+                client.count(request.bytes as f64 - network.left(flow), &mut self.taken);
+            }
+        }
+        &self.taken
+    }
+
+    /// What applications did so far.
+    pub fn served(mut self, network: &Network) -> Served {
+        self.taken(network);
         self.latencies.sort_unstable_by(f64::total_cmp);
+        let applications = || self.clients.iter().filter(|client| !client.is_reader());
         Served {
-            operations: self.clients.iter().map(|client| client.operations).collect(),
-            client_seconds: self.clients.iter().map(|client| client.ended).sum(),
+            operations: applications().map(|client| client.operations).collect(),
+            client_seconds: applications().map(|client| client.ended).sum(),
             latencies: self.latencies,
+            taken: self.taken,
         }
     }
+}
+
+/// The next object that a reader asks for.
+fn object(readers: Readers) -> Request {
+    let Readers { node, bytes, .. } = readers;
+    Request { key: 0, node, access: Access::Read, bytes, is_miss: false }
 }
 
 /// The value that `part` of the ascending values do not exceed; zero of none.

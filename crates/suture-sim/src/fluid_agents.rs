@@ -31,6 +31,7 @@ use suture_repair::stripe::{Stripe, StripeMap};
 use suture_repair::time::{Span, Time};
 
 use crate::fluid::{FlowId, Network};
+use crate::monitor::Taken;
 use crate::ports::PortMap;
 use crate::scenario::{Overheads, Scenario};
 use repair::{Flows, Owner, Repair};
@@ -96,6 +97,8 @@ pub(crate) struct FluidAgents {
     /// What all repairs moved.
     pub(crate) load: Load,
     cluster: Cluster,
+    /// What clients take of each node, as far as the coordinator was notified of it.
+    taken: Vec<Taken>,
     /// What each node may move for repairs.
     limits: Vec<RepairLimit>,
     /// Time of the calls in which plans were made.
@@ -163,6 +166,7 @@ impl FluidAgents {
             rebuilt: Vec::new(),
             load: Load::new(&cluster),
             limits: vec![RepairLimit::default(); cluster.nodes.len()],
+            taken: vec![Taken::default(); cluster.nodes.len()],
             cluster,
             planning_ns: 0,
         };
@@ -276,10 +280,17 @@ impl FluidAgents {
         self.converse(network, ports, cpu_ns);
     }
 
+    /// Tells the coordinator what clients take of each node's links and disk, until it is told
+    /// otherwise.
+    pub fn notify_taken(&mut self, scenario: &Scenario, now: f64, taken: Vec<Taken>) {
+        self.taken = taken;
+        self.notify_rates(scenario, now);
+    }
+
     /// Tells the coordinator what links have now.
     pub fn notify_rates(&mut self, scenario: &Scenario, now: f64) {
         for id in self.cluster.ids() {
-            let node = scenario.capacities.told(id, now);
+            let node = scenario.capacities.told_beside(id, now, self.taken[id.index()]);
             if node != self.cluster.nodes[id.index()] {
                 self.cluster.nodes[id.index()] = node.clone();
                 let rack = node.rack.map(|rack| self.cluster.racks[rack.0 as usize].clone());
@@ -568,6 +579,48 @@ mod tests {
         assert_eq!(agents.load.moved_bytes(), 4 * CHUNK / 2 + 4 * CHUNK);
         let Rebuilt { began, ended, .. } = agents.rebuilt[0];
         assert!((began - 0.5).abs() < 1e-9 && (ended - 1.5).abs() < 1e-9);
+    }
+
+    /// Node 3, whose links clients fill, and nobody else.
+    fn busy_node() -> Vec<Taken> {
+        let all = Taken { up: CHUNK as f64, down: CHUNK as f64, ..Taken::default() };
+        (0..8).map(|node| if node == 3 { all } else { Taken::default() }).collect()
+    }
+
+    #[test]
+    fn a_balance_that_counts_links_avoids_what_clients_take() {
+        let helps = |policy: &str, taken: Option<Vec<Taken>>| {
+            let scenario = Scenario { policy: policy.parse().expect("a policy"), ..scenario() };
+            let ports = PortMap::new(scenario.capacities.cluster(), 0);
+            let capacities = ports.capacities(scenario.capacities.cluster(), Rate(0.0));
+            let network = &mut Network::new(&capacities, EXACT_ENTRIES);
+            let agents = &mut FluidAgents::new(&scenario);
+            if let Some(taken) = taken {
+                agents.notify_taken(&scenario, 0.0, taken);
+            }
+            agents.begin(network, &ports, &mut || 0);
+            let repair = agents.repairs.values().next().expect("it has begun");
+            repair.task.plan.participants().contains(&NodeId(3))
+        };
+        let chameleon = "tunable/chameleon/all";
+        assert!(helps(chameleon, None), "of equals the lower chunks help");
+        assert!(!helps(chameleon, Some(busy_node())));
+        assert!(helps(chameleon, Some(vec![Taken::default(); 8])));
+    }
+
+    #[test]
+    fn what_clients_take_counts_until_something_else_is_notified() {
+        let scenario = scenario();
+        let agents = &mut FluidAgents::new(&scenario);
+        let link = CHUNK as f64;
+        agents.notify_taken(&scenario, 0.0, busy_node());
+        agents.notify_rates(&scenario, 1.0);
+        let busy = &agents.cluster.nodes[3];
+        assert!((0.0..link / 1e3).contains(&busy.uplink_free().0), "{busy:?}");
+        assert!(busy.downlink_free().0 > 0.0 && busy.uplink == Rate(link));
+        assert_eq!(agents.cluster.nodes[4].uplink_free(), Rate(link));
+        agents.notify_taken(&scenario, 2.0, vec![Taken::default(); 8]);
+        assert_eq!(agents.cluster.nodes[3].uplink_free(), Rate(link));
     }
 
     /// The chunks of which a beat in the middle of a repair tells how far they are.

@@ -7,8 +7,8 @@
 //!
 //! *How fast is it?* A network without bytes: read `fluid` (flows share ports), `ports` (plans as
 //! flows), `fluid_agents` (what agents would answer), `capacity` and `trace` (links over time),
-//! `workload` and `client` (applications), `timeline` (what one sees), `scenario` (what is asked
-//! for), `simulate` (all together).
+//! `workload`, `client` and `monitor` (applications), `timeline` (what one sees), `scenario` (what
+//! is asked for), `simulate` (all together).
 //!
 //! *What is it worth?* Years of failures and repairs: read `durability`.
 //!
@@ -28,6 +28,7 @@ pub mod fluid_agents;
 pub mod injection;
 mod link_meter;
 pub mod metadata;
+pub mod monitor;
 pub mod party;
 pub mod ports;
 mod rack;

@@ -9,6 +9,7 @@ use suture_repair::stripe::Stripe;
 use suture_repair::throttle::ThrottleConfig;
 
 use crate::capacity::Capacities;
+use crate::client::Readers;
 use crate::workload::Workload;
 
 /// One simulated failure and its repair, as a value.
@@ -33,12 +34,39 @@ pub struct Scenario {
     /// What repair may take; with it applications go first at every port, as at the ports of
     /// agents. None: all share alike.
     pub throttle: Option<ThrottleConfig>,
-    /// Applications, and how many clients they have.
-    pub foreground: Option<(Workload, usize)>,
+    /// Applications, if there are any.
+    pub foreground: Option<Foreground>,
     /// Keep a timeline in at most so many buckets.
     pub timeline_buckets: Option<usize>,
     /// Above so many (flow, port) pairs the network may wait a little with changes.
     pub exact_entries: usize,
+}
+
+/// What else uses the network.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Foreground {
+    /// What applications ask for.
+    pub workload: Workload,
+    /// How many clients they have: each has one request under way.
+    pub clients: usize,
+    /// Whether the coordinator is notified, once a second, of what clients take of links and disks:
+    /// ChameleonEC has such a monitor. The daemons have none: their agents report what links carry
+    /// for others, which counts where repair is throttled (`throttle`), here as there.
+    pub is_monitored: bool,
+    /// Who reads from one node besides, which makes a straggler of it.
+    pub readers: Option<Readers>,
+}
+
+impl Foreground {
+    /// Applications alone, which nobody monitors.
+    pub fn new(workload: Workload, clients: usize) -> Foreground {
+        Foreground { workload, clients, is_monitored: false, readers: None }
+    }
+
+    /// Everybody who has requests under way.
+    pub(crate) fn client_count(&self) -> usize {
+        self.clients + self.readers.map_or(0, |readers| readers.count)
+    }
 }
 
 /// What the fluid model leaves out, as time at the end of each lane.

@@ -17,8 +17,9 @@ use crate::client::{Clients, Served};
 use crate::fluid::{FlowId, Network};
 use crate::fluid_agents::{FluidAgents, Rebuilt};
 use crate::link_meter::LinkMeter;
+use crate::monitor::{Monitor, Taken};
 use crate::ports::PortMap;
-use crate::scenario::Scenario;
+use crate::scenario::{Foreground, Scenario};
 use crate::timeline::Timeline;
 use crate::workload::Source;
 
@@ -44,6 +45,9 @@ const FIRST: f64 = 1e4;
 /// Keeps the clients' choices apart from those of planners.
 const CLIENT_SEED: u64 = 0x636c_6965_6e74;
 
+/// Keeps what they ask for before a failure apart from what they ask for after it.
+const BEFORE_SEED: u64 = 0x6265_666f_7265;
+
 /// What a simulated repair took and moved.
 #[derive(Clone, Debug)]
 pub struct Outcome {
@@ -59,8 +63,8 @@ pub struct Outcome {
     pub given_up: Option<GivenUp>,
     /// What planning took, by the caller's clock.
     pub planning_ns: u64,
-    /// What clients did meanwhile, and how the same operations went without the repair.
-    pub foreground: Option<(Served, Served)>,
+    /// What clients did meanwhile; how the same operations go without the repair, `alone` says.
+    pub foreground: Option<Served>,
     /// How busy links were: first uplinks and downlinks of all nodes in turn, then of racks.
     pub timeline: Option<Timeline>,
 }
@@ -91,6 +95,9 @@ impl fmt::Display for GivenUp {
 pub fn simulate(scenario: &Scenario, cpu_ns: &mut dyn FnMut() -> u64) -> Outcome {
     let mut run = Simulation::new(scenario, None);
     let mut agents = FluidAgents::new(scenario);
+    if let Some(taken) = taken_before(scenario) {
+        agents.notify_taken(scenario, 0.0, taken);
+    }
     agents.begin(&mut run.network, &run.ports, cpu_ns);
     let nodes = scenario.capacities.cluster().nodes.len();
     let least = BEAT_SECONDS.max(nodes as f64 / BEATS_A_SECOND);
@@ -119,6 +126,9 @@ pub fn simulate(scenario: &Scenario, cpu_ns: &mut dyn FnMut() -> u64) -> Outcome
         run.advance(next, |flow, network| agents.flow_ended(flow, network));
         if next >= next_beat {
             agents.beat(&run.network, run.meter.as_mut().map(LinkMeter::take));
+            if let Some(taken) = run.taken() {
+                agents.notify_taken(scenario, next, taken);
+            }
             next_beat = next + beat_seconds(next);
         }
         if run.has_changed {
@@ -126,20 +136,11 @@ pub fn simulate(scenario: &Scenario, cpu_ns: &mut dyn FnMut() -> u64) -> Outcome
         }
         agents.wake(&mut run.network, &run.ports, cpu_ns);
     }
-    finish(scenario, run, agents, given_up)
+    finish(run, agents, given_up)
 }
 
-fn finish(
-    scenario: &Scenario,
-    run: Simulation<'_>,
-    agents: FluidAgents,
-    given_up: Option<GivenUp>,
-) -> Outcome {
-    let foreground = run.clients.zip(scenario.foreground).map(|(clients, _)| {
-        let served = clients.served();
-        let alone = alone(scenario, &served.operations);
-        (served, alone)
-    });
+fn finish(run: Simulation<'_>, agents: FluidAgents, given_up: Option<GivenUp>) -> Outcome {
+    let Simulation { clients, network, timeline, .. } = run;
     Outcome {
         seconds: agents.rebuilt.iter().map(|chunk| chunk.ended).fold(0.0, f64::max),
         unrepaired: agents.unrepaired(),
@@ -147,21 +148,37 @@ fn finish(
         load: agents.load,
         given_up,
         planning_ns: agents.planning_ns,
-        foreground,
-        timeline: run.timeline,
+        foreground: clients.map(|clients| clients.served(&network)),
+        timeline,
     }
 }
 
-/// The same operations without a repair.
-fn alone(scenario: &Scenario, operations: &[u64]) -> Served {
-    let mut run = Simulation::new(scenario, Some(operations));
+/// The operations that clients performed during a repair, without the repair.
+pub fn alone(scenario: &Scenario, during: &Served) -> Served {
+    let mut run = Simulation::new(scenario, Some(&during.operations));
     run.timeline = None;
     while run.clients.as_ref().is_some_and(|clients| !clients.are_done())
         && let Some(next) = run.next_event()
     {
         run.advance(next, |_, _| {});
     }
-    run.clients.map(Clients::served).unwrap_or_default()
+    let Simulation { clients, network, .. } = run;
+    clients.map(|clients| clients.served(&network)).unwrap_or_default()
+}
+
+/// What applications took of each node in the last second before the failure, where somebody
+/// monitors them: a coordinator does not begin without having been notified of it.
+fn taken_before(scenario: &Scenario) -> Option<Vec<Taken>> {
+    let foreground = scenario.foreground.filter(|foreground| foreground.is_monitored)?;
+    let before = Scenario {
+        foreground: Some(Foreground { readers: None, ..foreground }),
+        seed: scenario.seed ^ BEFORE_SEED,
+        timeline_buckets: None,
+        ..scenario.clone()
+    };
+    let mut run = Simulation::new(&before, None);
+    run.pass(BEAT_SECONDS);
+    run.taken()
 }
 
 /// What links carry for so many seconds in which applications are alone, in at most so many
@@ -173,12 +190,10 @@ pub fn applications(
 ) -> (Timeline, Option<Served>) {
     let scenario = Scenario { timeline_buckets: Some(buckets), ..scenario.clone() };
     let mut run = Simulation::new(&scenario, None);
-    while run.network.now() < seconds {
-        let next = run.next_event().unwrap_or(seconds).max(run.network.now()).min(seconds);
-        run.advance(next, |_, _| {});
-    }
-    let timeline = run.timeline.expect("a timeline was asked for");
-    (timeline, run.clients.map(Clients::served))
+    run.pass(seconds);
+    let Simulation { clients, network, timeline, .. } = run;
+    let timeline = timeline.expect("a timeline was asked for");
+    (timeline, clients.map(|clients| clients.served(&network)))
 }
 
 /// The network with all that changes it but repairs.
@@ -190,6 +205,8 @@ struct Simulation<'a> {
     timeline: Option<Timeline>,
     /// What links carry, where repair heeds it.
     meter: Option<LinkMeter>,
+    /// What counts what clients take, where somebody is notified of it.
+    monitor: Option<Monitor>,
     ended: Vec<FlowId>,
     /// Whether capacities changed in the last step.
     has_changed: bool,
@@ -198,7 +215,7 @@ struct Simulation<'a> {
 impl<'a> Simulation<'a> {
     fn new(scenario: &'a Scenario, operations: Option<&[u64]>) -> Simulation<'a> {
         let cluster = scenario.capacities.cluster();
-        let client_count = scenario.foreground.map_or(0, |(_, clients)| clients);
+        let client_count = scenario.foreground.map_or(0, |foreground| foreground.client_count());
         let ports = PortMap::new(cluster, client_count);
         let is_throttled = scenario.throttle.is_some();
         let ports = if is_throttled { ports.with_limits() } else { ports };
@@ -207,20 +224,51 @@ impl<'a> Simulation<'a> {
         let capacities = ports.capacities(cluster, client_link);
         let mut network = Network::new(&capacities, scenario.exact_entries);
         scenario.capacities.apply(0.0, &ports, &mut network);
-        let clients = scenario.foreground.map(|(workload, count)| {
+        let clients = scenario.foreground.map(|foreground| {
             let lives = |node: &NodeId| !scenario.failed.contains(node);
-            let source = Source::new(workload, cluster.ids().filter(lives).collect());
+            let source = Source::new(foreground.workload, cluster.ids().filter(lives).collect());
             let whole = scenario.stripes.iter().map(|stripe| stripe.chunk_bytes).max().unwrap_or(1);
             let first = if is_throttled { FIRST } else { 1.0 };
             let source = (source, first * whole.max(1) as f64);
-            Clients::new(source, count, scenario.seed ^ CLIENT_SEED, operations)
+            let seed = scenario.seed ^ CLIENT_SEED;
+            // Those who are to do what they did before are applications.
+            let readers = foreground.readers.filter(|_| operations.is_none());
+            Clients::new(source, foreground.clients, seed, operations).with_readers(readers)
         });
         let timeline = scenario
             .timeline_buckets
             .map(|buckets| Timeline::new(timeline_ports(scenario, &ports), buckets));
         let (ended, has_changed) = (Vec::new(), false);
         let meter = is_throttled.then(|| LinkMeter::new(cluster.nodes.len()));
-        Simulation { scenario, ports, network, clients, timeline, meter, ended, has_changed }
+        let is_monitored = scenario.foreground.is_some_and(|foreground| foreground.is_monitored);
+        let monitor = is_monitored.then(Monitor::default);
+        Simulation {
+            scenario,
+            ports,
+            network,
+            clients,
+            timeline,
+            meter,
+            monitor,
+            ended,
+            has_changed,
+        }
+    }
+
+    /// Lets time pass until `seconds` with nothing but clients.
+    fn pass(&mut self, seconds: f64) {
+        while self.network.now() < seconds {
+            let next = self.next_event().unwrap_or(seconds).max(self.network.now()).min(seconds);
+            self.advance(next, |_, _| {});
+        }
+    }
+
+    /// What clients have taken of each node, a second, since this was last asked; `None` where
+    /// nobody is notified of it.
+    fn taken(&mut self) -> Option<Vec<Taken>> {
+        let (monitor, clients) = (self.monitor.as_mut()?, self.clients.as_mut()?);
+        let node_count = self.scenario.capacities.cluster().nodes.len();
+        Some(monitor.rates(self.network.now(), clients.taken(&self.network), node_count))
     }
 
     fn next_event(&mut self) -> Option<f64> {

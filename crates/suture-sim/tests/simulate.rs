@@ -12,11 +12,15 @@ use suture_repair::plan::{Carries, Edge, Lane, Mode, Plan, Range, Start, StripeF
 use suture_repair::random::Random;
 use suture_repair::throttle::{Keep, ThrottleConfig};
 use suture_sim::capacity::{Capacities, Straggler};
-use suture_sim::client::percentile;
+use suture_sim::client::{Readers, percentile};
 use suture_sim::ports::PortMap;
-use suture_sim::scenario::{Overheads, Scenario};
-use suture_sim::simulate::{GivenUp, Outcome, applications, simulate};
+use suture_sim::scenario::{Foreground, Overheads, Scenario};
+use suture_sim::simulate::{GivenUp, Outcome, alone, applications, simulate, timeline_links};
 use suture_sim::trace::Trace;
+
+fn ycsb(clients: usize) -> Foreground {
+    Foreground::new("ycsb-a".parse().unwrap(), clients)
+}
 
 fn check_seconds(outcome: &Outcome, seconds: f64) {
     assert!((outcome.seconds / seconds - 1.0).abs() < 5e-4, "{} of {seconds} s", outcome.seconds);
@@ -72,10 +76,7 @@ fn no_schedule_beats_the_busiest_port_and_every_byte_is_moved() {
 
 #[test]
 fn the_same_seed_gives_the_same_run() {
-    let scenario = Scenario {
-        foreground: Some(("ycsb-a".parse().unwrap(), 2)),
-        ..scenario("suture", 12, 20, "rs(4,2)")
-    };
+    let scenario = Scenario { foreground: Some(ycsb(2)), ..scenario("suture", 12, 20, "rs(4,2)") };
     let (first, second) = (run(&scenario), run(&scenario));
     assert_eq!(first.rebuilt, second.rebuilt);
     assert_eq!(first.foreground, second.foreground);
@@ -241,11 +242,9 @@ fn a_straggler_delays_what_passes_through_it() {
 
 #[test]
 fn applications_wait_longer_while_a_repair_runs() {
-    let scenario = Scenario {
-        foreground: Some(("ycsb-a".parse().unwrap(), 4)),
-        ..scenario("cr", 12, 40, "rs(4,2)")
-    };
-    let (during, alone) = run(&scenario).foreground.unwrap();
+    let scenario = Scenario { foreground: Some(ycsb(4)), ..scenario("cr", 12, 40, "rs(4,2)") };
+    let during = run(&scenario).foreground.unwrap();
+    let alone = alone(&scenario, &during);
     assert_eq!(during.operations, alone.operations);
     assert!(during.latencies.len() > 50);
     // Alone, a value takes at least its time on a link; the repair takes its share of that.
@@ -255,16 +254,88 @@ fn applications_wait_longer_while_a_repair_runs() {
     assert!(during.client_seconds > alone.client_seconds);
 }
 
+/// Links of a gigabit under so many clients, and 60 chunks to be rebuilt in parts of a second.
+fn busy(policy: &str, clients: usize) -> Scenario {
+    let cluster = Cluster::uniform(12, Rate(125e6));
+    Scenario {
+        capacities: Capacities::new(cluster, None, None, Vec::new()),
+        foreground: Some(ycsb(clients)),
+        ..scenario(policy, 12, 60, "rs(4,2)")
+    }
+}
+
+fn monitored(scenario: Scenario) -> Scenario {
+    let is_monitored = |foreground| Foreground { is_monitored: true, ..foreground };
+    Scenario { foreground: scenario.foreground.map(is_monitored), ..scenario }
+}
+
+#[test]
+fn a_balance_that_is_told_of_applications_leaves_the_busiest_link_to_them() {
+    let base = busy("tunable/chameleon/all", 8);
+    // Popular values stay where they are: the uplink that is busiest without a repair.
+    let (timeline, _) = applications(&base, 5.0, 32);
+    let carried = |node: &NodeId| -> f64 {
+        (0..timeline.len()).map(|bucket| timeline.get(bucket, 2 * node.index()).carried).sum()
+    };
+    let nodes = base.capacities.cluster().ids();
+    let busiest = nodes.max_by(|a, b| carried(a).total_cmp(&carried(b))).unwrap();
+    let sent = |scenario: &Scenario| run(scenario).load.node(busiest).up_bytes;
+    let (blind, told) = (sent(&base), sent(&monitored(base.clone())));
+    assert!(told * 10 < blind * 9, "{busiest} sends {told} bytes, and {blind} without a monitor");
+}
+
+#[test]
+fn a_monitor_changes_nothing_for_a_balance_that_does_not_count_links() {
+    for policy in ["cr", "ppr"] {
+        let (blind, told) = (run(&busy(policy, 4)), run(&monitored(busy(policy, 4))));
+        assert_eq!(blind.rebuilt, told.rebuilt, "{policy}");
+        let latencies = |outcome: Outcome| outcome.foreground.map(|served| served.latencies);
+        assert_eq!(latencies(blind), latencies(told), "{policy}");
+    }
+}
+
+#[test]
+fn readers_take_of_one_uplink_and_are_no_applications() {
+    let from = 3.0;
+    let readers = Readers { node: NodeId(3), count: 8, bytes: 1 << 20, from };
+    let base = Scenario {
+        timeline_buckets: Some(64),
+        foreground: Some(ycsb(2)),
+        ..scenario("cr", 12, 40, "rs(4,2)")
+    };
+    let beside = Scenario {
+        foreground: Some(Foreground { readers: Some(readers), ..ycsb(2) }),
+        ..base.clone()
+    };
+    let (free, read) = (run(&base), run(&beside));
+    assert!(read.seconds > free.seconds);
+    let served = read.foreground.unwrap();
+    assert_eq!(served.operations.len(), 2);
+    assert_eq!(served.latencies.len() as u64, served.operations.iter().sum::<u64>());
+    let taken = served.taken[&NodeId(3)];
+    let before = free.foreground.unwrap().taken.get(&NodeId(3)).map_or(0.0, |taken| taken.up);
+    // They share the uplink with repairs from then on, and find it idle at no time.
+    let possible = (read.seconds - from) * LINK;
+    assert!(taken.up - before > 0.2 * possible, "{taken:?} of {possible}");
+    assert!(taken.disk_read < taken.up - 0.2 * possible, "objects are in memory: {taken:?}");
+    // What passed the uplink is what repairs and clients moved, to the byte.
+    let timeline = read.timeline.unwrap();
+    let port = 2 * readers.node.index();
+    let carried: f64 = (0..timeline.len()).map(|b| timeline.get(b, port).carried).sum();
+    let moved = read.load.node(readers.node).up_bytes as f64 + taken.up;
+    assert!((carried / moved - 1.0).abs() < 1e-3, "{carried} {moved}");
+}
+
 #[test]
 fn a_repair_that_yields_leaves_applications_alone_and_keeps_its_caps() {
     let keep = ThrottleConfig { keep: Some(Keep::Percent(10)), ..ThrottleConfig::default() };
     let base = Scenario {
-        foreground: Some(("ycsb-a".parse().unwrap(), 4)),
+        foreground: Some(ycsb(4)),
         throttle: Some(keep),
         ..scenario("suture", 12, 40, "rs(4,2)")
     };
-    let yielding = run(&base);
-    let (during, alone) = yielding.foreground.unwrap();
+    let during = run(&base).foreground.unwrap();
+    let alone = alone(&base, &during);
     assert!(percentile(&during.latencies, 0.99) <= 1.1 * percentile(&alone.latencies, 0.99));
     // A cap of a tenth of each link makes it ten times as long.
     let quiet = Scenario { foreground: None, ..base };
@@ -280,7 +351,7 @@ fn a_repair_that_yields_leaves_applications_alone_and_keeps_its_caps() {
 fn a_repair_that_yields_uses_what_is_left_over() {
     let keep = ThrottleConfig { keep: Some(Keep::Percent(10)), ..ThrottleConfig::default() };
     let base = Scenario {
-        foreground: Some(("ycsb-a".parse().unwrap(), 4)),
+        foreground: Some(ycsb(4)),
         throttle: Some(keep),
         ..scenario("suture", 12, 40, "rs(4,2)")
     };
@@ -291,10 +362,8 @@ fn a_repair_that_yields_uses_what_is_left_over() {
 #[test]
 fn applications_alone_put_on_links_what_they_are_answered() {
     let clients = 4;
-    let scenario = Scenario {
-        foreground: Some(("ycsb-a".parse().unwrap(), clients)),
-        ..scenario("cr", 12, 40, "rs(4,2)")
-    };
+    let scenario =
+        Scenario { foreground: Some(ycsb(clients)), ..scenario("cr", 12, 40, "rs(4,2)") };
     let (timeline, served) = applications(&scenario, 12.0, 32);
     let served = served.unwrap().latencies.len();
     let carried: f64 = (0..timeline.len())
@@ -321,7 +390,7 @@ fn timelines_count_what_links_could_have_carried() {
         let possible = timeline.get(bucket, 0).possible;
         assert!((possible / (timeline.width() * LINK) - 1.0).abs() < 1e-9, "bucket {bucket}");
     }
-    let links = suture_sim::simulate::timeline_links(&base);
+    let links = timeline_links(&base);
     let (mut full, mut possible) = (0, 0.0);
     for (port, link) in links.iter().enumerate() {
         let sum: f64 = (0..timeline.len()).map(|b| timeline.get(b, port).possible).sum();

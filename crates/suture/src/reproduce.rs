@@ -4,10 +4,10 @@
 //! Place: the whole life of a repair, once for each bar of each figure. `experiment.rs` says what
 //! an experiment is made of and `papers/*` lists all of them; `setting.rs` makes clusters and
 //! failures of them, `traces.rs` the links that change; `measure.rs` simulates, `kernels.rs` times
-//! real codes, `emulate.rs` runs processes on an emulated network, of which `emulated.rs` is what
-//! they came to; `runner.rs` performs an experiment, `starts.rs` finds where in traces its runs
-//! began, `claim.rs` judges what its paper says of it, `folder.rs` keeps what is finished, and
-//! `report.rs` shows it.
+//! real codes, `links.rs` shows links without repairs, `emulate.rs` runs processes on an emulated
+//! network, of which `emulated.rs` is what they came to; `runner.rs` performs an experiment,
+//! `starts.rs` finds where in traces its runs began, `claim.rs` judges what its paper says of it,
+//! `folder.rs` keeps what is finished, and `report.rs` shows it.
 
 pub mod claim;
 pub mod emulate;
@@ -15,6 +15,7 @@ pub mod emulated;
 pub mod experiment;
 pub mod folder;
 pub mod kernels;
+pub mod links;
 pub mod measure;
 pub mod metric;
 pub mod papers;

@@ -24,9 +24,10 @@ use suture_repair::plan::load::Load;
 use suture_repair::planner::{Abilities, Job, View};
 use suture_repair::policy::Policy;
 use suture_sim::capacity::{Capacities, Straggler};
+use suture_sim::client::Served;
 use suture_sim::fluid::EXACT_ENTRIES;
-use suture_sim::scenario::{Overheads, Scenario};
-use suture_sim::simulate::{Outcome as Simulated, simulate};
+use suture_sim::scenario::{Foreground, Overheads, Scenario};
+use suture_sim::simulate::{Outcome as Simulated, alone, simulate};
 use suture_sim::trace::{Direction, LinkModel, Trace};
 
 use self::foreground::ForegroundArg;
@@ -94,6 +95,8 @@ pub struct Args {
 struct Run {
     policy: Policy,
     simulated: Simulated,
+    /// What clients did meanwhile, and how the same operations go without the repair.
+    clients: Option<(Served, Served)>,
     chunk_bytes: u64,
     bound_seconds: f64,
     max_load_seconds: f64,
@@ -134,7 +137,9 @@ pub fn run(args: Args) -> Result<Outcome> {
         seed: input.seed,
         overheads: Overheads::default(),
         throttle: throttle::config(args.throttle.clone(), args.foreground.is_some()),
-        foreground: args.foreground.map(|options| (options.workload, options.clients)),
+        foreground: args
+            .foreground
+            .map(|options| Foreground::new(options.workload, options.clients)),
         timeline_buckets: args.timeline.is_some().then_some(BUCKETS),
         exact_entries: EXACT_ENTRIES,
     };
@@ -250,8 +255,14 @@ impl SimulationInput<'_> {
             capacities.least_seconds(simulated.seconds, |cluster| self.bound(&jobs, cluster));
         let load = &simulated.load;
         let peak = capacities.least_seconds(simulated.seconds, |cluster| load.max_seconds(cluster));
+        let during = simulated.foreground.clone();
+        let clients = during.map(|during| {
+            let alone = alone(&scenario, &during);
+            (during, alone)
+        });
         Ok(Ok(Run {
             policy,
+            clients,
             chunk_bytes: self.input.chunk_bytes,
             bound_seconds: bound,
             max_load_seconds: peak,

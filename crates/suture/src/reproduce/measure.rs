@@ -3,15 +3,19 @@
 //! Place: failure -> [stripes -> queue -> plan -> ... -> stripe healthy], with the coordinator that
 //! the daemons run. What a figure shows of it, `metric.rs` reads from what is measured here.
 
+use std::cell::OnceCell;
+
 use anyhow::{Result, anyhow, bail};
 use suture_repair::bound::bound_seconds;
 use suture_repair::cluster::Cluster;
+use suture_repair::id::NodeId;
 use suture_repair::plan::load::Load;
 use suture_repair::planner::{Abilities, Batch, View, plan};
-use suture_repair::policy::Policy;
+use suture_repair::policy::{Balance, Policy};
 use suture_sim::client::{Served, percentile};
 use suture_sim::fluid::EXACT_ENTRIES;
-use suture_sim::scenario::{Overheads, Scenario};
+use suture_sim::fluid_agents::Rebuilt;
+use suture_sim::scenario::{Foreground, Overheads, Scenario};
 use suture_sim::simulate::{self, Outcome as Simulated, simulate, timeline_links};
 use suture_sim::timeline::Timeline;
 use suture_sim::workload::Workload;
@@ -48,15 +52,77 @@ pub struct RunFigures {
     pub seconds: f64,
     /// CPU time of the coordinator: planning and scheduling.
     pub coordinator_seconds: f64,
-    /// When chunks were finished, ascending, with their bytes.
-    pub finished: Vec<(f64, u64)>,
-    /// The 99th percentile of what applications waited, in milliseconds.
-    pub p99_ms: Option<f64>,
-    /// How much longer applications took for the same operations, as a part.
-    pub interference: Option<f64>,
+    /// Every chunk.
+    pub chunks: Vec<ChunkTimes>,
+    /// What applications did meanwhile, where there are any.
+    pub foreground: Option<ForegroundRun>,
     /// The mean rate of every link with all that it carried, uplinks and downlinks in turn; none
     /// where it was not recorded.
     pub links: Vec<f64>,
+}
+
+/// When a chunk was rebuilt, in seconds.
+#[derive(Clone, Copy, Debug)]
+pub struct ChunkTimes {
+    /// Its repair was dispatched.
+    pub began: f64,
+    /// All of its bytes were there.
+    pub ended: f64,
+    /// How many these are.
+    pub bytes: u64,
+}
+
+/// What applications did beside a repair. What they would have done without it is simulated when
+/// somebody asks.
+pub struct ForegroundRun {
+    scenario: Scenario,
+    during: Served,
+    alone: OnceCell<Served>,
+}
+
+impl RunFigures {
+    /// Bytes that were rebuilt by a second, as if each chunk's came evenly from its dispatch to its
+    /// end.
+    pub fn rebuilt_bytes(&self, second: f64) -> f64 {
+        let part = |chunk: &ChunkTimes| {
+            let under_way = (second - chunk.began) / (chunk.ended - chunk.began);
+            if chunk.ended <= second { 1.0 } else { under_way.max(0.0) }
+        };
+        self.chunks.iter().map(|chunk| chunk.bytes as f64 * part(chunk)).sum()
+    }
+}
+
+impl ForegroundRun {
+    /// The 99th percentile of what they waited, in milliseconds.
+    pub fn p99_ms(&self) -> f64 {
+        p99_ms(&self.during)
+    }
+
+    /// How much longer that is than for the same operations without the repair, as a part.
+    pub fn delay(&self) -> Option<f64> {
+        Some(p99_ms(&self.during) / p99_ms(self.alone()) - 1.0).filter(|part| part.is_finite())
+    }
+
+    /// How much longer they took for the same operations, as a part.
+    pub fn interference(&self) -> Option<f64> {
+        let part = self.during.client_seconds / self.alone().client_seconds - 1.0;
+        Some(part).filter(|part| part.is_finite())
+    }
+
+    /// Bytes that moved for them.
+    pub fn moved_bytes(&self) -> f64 {
+        self.during.taken.values().map(|taken| taken.up + taken.down).sum()
+    }
+
+    /// The same on one link, of the uplinks and downlinks of all nodes in turn.
+    pub fn moved_on(&self, link: usize) -> f64 {
+        let taken = self.during.taken.get(&NodeId(link as u32 / 2)).copied().unwrap_or_default();
+        if link.is_multiple_of(2) { taken.up } else { taken.down }
+    }
+
+    fn alone(&self) -> &Served {
+        self.alone.get_or_init(|| simulate::alone(&self.scenario, &self.during))
+    }
 }
 
 impl Prepared {
@@ -113,16 +179,22 @@ impl Prepared {
         }
         let measured = self.unmeasured(&damage, simulated.planning_ns);
         let load = simulated.load.clone();
-        Ok(Measured { load, run: Some(self.figures(&scenario, simulated)), ..measured })
+        Ok(Measured { load, run: Some(self.figures(scenario, simulated)), ..measured })
     }
 
-    /// What applications alone put on links for so long: the timeline of all links.
+    /// What applications alone put on links for so long: the timeline of all links, in at most so
+    /// many buckets.
     ///
     /// # Errors
     /// When there is no such workload.
-    pub fn applications(&self, setting: &FigureSetting, seconds: f64) -> Result<Timeline> {
+    pub fn applications(
+        &self,
+        setting: &FigureSetting,
+        seconds: f64,
+        buckets: usize,
+    ) -> Result<Timeline> {
         let scenario = self.scenario(setting, "cr".parse()?, &Damage::default())?;
-        Ok(simulate::applications(&scenario, seconds, BUCKETS).0)
+        Ok(simulate::applications(&scenario, seconds, buckets).0)
     }
 
     /// What applications wait for so long without a repair, at the 99th percentile.
@@ -165,9 +237,13 @@ impl Prepared {
         policy: Policy,
         damage: &Damage,
     ) -> Result<Scenario> {
-        let foreground = setting.foreground.map(|(name, clients)| {
-            let workload: Result<Workload, _> = name.parse();
-            workload.map(|workload| (workload, clients)).map_err(|why| anyhow!("{why}"))
+        if self.readers.is_some() && setting.foreground.is_none() {
+            bail!("readers make a straggler of a node beside applications only");
+        }
+        let foreground = setting.foreground.map(|(name, clients)| -> Result<Foreground> {
+            let workload = name.parse::<Workload>().map_err(|why| anyhow!("{why}"))?;
+            let (is_monitored, readers) = (is_monitored(policy), self.readers);
+            Ok(Foreground { is_monitored, readers, ..Foreground::new(workload, clients) })
         });
         // The pipeline of a lane is full when its first packet has passed each hop, and is read
         // and written once more.
@@ -191,26 +267,38 @@ impl Prepared {
         })
     }
 
-    fn figures(&self, scenario: &Scenario, simulated: Simulated) -> RunFigures {
-        let chunk_bytes = self.input.chunk_bytes;
-        let mut finished: Vec<(f64, u64)> =
-            simulated.rebuilt.iter().map(|chunk| (chunk.ended, chunk_bytes)).collect();
-        finished.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
-        let applications = simulated.foreground.as_ref();
-        let degree =
-            |(during, alone): &(Served, Served)| during.client_seconds / alone.client_seconds - 1.0;
+    fn figures(&self, scenario: Scenario, simulated: Simulated) -> RunFigures {
+        let bytes = self.input.chunk_bytes;
+        let times = |chunk: &Rebuilt| {
+            let (began, ended) = (chunk.began, chunk.ended);
+            ChunkTimes { began, ended, bytes }
+        };
+        let chunks = simulated.rebuilt.iter().map(times).collect();
+        let links = simulated.timeline.map_or(Vec::new(), |timeline| {
+            let links = 0..timeline_links(&scenario).len();
+            links.map(|link| carried(&timeline, link) / simulated.seconds).collect()
+        });
+        let foreground = simulated.foreground.map(|during| ForegroundRun {
+            scenario,
+            during,
+            alone: OnceCell::new(),
+        });
         RunFigures {
             seconds: simulated.seconds,
             coordinator_seconds: simulated.planning_ns as f64 / 1e9,
-            finished,
-            p99_ms: applications.map(|(during, _)| p99_ms(during)),
-            interference: applications.map(degree).filter(|degree| degree.is_finite()),
-            links: simulated.timeline.map_or(Vec::new(), |timeline| {
-                let links = 0..timeline_links(scenario).len();
-                links.map(|link| carried(&timeline, link) / simulated.seconds).collect()
-            }),
+            chunks,
+            foreground,
+            links,
         }
     }
+}
+
+/// Whether the coordinator is notified of what applications take under a policy. ChameleonEC has a
+/// monitor (HPCA'25, section III-A); what it is compared with has none, and the daemons count what
+/// others move only where repair is throttled.
+fn is_monitored(policy: Policy) -> bool {
+    let balances = [Balance::Chameleon, Balance::ChameleonArtifact, Balance::ChameleonIo];
+    balances.contains(&policy.balance)
 }
 
 fn p99_ms(served: &Served) -> f64 {
@@ -224,4 +312,30 @@ fn carried(timeline: &Timeline, link: usize) -> f64 {
 
 fn view<'a>(cluster: &'a Cluster, free_bytes: &'a [u64], idle: &'a Load) -> View<'a> {
     View { cluster, free_bytes, load: idle, abilities: Abilities::ALL }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chunks_under_way_count_by_how_long_they_have_been() {
+        let chunk = |began: f64, ended: f64| ChunkTimes { began, ended, bytes: 100 };
+        let run = RunFigures {
+            seconds: 30.0,
+            coordinator_seconds: 0.0,
+            chunks: vec![chunk(0.0, 10.0), chunk(10.0, 30.0), chunk(25.0, 30.0)],
+            foreground: None,
+            links: Vec::new(),
+        };
+        let all = [0.0, 5.0, 10.0, 20.0, 30.0].map(|second| run.rebuilt_bytes(second));
+        assert_eq!(all, [0.0, 50.0, 100.0, 150.0, 300.0]);
+    }
+
+    #[test]
+    fn only_what_has_a_monitor_in_its_paper_is_notified() {
+        let is = |policy: &str| is_monitored(policy.parse().unwrap());
+        assert!(is("chameleon") && is("tunable/chameleon:io/phases:20"));
+        assert!(!is("rp") && !is("repairboost+cr") && !is("suture"));
+    }
 }

@@ -10,8 +10,8 @@ use suture_sim::durability::equation::{
     PAPER_LIFETIME_SECONDS, PAPER_NODE_BYTES, loss_probability,
 };
 
-use super::measure::{Measured, RunFigures};
-use super::setting::Prepared;
+use super::measure::{ForegroundRun, Measured, RunFigures};
+use super::setting::{Prepared, StartKind};
 
 /// Seconds of a window of throughput over time, and of a phase of ChameleonEC.
 pub const WINDOW_SECONDS: f64 = 5.0;
@@ -44,10 +44,16 @@ pub enum Metric {
     RackBalance,
     /// What applications wait, at the 99th percentile.
     P99,
+    /// How much longer that is than for the same operations without the repair.
+    Delay,
+    /// Bytes that move for applications, for each byte that moves for the repair.
+    Intensity,
     /// How much longer applications take.
     Interference,
     /// What the uplink or downlink carries that carries most, or least.
     Link(LinkPlace),
+    /// What of that it carries for applications.
+    LinkForeground(LinkPlace),
     /// Bytes that move for each lost byte.
     Traffic,
     /// Bytes that disks read for each lost byte.
@@ -64,12 +70,24 @@ pub enum Metric {
     ComputePart,
     /// What nodes' links carry on average, of what they could; no repair.
     UsedBandwidth,
+    /// What a node uses at most in such a part of all seconds of all nodes; no repair.
+    UsedQuantile(f64),
     /// The part of the time in which some node is congested; no repair.
     AnyCongested,
+    /// How many nodes are congested at some time; no repair.
+    EverCongested,
+    /// Of the congested seconds, those in which other nodes are than in the second before; no
+    /// repair.
+    CongestionChanges,
+    /// Of the moments at which repairs of some seeds begin, those of this kind; no repair.
+    Starts(StartKind),
     /// Of the seconds in which a node uses so much of its link, those with uneven links; no repair.
     Uneven(f64),
-    /// How much what applications put on a link changes within 15 seconds; no repair.
-    Fluctuation,
+    /// How much what applications put on a link changes within 15 seconds, by means of so many
+    /// seconds; no repair.
+    Fluctuation(f64),
+    /// The same where it changes most.
+    MostFluctuation(f64),
 }
 
 /// Which of the links.
@@ -113,9 +131,14 @@ impl Metric {
             | Metric::DiskWrites => Means::Plans,
             Metric::Compute | Metric::ComputePart => Means::Codes,
             Metric::UsedBandwidth
+            | Metric::UsedQuantile(_)
             | Metric::AnyCongested
+            | Metric::EverCongested
+            | Metric::CongestionChanges
+            | Metric::Starts(_)
             | Metric::Uneven(_)
-            | Metric::Fluctuation => Means::Links,
+            | Metric::Fluctuation(_)
+            | Metric::MostFluctuation(_) => Means::Links,
             Metric::LossAtRate => Means::Formula,
             _ => Means::Simulation,
         }
@@ -136,18 +159,27 @@ impl Metric {
             Metric::CrossRack => "cross-rack traffic per lost chunk",
             Metric::RackBalance => "load balancing rate of racks",
             Metric::P99 => "P99 latency of applications",
+            Metric::Delay => "P99 latency beyond that without a repair",
+            Metric::Intensity => "bytes of applications for each byte of the repair",
             Metric::Interference => "interference degree",
             Metric::Link(_) => "mean rate of the link",
+            Metric::LinkForeground(_) => "mean rate of applications on the link",
             Metric::Traffic => "network traffic per lost byte",
             Metric::DiskReads => "disk reads per lost byte",
             Metric::DiskWrites => "disk writes per lost byte",
             Metric::Loss | Metric::LossAtRate => "chance of data loss during a repair",
             Metric::Compute => "CPU time of the code per rebuilt GB",
             Metric::ComputePart => "CPU time of the code over repair time",
-            Metric::UsedBandwidth => "used of the node's bandwidth",
+            Metric::UsedBandwidth | Metric::UsedQuantile(_) => "used of the node's bandwidth",
             Metric::AnyCongested => "time with a congested node",
+            Metric::EverCongested => "nodes that are congested at some time",
+            Metric::CongestionChanges => "of congested time with other nodes than a second before",
+            Metric::Starts(StartKind::Congested) => "starts with too many congested helpers",
+            Metric::Starts(StartKind::Uneven) => "starts with uneven links",
+            Metric::Starts(StartKind::Any) => "starts at any second",
             Metric::Uneven(_) => "of congested time with uneven links",
-            Metric::Fluctuation => "change within 15 s, mean over links and windows",
+            Metric::Fluctuation(_) => "change within 15 s, mean over links and windows",
+            Metric::MostFluctuation(_) => "change within 15 s, most of links and windows",
         }
     }
 
@@ -164,11 +196,18 @@ impl Metric {
             Metric::CrossRack => "MB",
             Metric::P99 => "ms",
             Metric::Interference
+            | Metric::Delay
             | Metric::ComputePart
             | Metric::UsedBandwidth
+            | Metric::UsedQuantile(_)
             | Metric::AnyCongested
+            | Metric::CongestionChanges
+            | Metric::Starts(_)
             | Metric::Uneven(_) => "%",
-            Metric::Link(_) | Metric::Fluctuation => "Mbit/s",
+            Metric::Link(_)
+            | Metric::LinkForeground(_)
+            | Metric::Fluctuation(_)
+            | Metric::MostFluctuation(_) => "Mbit/s",
             _ => "",
         }
     }
@@ -197,6 +236,9 @@ impl Metric {
             | Metric::Compute
             | Metric::ComputePart => Some("no least time of a processor is known"),
             Metric::LossAtRate => Some("it follows from the rate alone"),
+            Metric::Delay | Metric::Intensity | Metric::LinkForeground(_) => {
+                Some("what applications take has no bound")
+            }
             _ if self.means() == Means::Links => Some("there is no repair"),
             _ => None,
         }
@@ -229,10 +271,9 @@ impl Metric {
 
     fn of_run(self, measured: &Measured, run: &RunFigures, index: usize) -> Option<f64> {
         let bytes = measured.lost_bytes as f64;
-        let between = |from: f64, to: f64| {
-            let chunks = run.finished.iter().filter(|(ended, _)| from < *ended && *ended <= to);
-            chunks.map(|(_, bytes)| *bytes as f64).sum::<f64>()
-        };
+        let between = |from: f64, to: f64| run.rebuilt_bytes(to) - run.rebuilt_bytes(from);
+        let foreground = run.foreground.as_ref();
+        let mbit = |rate: f64| rate * 8.0 / 1e6;
         match self {
             Metric::Throughput => Some(bytes / run.seconds / 1e6),
             Metric::PhaseThroughput => {
@@ -248,9 +289,17 @@ impl Metric {
             Metric::ChunkSeconds => Some(run.seconds / measured.lost_chunks as f64),
             Metric::WholeSeconds => Some(run.seconds + measured.planning_seconds),
             Metric::CoordinatorSeconds => Some(run.coordinator_seconds),
-            Metric::P99 => run.p99_ms,
-            Metric::Interference => run.interference.map(|part| 100.0 * part),
-            Metric::Link(place) => place.of(&run.links).map(|rate| rate * 8.0 / 1e6),
+            Metric::P99 => foreground.map(ForegroundRun::p99_ms),
+            Metric::Delay => foreground?.delay().map(|part| 100.0 * part),
+            Metric::Intensity => {
+                Some(foreground?.moved_bytes() / measured.load.moved_bytes() as f64)
+            }
+            Metric::Interference => foreground?.interference().map(|part| 100.0 * part),
+            Metric::Link(place) => place.link(&run.links).map(|link| mbit(run.links[link])),
+            Metric::LinkForeground(place) => {
+                let bytes = foreground?.moved_on(place.link(&run.links)?);
+                Some(mbit(bytes / run.seconds))
+            }
             Metric::Loss => Some(loss(bytes / run.seconds)),
             _ => None,
         }
@@ -290,14 +339,18 @@ impl Metric {
 }
 
 impl LinkPlace {
-    /// The rate of that link, of the rates of all uplinks and downlinks in turn. Links that carry
+    /// The number of that link, of the rates of all uplinks and downlinks in turn. Links that carry
     /// nothing, as those of failed nodes, do not count.
-    fn of(self, rates: &[f64]) -> Option<f64> {
+    fn link(self, rates: &[f64]) -> Option<usize> {
         let direction = usize::from(matches!(self, LinkPlace::MostDown | LinkPlace::LeastDown));
-        let rates = rates.iter().skip(direction).step_by(2).copied().filter(|rate| *rate > 0.0);
+        let links = (direction..rates.len()).step_by(2).filter(|link| rates[*link] > 0.0);
         match self {
-            LinkPlace::MostUp | LinkPlace::MostDown => rates.max_by(f64::total_cmp),
-            LinkPlace::LeastUp | LinkPlace::LeastDown => rates.min_by(f64::total_cmp),
+            LinkPlace::MostUp | LinkPlace::MostDown => {
+                links.max_by(|a, b| rates[*a].total_cmp(&rates[*b]))
+            }
+            LinkPlace::LeastUp | LinkPlace::LeastDown => {
+                links.min_by(|a, b| rates[*a].total_cmp(&rates[*b]))
+            }
         }
     }
 }

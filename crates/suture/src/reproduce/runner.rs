@@ -13,15 +13,12 @@ use suture_repair::policy::Policy;
 
 use super::experiment::{PanelPoint, PanelSpec, PaperExperiment};
 use super::kernels;
+use super::links;
 use super::measure::Measured;
-use super::metric::{Means, Metric, loss};
+use super::metric::{Means, Metric};
 use super::setting::{FigureSetting, Prepared};
 use super::table::{Cell, Group, PanelTable, Table, mean};
-use super::traces::{self, Traces};
-
-/// Seconds of a window in which changes of the foreground are looked for, and of all of them.
-const CHANGE_WINDOW: f64 = 15.0;
-const CHANGE_SECONDS: f64 = 60.0;
+use super::traces::Traces;
 
 /// Set when no further run is to be begun.
 pub static IS_STOPPED: AtomicBool = AtomicBool::new(false);
@@ -119,7 +116,7 @@ fn work(metric: Metric, policy: &'static str) -> Work {
 impl Task {
     fn run(&self, traces: &Traces) -> Result<Values> {
         if let Work::Links(metric) = self.work {
-            let value = self.of_links(metric, traces)?;
+            let value = links::seen(metric, &self.setting, self.seed, traces)?;
             return Ok(Ok(self.wanted.iter().map(|_| Some(value)).collect()));
         }
         let prepared = self.setting.prepare(traces, self.seed)?;
@@ -165,42 +162,6 @@ impl Task {
             _ => Some(seconds * 1e9),
         };
         Ok(self.wanted.iter().map(value).collect())
-    }
-
-    /// What is seen of links, or computed, without a repair.
-    fn of_links(&self, metric: Metric, traces: &Traces) -> Result<f64> {
-        match metric {
-            Metric::LossAtRate => return Ok(loss(self.setting.link)),
-            Metric::Fluctuation => return self.fluctuation(traces),
-            _ => {}
-        }
-        let Some((name, _)) = self.setting.trace else { bail!("{metric:?} is of a trace") };
-        let (up, down) = traces.of(name);
-        Ok(match metric {
-            Metric::Uneven(usage) => traces::uneven(up, down, usage).unwrap_or(0.0),
-            Metric::AnyCongested => traces::congested(up, down),
-            _ => traces::used(up, down),
-        })
-    }
-
-    /// How much the rate of applications on a link changes within a window, in Mbit/s: the mean
-    /// over links and windows of the largest less the smallest rate.
-    fn fluctuation(&self, traces: &Traces) -> Result<f64> {
-        let prepared = self.setting.prepare(traces, self.seed)?;
-        let timeline = prepared.applications(&self.setting, CHANGE_SECONDS)?;
-        let buckets = ((CHANGE_WINDOW / timeline.width()) as usize).max(1);
-        let mut changes = Vec::new();
-        for link in 0..2 * self.setting.nodes {
-            for window in 0..timeline.len() / buckets {
-                let rates = (window * buckets..(window + 1) * buckets)
-                    .map(|bucket| timeline.get(bucket, link).carried / timeline.width());
-                let (low, high) = rates.fold((f64::INFINITY, 0.0f64), |(low, high), rate| {
-                    (low.min(rate), high.max(rate))
-                });
-                changes.push((high - low) * 8.0 / 1e6);
-            }
-        }
-        Ok(mean(&changes).unwrap_or(0.0))
     }
 }
 

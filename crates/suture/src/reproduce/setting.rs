@@ -11,11 +11,17 @@ use suture_code::Code;
 use suture_repair::cluster::{Cluster, Core, Node, Rate};
 use suture_repair::id::{NodeId, RackId};
 use suture_repair::random::Random;
-use suture_sim::capacity::{Capacities, Straggler};
+use suture_sim::capacity::Capacities;
+use suture_sim::client::Readers;
 
 use super::traces::Traces;
-pub use super::traces::{GBIT, Start, TraceName};
+pub use super::traces::{GBIT, Start, StartKind, TraceName};
 use crate::input::{Input, place};
+
+/// Those who make a straggler of a node, and the bytes of an object: a client of Redis with eight
+/// threads that read 1 MB at a time (ChameleonEC, Exp#11).
+const READERS: usize = 8;
+const OBJECT_BYTES: u64 = 1 << 20;
 
 /// What links and disks have, what is stored, what fails.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -30,7 +36,8 @@ pub struct FigureSetting {
     pub between: Between,
     /// What each direction of a node's link carries, in bytes per second.
     pub link: f64,
-    /// What a disk reads, and what it writes, in bytes per second; none: disks are no limit.
+    /// What a disk reads, and at the same time writes, in bytes per second; none: disks are no
+    /// limit.
     pub disk: Option<f64>,
     /// Bytes of a chunk.
     pub chunk_bytes: u64,
@@ -44,11 +51,12 @@ pub struct FigureSetting {
     pub to: To,
     /// Where chunks lie.
     pub placing: Placing,
-    /// Applications and their clients.
+    /// Applications, and how many requests they have under way.
     pub foreground: Option<(&'static str, usize)>,
     /// What links follow, and from when on.
     pub trace: Option<(TraceName, Start)>,
-    /// A node that turns slow: what it keeps of its rates, and from which second on.
+    /// A node that eight readers read from besides: what they leave of its uplink beside as many
+    /// lanes as a repair has there, which a testbed shapes it to, and from which second on.
     pub straggler: Option<(f64, f64)>,
 }
 
@@ -96,6 +104,10 @@ pub struct Prepared {
     pub input: Input,
     /// What links carry over time.
     pub capacities: Capacities,
+    /// Who reads from a node and makes a straggler of it.
+    pub readers: Option<Readers>,
+    /// What its start on a trace came to be; none: links do not change.
+    pub start: Option<StartKind>,
 }
 
 impl FigureSetting {
@@ -128,15 +140,15 @@ impl FigureSetting {
             free_bytes[cluster.nodes.len() - 1] = u64::MAX;
         }
         let (chunk_bytes, excluded) = (self.chunk_bytes, Vec::new());
-        let stragglers = self.stragglers(&nodes);
         let input =
             Input { cluster, code, chunk_bytes, free_bytes, excluded, placement, failed, seed };
         let (up, down) = match self.trace {
             Some((name, start)) => traces.starting(name, start, &input, &mut random),
             None => (None, None),
         };
-        let capacities = Capacities::new(input.cluster.clone(), up, down, stragglers);
-        Ok(Prepared { input, capacities })
+        let start = self.trace.map(|(name, start)| traces.kind(name, start, &input));
+        let capacities = Capacities::new(input.cluster.clone(), up, down, Vec::new());
+        Ok(Prepared { input, capacities, readers: self.readers(&nodes), start })
     }
 
     fn cluster(&self) -> Cluster {
@@ -198,14 +210,10 @@ impl FigureSetting {
         (placement.len().is_multiple_of(chunks)).then_some(placement).context("whole stripes")
     }
 
-    fn stragglers(&self, shuffled: &[NodeId]) -> Vec<Straggler> {
-        let straggler = self.straggler.map(|(factor, from)| Straggler {
-            node: shuffled[self.failed],
-            factor,
-            from,
-            to: f64::INFINITY,
-        });
-        straggler.into_iter().collect()
+    fn readers(&self, shuffled: &[NodeId]) -> Option<Readers> {
+        let (_, from) = self.straggler?;
+        let node = shuffled[self.failed];
+        Some(Readers { node, count: READERS, bytes: OBJECT_BYTES, from })
     }
 }
 

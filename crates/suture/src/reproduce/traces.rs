@@ -10,6 +10,7 @@ use serde::Serialize;
 use suture_edge::error::bad_input;
 use suture_repair::cluster::Rate;
 use suture_repair::random::Random;
+use suture_sim::client::percentile;
 use suture_sim::trace::{Direction, LinkModel, Trace};
 
 use crate::input::{Input, trace_text};
@@ -45,6 +46,17 @@ pub enum Start {
     Random,
     /// One in which more helpers are congested than can be left out, and a tree gets around it.
     Congested,
+}
+
+/// What a start came to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub enum StartKind {
+    /// More helpers are congested than can be left out.
+    Congested,
+    /// There is no such second: one with uneven links.
+    Uneven,
+    /// Any second, because any was asked for, or there is no other.
+    Any,
 }
 
 /// The measurements of both directions, for each of the three workloads.
@@ -98,20 +110,29 @@ impl Traces {
         random: &mut Random,
     ) -> (Option<Trace>, Option<Trace>) {
         let (up, down) = self.of(name);
-        let those = |is_start: fn(&Trace, &Trace, u64, &Input) -> bool| -> Vec<u64> {
-            (0..up.seconds()).filter(|second| is_start(up, down, *second, input)).collect()
-        };
-        let starts = match start {
-            Start::Random => (0..up.seconds()).collect(),
-            Start::Congested => {
-                let kinds = [is_congested_start, is_uneven_start];
-                let found = kinds.into_iter().map(those).find(|seconds| !seconds.is_empty());
-                found.unwrap_or_else(|| (0..up.seconds()).collect())
-            }
-        };
+        let (_, starts) = self.starts(name, start, input);
         let second = starts[random.below(starts.len() as u64) as usize];
         let from = |trace: &Trace| Some(with_spare(trace.starting_at(second), input));
         (from(up), from(down))
+    }
+
+    /// What a start of this failure is: congested ones are not to be had of every stripe.
+    pub fn kind(&self, name: TraceName, start: Start, input: &Input) -> StartKind {
+        self.starts(name, start, input).0
+    }
+
+    /// The seconds with which a repair may begin, and what they are.
+    fn starts(&self, name: TraceName, start: Start, input: &Input) -> (StartKind, Vec<u64>) {
+        let (up, down) = self.of(name);
+        let those = |is_start: fn(&Trace, &Trace, u64, &Input) -> bool| -> Vec<u64> {
+            (0..up.seconds()).filter(|second| is_start(up, down, *second, input)).collect()
+        };
+        let kinds: [(StartKind, fn(&Trace, &Trace, u64, &Input) -> bool); 2] =
+            [(StartKind::Congested, is_congested_start), (StartKind::Uneven, is_uneven_start)];
+        let wanted = kinds.into_iter().filter(|_| start == Start::Congested);
+        let mut found = wanted.map(|(kind, is_start)| (kind, those(is_start)));
+        let found = found.find(|(_, seconds)| !seconds.is_empty());
+        found.unwrap_or_else(|| (StartKind::Any, (0..up.seconds()).collect()))
     }
 
     /// In words, for the report.
@@ -241,4 +262,62 @@ pub fn congested(up: &Trace, down: &Trace) -> f64 {
     let is_congested =
         |second: &u64| (0..NODES).any(|node| available(up, down, node, *second) < CONGESTED);
     100.0 * (0..up.seconds()).filter(is_congested).count() as f64 / up.seconds() as f64
+}
+
+/// What a node uses of its link at most in such a part of all seconds of all nodes, in percent.
+pub fn used_quantile(up: &Trace, down: &Trace, part: f64) -> f64 {
+    let cells = (0..up.seconds()).flat_map(|second| (0..NODES).map(move |node| (second, node)));
+    let used = |(second, node)| 100.0 * (1.0 - available(up, down, node, second) / GBIT);
+    let mut used: Vec<f64> = cells.map(used).collect();
+    used.sort_unstable_by(f64::total_cmp);
+    percentile(&used, part)
+}
+
+/// How many nodes are congested in some second.
+pub fn ever_congested(up: &Trace, down: &Trace) -> f64 {
+    let is_ever = |node: &usize| {
+        (0..up.seconds()).any(|second| available(up, down, *node, second) < CONGESTED)
+    };
+    (0..NODES).filter(is_ever).count() as f64
+}
+
+/// Of the seconds in which some node is congested, or was in the second before, those in which
+/// other nodes are than in the second before, in percent.
+pub fn congestion_changes(up: &Trace, down: &Trace) -> f64 {
+    let congested = |second: u64| -> Vec<usize> {
+        (0..NODES).filter(|node| available(up, down, *node, second) < CONGESTED).collect()
+    };
+    let (mut seconds, mut changes) = (0u32, 0u32);
+    let mut before = congested(0);
+    for second in 1..up.seconds() {
+        let now = congested(second);
+        seconds += u32::from(!(now.is_empty() && before.is_empty()));
+        changes += u32::from(now != before);
+        before = now;
+    }
+    100.0 * f64::from(changes) / f64::from(seconds.max(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// So many seconds, in each of which these nodes have a twentieth of a gigabit left.
+    fn links(congested: &[&[usize]]) -> Trace {
+        let row = |nodes: &&[usize]| {
+            let rate = |node| Rate(GBIT * if nodes.contains(&node) { 0.05 } else { 0.8 });
+            (0..NODES).map(rate).collect()
+        };
+        Trace::from_rows(congested.iter().map(row).collect())
+    }
+
+    #[test]
+    fn congestion_is_counted_by_nodes_and_by_how_often_it_is_elsewhere() {
+        let (up, down) = (links(&[&[], &[], &[1], &[1], &[2]]), links(&[&[], &[], &[], &[], &[2]]));
+        assert_eq!(ever_congested(&up, &down), 2.0);
+        // Of the last three seconds two are not like the one before.
+        assert!((congestion_changes(&up, &down) - 200.0 / 3.0).abs() < 1e-9);
+        assert!((used_quantile(&up, &down, 0.5) - 20.0).abs() < 1e-9);
+        assert!((used_quantile(&up, &down, 1.0) - 95.0).abs() < 1e-9);
+    }
 }

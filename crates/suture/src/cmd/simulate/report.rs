@@ -59,6 +59,6 @@ pub fn document(question: &SimulationInput<'_>, evaluation: &Run) -> SimulationD
             p99: percentile(&chunks, 0.99),
             max: percentile(&chunks, 1.0),
         },
-        foreground: simulated.foreground.as_ref().map(Interference::of),
+        foreground: evaluation.clients.as_ref().map(Interference::of),
     }
 }

@@ -8,6 +8,7 @@ use anyhow::Result;
 use comfy_table::{ColumnConstraint, Table, presets};
 use suture_edge::units::{format_percent, format_rate, format_seconds, format_size};
 use suture_sim::client::percentile;
+use suture_sim::scenario::Foreground;
 
 use super::foreground::Interference;
 use super::throttle::described;
@@ -31,9 +32,9 @@ pub fn print(question: &SimulationInput<'_>, evaluation: &Run) -> Result<()> {
     } else {
         writeln!(out, "{}", who_helps(evaluation.policy))?;
         writeln!(out, "\n{}", figures(question, evaluation))?;
-        if let Some((during, alone)) = &evaluation.simulated.foreground {
-            let interference = Interference::of(&(during.clone(), alone.clone()));
-            let operations = during.latencies.len();
+        if let Some(clients) = &evaluation.clients {
+            let interference = Interference::of(clients);
+            let operations = clients.0.latencies.len();
             writeln!(out, "\n{}", applications(question, &interference, operations))?;
         }
     }
@@ -86,7 +87,7 @@ fn comparison_table(question: &SimulationInput<'_>, results: &[Answer<Run>]) -> 
     for Answer { policy, result } in results {
         let Ok(evaluation) = result else { continue };
         let (simulated, chunks) = (&evaluation.simulated, evaluation.chunk_seconds());
-        let clients = simulated.foreground.as_ref().map(Interference::of);
+        let clients = evaluation.clients.as_ref().map(Interference::of);
         let dash = || "-".to_string();
         table.add_row([
             policy.to_string(),
@@ -173,7 +174,8 @@ fn where_time_went(evaluation: &Run) -> String {
 }
 
 fn applications(question: &SimulationInput<'_>, all: &Interference, operations: usize) -> String {
-    let Some((workload, clients)) = question.scenario.foreground else { return String::new() };
+    let Some(foreground) = question.scenario.foreground else { return String::new() };
+    let Foreground { workload, clients, .. } = foreground;
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
     table.set_header(["requests", "p50", "p99"]);

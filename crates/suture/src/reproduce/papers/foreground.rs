@@ -222,7 +222,7 @@ const FIGURE5: PaperExperiment = PaperExperiment {
         policy and no bound.",
     panels: &[PanelSpec {
         title: "change",
-        metric: Metric::Fluctuation,
+        metric: Metric::Fluctuation(0.25),
         points: WORKLOADS,
         series: LINKS,
         printed: &[],
