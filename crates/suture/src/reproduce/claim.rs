@@ -56,6 +56,8 @@ pub enum Quantity {
     Mean(Pick),
     /// The largest of what is picked.
     Most(Pick),
+    /// The smallest of what is picked.
+    Least(Pick),
     /// The first number less the second.
     Minus(&'static Quantity, &'static Quantity),
 }
@@ -190,6 +192,7 @@ impl Quantity {
             }
             Quantity::Mean(pick) => mean(&values(pick, table)),
             Quantity::Most(pick) => most(values(pick, table)),
+            Quantity::Least(pick) => least(values(pick, table)),
             Quantity::Minus(a, b) => Some(a.of(table)? - b.of(table)?),
         }
     }
@@ -202,7 +205,7 @@ impl Quantity {
         let of = |pick: &Pick| [pick.series, pick.panels, pick.at].concat();
         match self {
             Quantity::Minus(a, b) => [a.words(), b.words()].concat(),
-            Quantity::Mean(pick) | Quantity::Most(pick) => of(pick),
+            Quantity::Mean(pick) | Quantity::Most(pick) | Quantity::Least(pick) => of(pick),
             Quantity::Above(a, b)
             | Quantity::MostAbove(a, b)
             | Quantity::LeastAbove(a, b)
@@ -364,6 +367,7 @@ mod tests {
         assert_eq!(value(Quantity::MostBelow(cr, rb)), Some(50.0));
         assert_eq!(value(Quantity::Mean(cr.at(&["1"]))), Some(20.0));
         assert_eq!(value(Quantity::Most(rb)), Some(80.0));
+        assert_eq!(value(Quantity::Least(rb)), Some(15.0));
     }
 
     #[test]
