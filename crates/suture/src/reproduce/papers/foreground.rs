@@ -1,16 +1,33 @@
-//! ChameleonEC, IEEE HPCA 2025: Figures 2, 4 to 6, and 12 to 15, what repairs and applications do
-//! to each other.
+//! ChameleonEC, IEEE HPCA 2025: Figures 2 and 4 to 6, what repairs and applications do to each
+//! other, and what all of its figures have in common.
 //!
 //! Place: experiments as data. 20 nodes of which one fails, RS(10,4), 200 chunks of 64 MB in slices
 //! of 1 MB, phases of 20 s, YCSB-A from four clients (section V-A). Links have 1 Gb/s, the least of
 //! Exp#13, where a repair takes as long as the paper's did at 10 Gb/s: phases and what applications
-//! do in them are then in proportion.
+//! do in them are then in proportion. Figures 12 to 15 are in `interference.rs`.
 
-use crate::reproduce::claim::Quantity::{Above, Below, LeastAbove, Mean, MostAbove};
-use crate::reproduce::claim::{Claim, Pick, Said, of};
-use crate::reproduce::experiment::{PanelPoint, PanelSpec, Paper, PaperExperiment, SUTURE, Series};
+mod interference;
+
+use crate::reproduce::claim::Quantity::{
+    Below, Least, LeastAbove, LeastBelow, Mean, Most, MostAbove,
+};
+use crate::reproduce::claim::{Claim, Pick, Quantity, Said, of};
+use crate::reproduce::experiment::{
+    PanelPoint, PanelSpec, Paper, PaperExperiment, PrintedValue, SUTURE, Series,
+};
 use crate::reproduce::metric::{LinkPlace, Metric};
 use crate::reproduce::setting::{Between, FigureSetting, GBIT, Lost, Placing, To};
+
+/// Requests of YCSB that each client has under way, of which the paper says nothing. What it says
+/// is that its four clients move 195.3 GB beside the 125 GB of a repair (section V-A), and that
+/// they make repairs up to 91.5 % longer (section II-D); one request at a time does neither.
+const REQUESTS: usize = 16;
+
+/// Clients, of YCSB and of the other workloads: these have one request at a time each.
+const CLIENTS: usize = 4;
+
+/// Bytes of applications for each byte of a repair: 195.3 GB beside 125 GB (section V-A).
+const INTENSITY: f64 = 195.3 / 125.0;
 
 /// The default of section V-A, but for the links.
 pub const BASE: FigureSetting = FigureSetting {
@@ -26,20 +43,23 @@ pub const BASE: FigureSetting = FigureSetting {
     failed: 1,
     to: To::Anywhere,
     placing: Placing::Random,
-    foreground: Some(("ycsb-a", 4)),
+    foreground: Some(("ycsb-a", CLIENTS * REQUESTS)),
     trace: None,
     straggler: None,
 };
 
+/// The default with the paper's links.
+pub const FAST: FigureSetting = FigureSetting { link: 10.0 * GBIT, ..BASE };
+
 const fn under(workload: &'static str) -> FigureSetting {
-    FigureSetting { foreground: Some((workload, 4)), ..BASE }
+    FigureSetting { foreground: Some((workload, CLIENTS)), ..BASE }
 }
 
 const fn with_clients(count: usize) -> FigureSetting {
-    FigureSetting { foreground: Some(("ycsb-a", count)), ..BASE }
+    FigureSetting { foreground: Some(("ycsb-a", count * REQUESTS)), ..BASE }
 }
 
-const ALONE: FigureSetting = FigureSetting { foreground: None, ..BASE };
+pub const ALONE: FigureSetting = FigureSetting { foreground: None, ..BASE };
 
 const fn repairing(throughput: f64) -> FigureSetting {
     FigureSetting { link: throughput * 1e6, ..ALONE }
@@ -51,6 +71,21 @@ pub const fn series(name: &'static str, policy: &'static str) -> Series {
 
 pub const fn point(label: &'static str, setting: FigureSetting) -> PanelPoint {
     PanelPoint { label, setting }
+}
+
+pub const fn printed(label: &'static str, series: &'static str, value: f64) -> PrintedValue {
+    PrintedValue { label, series, value }
+}
+
+/// A number of the paper, in percent.
+pub const fn percent(
+    text: &'static str,
+    place: &'static str,
+    quantity: Quantity,
+    percent: f64,
+    apart: &'static str,
+) -> Claim {
+    Claim { text, place, quantity, said: Said::Between(percent, percent), apart }
 }
 
 const REPAIRS: &[Series] =
@@ -69,22 +104,53 @@ pub const ALGORITHMS: &[Series] = &[
 pub const CHAMELEON: Pick = of(&["ChameleonEC"]);
 pub const OTHERS: Pick = of(&["CR", "PPR", "ECPipe"]);
 
+/// A chart of the algorithms.
+pub const fn panel(
+    title: &'static str,
+    metric: Metric,
+    points: &'static [PanelPoint],
+) -> PanelSpec {
+    PanelSpec { title, metric, points, series: ALGORITHMS, printed: &[] }
+}
+
 const LINKS: &[Series] = &[series("applications", "-")];
 
 const WORKLOADS: &[PanelPoint] = &[
-    point("YCSB-A", under("ycsb-a")),
+    point("YCSB-A", BASE),
     point("IBM", under("ibm")),
     point("Memcached", under("twitter")),
     point("Facebook", under("etc")),
 ];
 
-pub const EXPERIMENTS: &[PaperExperiment] =
-    &[FIGURE2, FIGURE4, FIGURE5, FIGURE6, FIGURE12, FIGURE13, FIGURE14, FIGURE15];
+/// The default alone.
+pub const YCSB: &[PanelPoint] = &[point("YCSB-A", BASE)];
+
+/// The same with the paper's links.
+pub const YCSB_FAST: &[PanelPoint] = &[point("YCSB-A", FAST)];
+
+pub const EXPERIMENTS: &[PaperExperiment] = &[
+    FIGURE2,
+    FIGURE4,
+    FIGURE5,
+    FIGURE6,
+    interference::FIGURE12,
+    interference::FIGURE13,
+    interference::FIGURE14,
+    interference::FIGURE15,
+];
 
 /// Why gains over the published algorithms are others.
-pub const LINKED: &str = "Links and disks are all that limits a repair here, and stars and chains come \
-    to 50 and 71 % of the bound. The paper's ECPipe alone repairs 199.9 MB/s at 10 Gb/s (Exp#7), 8 % \
-    of what its links allow and 21 % of what its disks do: other things limit its prototypes.";
+pub const LINKED: &str = "Links and disks are all that limits a repair here, and stars, trees and \
+    chains each leave another part of them idle. The paper's own gains grow as links get slower, \
+    from 40.1 % at 10 Gb/s to 64.4 % at 1 Gb/s (Exp#13). Its ECPipe alone repairs 199.9 MB/s \
+    (Exp#7), which, if that is at 10 Gb/s, is a twelfth of what its links allow and a fifth of \
+    what its disks do: other things limit its prototypes.";
+
+/// Why applications fare otherwise.
+pub const LATENCY: &str = "A request shares each link with every repair that crosses it, and a \
+    phase begins all of its repairs at once: the fewer run at a time, the shorter a request waits, \
+    as the panel of repairs at a time of Figure 12 shows. The paper does not say how many chunks \
+    its agents move at a time, and its requests wait for HBase too, with a repair and without.";
 
 const FIGURE2: PaperExperiment = PaperExperiment {
     paper: Paper::ChameleonEc,
@@ -92,7 +158,7 @@ const FIGURE2: PaperExperiment = PaperExperiment {
     title: "Data loss probability over repair throughput",
     did: "Analysis by Equation 2: (10, 4), 96 TB a node, a lifetime of 10 years (section II-B).",
     here: "The same equation, and at the throughput of each policy in a simulated repair of Exp#7 \
-        at 1 Gb/s.",
+        at 1 Gb/s. Which throughputs it is computed for was chosen here.",
     panels: &[
         PanelSpec {
             title: "at a throughput",
@@ -106,13 +172,7 @@ const FIGURE2: PaperExperiment = PaperExperiment {
             series: &[series("Equation 2", "-")],
             printed: &[],
         },
-        PanelSpec {
-            title: "of a policy",
-            metric: Metric::Loss,
-            points: &[point("1 Gb/s", ALONE)],
-            series: ALGORITHMS,
-            printed: &[],
-        },
+        panel("of a policy", Metric::Loss, &[point("1 Gb/s", ALONE)]),
     ],
     claims: &[Claim {
         text: "a higher repair throughput has a lower chance of loss",
@@ -126,7 +186,7 @@ const FIGURE2: PaperExperiment = PaperExperiment {
     }],
 };
 
-const CLIENTS: &[PanelPoint] = &[
+const COUNTS: &[PanelPoint] = &[
     point("0 clients", ALONE),
     point("1 client", with_clients(1)),
     point("2 clients", with_clients(2)),
@@ -143,74 +203,105 @@ const BUSY: &[PanelPoint] = &[
 
 const BUSY_LABELS: &[&str] = &["1 client", "2 clients", "3 clients", "4 clients"];
 
+const fn repairs(title: &'static str, metric: Metric, points: &'static [PanelPoint]) -> PanelSpec {
+    PanelSpec { title, metric, points, series: REPAIRS, printed: &[] }
+}
+
+/// Why a repair is lengthened otherwise.
+pub const LENGTHENED: &str = "How many requests the paper's clients have under way, and how long \
+    these wait for other things than the network, it does not say; here it is 16 each, that wait \
+    for links and disks alone.";
+
 const FIGURE4: PaperExperiment = PaperExperiment {
     paper: Paper::ChameleonEc,
     id: "fig4",
     title: "Repair time and latency with more and more clients",
     did: "20 instances on EC2 recover 200 chunks while up to four clients replay YCSB-A (section \
         II-D).",
-    here: "The simulator; clients begin a request when the last one is answered.",
+    here: "The simulator; each client has 16 requests under way, and begins another when one is \
+        answered. Applications of the paper move 1.56 bytes for each byte that moves for a repair \
+        (195.3 GB beside 125 GB, section V-A); what they move here, the last panel says.",
     panels: &[
+        repairs("repair", Metric::Seconds, COUNTS),
+        repairs("latency", Metric::P99, BUSY),
+        repairs("latency beyond", Metric::Delay, BUSY),
         PanelSpec {
-            title: "repair",
-            metric: Metric::Seconds,
-            points: CLIENTS,
-            series: REPAIRS,
-            printed: &[],
-        },
-        PanelSpec {
-            title: "latency",
-            metric: Metric::P99,
-            points: BUSY,
-            series: REPAIRS,
-            printed: &[],
+            printed: &[
+                printed("4 clients", "CR", INTENSITY),
+                printed("4 clients", "PPR", INTENSITY),
+                printed("4 clients", "ECPipe", INTENSITY),
+            ],
+            ..repairs("bytes", Metric::Intensity, BUSY)
         },
     ],
     claims: &[
-        Claim {
-            text: "applications lengthen repairs by at least 3.6 %",
-            place: "section II-D, Figure 4(a)",
-            quantity: LeastAbove(
+        percent(
+            "applications lengthen repairs by 3.6 % at least",
+            "section II-D, Figure 4(a)",
+            LeastAbove(
                 OTHERS.panel(&["repair"]).at(BUSY_LABELS),
                 OTHERS.panel(&["repair"]).at(&["0 clients"]),
             ),
-            said: Said::Between(3.6, 91.5),
-            apart: "One client begins a request when the last one is answered, and so takes a \
-                twentieth of the links of 20 nodes at most.",
-        },
-        Claim {
-            text: "applications lengthen repairs by at most 91.5 %",
-            place: "section II-D, Figure 4(a)",
-            quantity: MostAbove(
+            3.6,
+            LENGTHENED,
+        ),
+        percent(
+            "and by 91.5 % at most",
+            "section II-D, Figure 4(a)",
+            MostAbove(
                 OTHERS.panel(&["repair"]).at(BUSY_LABELS),
                 OTHERS.panel(&["repair"]).at(&["0 clients"]),
             ),
-            said: Said::Between(3.6, 91.5),
-            apart: "",
-        },
+            91.5,
+            LENGTHENED,
+        ),
         Claim {
             text: "the repair time grows with the clients",
             place: "section II-D, Figure 4(a)",
-            quantity: Above(
+            quantity: LeastAbove(
                 OTHERS.panel(&["repair"]).at(&["4 clients"]),
                 OTHERS.panel(&["repair"]).at(&["1 client"]),
             ),
             said: Said::Positive,
-            apart: "",
+            apart: LENGTHENED,
         },
         Claim {
-            text: "CR is faster than PPR and ECPipe beside applications",
+            text: "CR is faster than PPR and ECPipe beside four clients",
             place: "section II-D",
-            quantity: Below(
+            quantity: LeastBelow(
                 of(&["CR"]).panel(&["repair"]).at(&["4 clients"]),
                 of(&["PPR", "ECPipe"]),
             ),
             said: Said::Positive,
             apart: "The paper blames it on slices that wait for their predecessors when links \
-                fluctuate; in a fluid lane nothing waits, so that better balanced trees win.",
+                fluctuate. In a fluid lane no slice waits for another: a tree is only as fast as \
+                the busiest of its links.",
         },
+        percent(
+            "a repair lengthens P99 latencies by 4.7 % at least",
+            "section II-D, Figure 4(b)",
+            Least(OTHERS.panel(&["latency beyond"])),
+            4.7,
+            LATENCY,
+        ),
+        percent(
+            "and by 31.5 % at most",
+            "section II-D, Figure 4(b)",
+            Most(OTHERS.panel(&["latency beyond"])),
+            31.5,
+            LATENCY,
+        ),
     ],
 };
+
+const fn changes(title: &'static str, metric: Metric, points: &'static [PanelPoint]) -> PanelSpec {
+    PanelSpec { title, metric, points, series: LINKS, printed: &[] }
+}
+
+/// Why applications change otherwise.
+const CHANGING: &str = "The clients here wait for links and disks alone, and a popular value \
+    fills a link for as long as it is asked for; those of the paper wait for HBase too. The paper \
+    does not say over how long its rates are taken, and the longer, the less they change.";
 
 const FIGURE5: PaperExperiment = PaperExperiment {
     paper: Paper::ChameleonEc,
@@ -218,30 +309,32 @@ const FIGURE5: PaperExperiment = PaperExperiment {
     title: "Fluctuation of the bandwidth that applications take",
     did: "The most less the least that YCSB-A takes of a link within windows of 15 s, at 10 Gb/s \
         (section II-D).",
-    here: "Applications alone in the simulator, for 60 s at 1 Gb/s; there is no repair, so no \
-        policy and no bound.",
-    panels: &[PanelSpec {
-        title: "change",
-        metric: Metric::Fluctuation(0.25),
-        points: WORKLOADS,
-        series: LINKS,
-        printed: &[],
-    }],
-    claims: &[Claim {
-        text: "it changes by 1.1 of 10 Gb/s on average, 11 % of a link: 110 of 1000 Mbit/s",
-        place: "section II-D, Figure 5",
-        quantity: Mean(of(&["applications"]).at(&["YCSB-A"])),
-        said: Said::Between(110.0, 110.0),
-        apart: "Rates of a quarter of a second are compared here; the paper does not say how long \
-            its samples are.",
-    }],
+    here: "Applications alone in the simulator, for 60 s at 1 Gb/s, a tenth of the paper's links; \
+        means of a second, and of shorter and longer times. There is no repair, so no policy and \
+        no bound.",
+    panels: &[
+        changes("means of 1 s", Metric::Fluctuation(1.0), WORKLOADS),
+        changes("means of 0.2 s", Metric::Fluctuation(0.2), YCSB),
+        changes("means of 5 s", Metric::Fluctuation(5.0), YCSB),
+        changes("largest, means of 1 s", Metric::MostFluctuation(1.0), YCSB),
+    ],
+    claims: &[
+        Claim {
+            text: "it changes by 1.1 of 10 Gb/s on average, 11 % of a link: 110 of 1000 Mbit/s",
+            place: "section II-D, Figure 5",
+            quantity: Mean(of(&["applications"]).panel(&["means of 1 s"]).at(&["YCSB-A"])),
+            said: Said::Between(110.0, 110.0),
+            apart: CHANGING,
+        },
+        Claim {
+            text: "and by up to 3.6 of 10 Gb/s: 360 of 1000 Mbit/s",
+            place: "section II-D, Figure 5",
+            quantity: Mean(of(&["applications"]).panel(&["largest, means of 1 s"])),
+            said: Said::Between(360.0, 360.0),
+            apart: CHANGING,
+        },
+    ],
 };
-
-const DEFAULT: &[PanelPoint] = &[point("YCSB-A", BASE)];
-
-const fn link_panel(title: &'static str, place: LinkPlace) -> PanelSpec {
-    PanelSpec { title, metric: Metric::Link(place), points: DEFAULT, series: REPAIRS, printed: &[] }
-}
 
 const FIGURE6: PaperExperiment = PaperExperiment {
     paper: Paper::ChameleonEc,
@@ -249,255 +342,41 @@ const FIGURE6: PaperExperiment = PaperExperiment {
     title: "Most and least loaded links",
     did: "The bandwidth that repair and YCSB-A take together of the most and of the least loaded \
         uplink and downlink (section II-D).",
-    here: "The simulator; mean rates over the repair, without the failed node.",
+    here: "The simulator; mean rates over the repair, without the failed node. The paper stacks \
+        what repair and applications take; here the second four panels show what of the first four \
+        is for applications.",
     panels: &[
-        link_panel("most loaded uplink", LinkPlace::MostUp),
-        link_panel("least loaded uplink", LinkPlace::LeastUp),
-        link_panel("most loaded downlink", LinkPlace::MostDown),
-        link_panel("least loaded downlink", LinkPlace::LeastDown),
+        repairs("most loaded uplink", Metric::Link(LinkPlace::MostUp), YCSB),
+        repairs("least loaded uplink", Metric::Link(LinkPlace::LeastUp), YCSB),
+        repairs("most loaded downlink", Metric::Link(LinkPlace::MostDown), YCSB),
+        repairs("least loaded downlink", Metric::Link(LinkPlace::LeastDown), YCSB),
+        repairs("applications, most up", Metric::LinkForeground(LinkPlace::MostUp), YCSB),
+        repairs("applications, least up", Metric::LinkForeground(LinkPlace::LeastUp), YCSB),
+        repairs("applications, most down", Metric::LinkForeground(LinkPlace::MostDown), YCSB),
+        repairs("applications, least down", Metric::LinkForeground(LinkPlace::LeastDown), YCSB),
     ],
     claims: &[
-        Claim {
-            text: "ECPipe's most loaded uplink carries 110.5 % more than its least loaded one",
-            place: "section II-D, Figure 6(a)",
-            quantity: Above(
+        percent(
+            "ECPipe's most loaded uplink carries 110.5 % more than its least loaded one",
+            "section II-D, Figure 6(a)",
+            MostAbove(
                 of(&["ECPipe"]).panel(&["most loaded uplink"]),
                 of(&["ECPipe"]).panel(&["least loaded uplink"]),
             ),
-            said: Said::Between(110.5, 110.5),
-            apart: "A mean over the whole repair: 200 random choices of 10 of 13 helpers make a \
-                node send 105 chunks with a deviation of 7, so that the most and the least of 19 \
-                nodes cannot be far apart. The paper does not say over what time its rates are.",
-        },
+            110.5,
+            "A mean over the whole repair: 200 choices of 10 helpers on 19 nodes make 105 of each, \
+                give or take 7, so that what differs is what applications take. The paper does not \
+                say over what time its rates are.",
+        ),
         Claim {
             text: "downlinks are uneven, too",
             place: "section II-D, Figure 6(b)",
-            quantity: Above(
-                of(&["CR", "PPR", "ECPipe"]).panel(&["most loaded downlink"]),
-                of(&["CR", "PPR", "ECPipe"]).panel(&["least loaded downlink"]),
+            quantity: LeastAbove(
+                OTHERS.panel(&["most loaded downlink"]),
+                OTHERS.panel(&["least loaded downlink"]),
             ),
             said: Said::Positive,
             apart: "",
-        },
-    ],
-};
-
-const FIGURE12: PaperExperiment = PaperExperiment {
-    paper: Paper::ChameleonEc,
-    id: "fig12",
-    title: "Exp#1, interference study: throughput and P99 latency under four workloads",
-    did: "20 instances of EC2, 10 Gb/s; YCSB-A, an IBM object store trace, Twitter's Memcached \
-        cluster 37 and Facebook's ETC beside a repair.",
-    here: "The simulator at 1 Gb/s; the workloads are drawn from published statistics, not \
-        replayed.",
-    panels: &[
-        PanelSpec {
-            title: "throughput",
-            metric: Metric::Throughput,
-            points: WORKLOADS,
-            series: ALGORITHMS,
-            printed: &[],
-        },
-        PanelSpec {
-            title: "latency",
-            metric: Metric::P99,
-            points: WORKLOADS,
-            series: ALGORITHMS,
-            printed: &[],
-        },
-    ],
-    claims: &[
-        Claim {
-            text: "ChameleonEC improves the throughput by 23.5 % over CR",
-            place: "section V-B, Exp#1",
-            quantity: Above(CHAMELEON.panel(&["throughput"]), of(&["CR"])),
-            said: Said::Between(23.5, 23.5),
-            apart: LINKED,
-        },
-        Claim {
-            text: "by 31.4 % over PPR",
-            place: "section V-B, Exp#1",
-            quantity: Above(CHAMELEON.panel(&["throughput"]), of(&["PPR"])),
-            said: Said::Between(31.4, 31.4),
-            apart: LINKED,
-        },
-        Claim {
-            text: "by 65.6 % over ECPipe",
-            place: "section V-B, Exp#1",
-            quantity: Above(CHAMELEON.panel(&["throughput"]), of(&["ECPipe"])),
-            said: Said::Between(65.6, 65.6),
-            apart: LINKED,
-        },
-        Claim {
-            text: "ChameleonEC shortens P99 latencies by 18.2 % against CR",
-            place: "section V-B, Exp#1",
-            quantity: Below(CHAMELEON.panel(&["latency"]), of(&["CR"])),
-            said: Said::Between(18.2, 18.2),
-            apart: LATENCY,
-        },
-        Claim {
-            text: "by 9.1 % against PPR",
-            place: "section V-B, Exp#1",
-            quantity: Below(CHAMELEON.panel(&["latency"]), of(&["PPR"])),
-            said: Said::Between(9.1, 9.1),
-            apart: LATENCY,
-        },
-        Claim {
-            text: "by 17.6 % against ECPipe",
-            place: "section V-B, Exp#1",
-            quantity: Below(CHAMELEON.panel(&["latency"]), of(&["ECPipe"])),
-            said: Said::Between(17.6, 17.6),
-            apart: LATENCY,
-        },
-    ],
-};
-
-/// Why applications fare otherwise.
-const LATENCY: &str = "A request shares each link with every repair that crosses it, and a phase \
-    begins all of its repairs at once: beside YCSB-A the P99 is 163 ms with phases, 62 ms when the \
-    same plans run 19 at a time, 27 ms when they run 5 at a time, and 9 ms without a repair. The \
-    paper does not say how many chunks its agents move at a time.";
-
-const FIGURE13: PaperExperiment = PaperExperiment {
-    paper: Paper::ChameleonEc,
-    id: "fig13",
-    title: "Exp#2, impact on trace execution time",
-    did: "The interference degree: how much longer a trace takes beside a repair, T*/T - 1.",
-    here: "The simulator: the operations that clients performed during the repair, and the same \
-        without it. The degree is of the time that the repair lasts, not of a trace of a given \
-        length.",
-    panels: &[PanelSpec {
-        title: "degree",
-        metric: Metric::Interference,
-        points: WORKLOADS,
-        series: ALGORITHMS,
-        printed: &[],
-    }],
-    claims: &[
-        Claim {
-            text: "ChameleonEC reduces the interference degree by 45.9 % against CR",
-            place: "section V-B, Exp#2",
-            quantity: Below(CHAMELEON.at(&["YCSB-A", "IBM"]), of(&["CR"])),
-            said: Said::Between(45.9, 45.9),
-            apart: LATENCY,
-        },
-        Claim {
-            text: "by 50.2 % against PPR",
-            place: "section V-B, Exp#2",
-            quantity: Below(CHAMELEON.at(&["YCSB-A", "IBM"]), of(&["PPR"])),
-            said: Said::Between(50.2, 50.2),
-            apart: LATENCY,
-        },
-        Claim {
-            text: "by 56.7 % against ECPipe",
-            place: "section V-B, Exp#2",
-            quantity: Below(CHAMELEON.at(&["YCSB-A", "IBM"]), of(&["ECPipe"])),
-            said: Said::Between(56.7, 56.7),
-            apart: LATENCY,
-        },
-    ],
-};
-
-const FIGURE14: PaperExperiment = PaperExperiment {
-    paper: Paper::ChameleonEc,
-    id: "fig14",
-    title: "Exp#3, impact of the length of phases",
-    did: "RS(10,4) beside YCSB-A, phases of 10 to 40 s.",
-    here: "The simulator at 1 Gb/s.",
-    panels: &[PanelSpec {
-        title: "throughput",
-        metric: Metric::Throughput,
-        points: &[point("YCSB-A", BASE)],
-        series: &[
-            series("10 s", "tunable/chameleon/phases:10"),
-            series("20 s", "chameleon"),
-            series("30 s", "tunable/chameleon/phases:30"),
-            series("40 s", "tunable/chameleon/phases:40"),
-            SUTURE,
-        ],
-        printed: &[],
-    }],
-    claims: &[
-        Claim {
-            text: "with 20 s it drops 5.4 % against 10 s",
-            place: "section V-B, Exp#3",
-            quantity: Below(of(&["20 s"]), of(&["10 s"])),
-            said: Said::Between(5.4, 5.4),
-            apart: PHASES,
-        },
-        Claim {
-            text: "the longer the phases, the lower the throughput",
-            place: "section V-B, Exp#3",
-            quantity: Below(of(&["40 s"]), of(&["10 s"])),
-            said: Said::Positive,
-            apart: PHASES,
-        },
-    ],
-};
-
-/// Why long phases are better here.
-const PHASES: &str = "Each border between phases leaves links idle here, and what four clients take \
-    changes too little for a new dispatch to gain as much.";
-
-const SWITCHING: FigureSetting = FigureSetting { lost: Lost::Chunks(300), ..under("switching") };
-
-const FIGURE15: PaperExperiment = PaperExperiment {
-    paper: Paper::ChameleonEc,
-    id: "fig15",
-    title: "Exp#4, adaptivity: throughput while workloads take turns",
-    did: "Each workload for 15 s, one after the other, beside a repair.",
-    here: "The simulator at 1 Gb/s; chunks that are finished in each window of 5 s. Phases finish \
-        their chunks together, so that ChameleonEC's windows are uneven.",
-    panels: &[
-        PanelSpec {
-            title: "over time",
-            metric: Metric::WindowThroughput,
-            points: &[
-                point("0-5 s, YCSB-A", SWITCHING),
-                point("5-10 s, YCSB-A", SWITCHING),
-                point("10-15 s, YCSB-A", SWITCHING),
-                point("15-20 s, Facebook", SWITCHING),
-                point("20-25 s, Facebook", SWITCHING),
-                point("25-30 s, Facebook", SWITCHING),
-                point("30-35 s, Memcached", SWITCHING),
-                point("35-40 s, Memcached", SWITCHING),
-                point("40-45 s, Memcached", SWITCHING),
-                point("45-50 s, IBM", SWITCHING),
-                point("50-55 s, IBM", SWITCHING),
-                point("55-60 s, IBM", SWITCHING),
-            ],
-            series: ALGORITHMS,
-            printed: &[],
-        },
-        PanelSpec {
-            title: "overall",
-            metric: Metric::Throughput,
-            points: &[point("all workloads", SWITCHING)],
-            series: ALGORITHMS,
-            printed: &[],
-        },
-    ],
-    claims: &[
-        Claim {
-            text: "ChameleonEC improves the throughput by 51.5 % over CR",
-            place: "section V-B, Exp#4",
-            quantity: Above(CHAMELEON.panel(&["overall"]), of(&["CR"])),
-            said: Said::Between(51.5, 51.5),
-            apart: LINKED,
-        },
-        Claim {
-            text: "by 53.0 % over PPR",
-            place: "section V-B, Exp#4",
-            quantity: Above(CHAMELEON.panel(&["overall"]), of(&["PPR"])),
-            said: Said::Between(53.0, 53.0),
-            apart: LINKED,
-        },
-        Claim {
-            text: "by 97.2 % over ECPipe",
-            place: "section V-B, Exp#4",
-            quantity: Above(CHAMELEON.panel(&["overall"]), of(&["ECPipe"])),
-            said: Said::Between(97.2, 97.2),
-            apart: LINKED,
         },
     ],
 };

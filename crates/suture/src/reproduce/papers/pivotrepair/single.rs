@@ -84,8 +84,8 @@ const SITUATION: &str = "A mean over the starts that were drawn here, where the 
     situation of each workload.";
 
 /// Why times of planning compare otherwise.
-const PLANNED: &str = "RP's best path is sorted for here and not searched, and PPT tries numbers of \
-    children and not trees, so that both plan in far less time than the paper's.";
+const PLANNED: &str = "RP's best path is sorted for here and not searched, and PPT tries numbers \
+    of children and not trees, so that both plan in far less time than the paper's.";
 
 /// What PPT is refused for.
 const REFUSED: &str = "PPT is refused beyond a million choices of helpers and their numbers of \
@@ -241,8 +241,8 @@ pub const FIGURE5: PaperExperiment = PaperExperiment {
             place: "section V-C, Experiment 2",
             quantity: Most(PIVOT.panel(RUNNING).at(&["(14,10)"])),
             said: Said::AtMost(5.3e-6),
-            apart: "Planning here makes a whole plan of the tree, with its edges and bytes, and not \
-                the tree alone.",
+            apart: "Planning here makes a whole plan of the tree, with its edges and bytes, and \
+                not the tree alone.",
         },
         Claim {
             text: "PivotRepair always transfers as fast as PPT",
