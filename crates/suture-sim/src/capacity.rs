@@ -21,6 +21,11 @@ const GUESSES_MAX: usize = 10;
 /// What a coordinator is told of a link that has nothing: planners divide by rates.
 const TOLD_MIN: Rate = Rate(1.0);
 
+/// What a coordinator is told that clients leave of a link or disk, at least: they share it with a
+/// repair as soon as there is one, and no phase would ever hold a chunk through a link of which
+/// nothing is left.
+const LEFT_MIN: f64 = 0.05;
+
 /// A node that is slow for a while, all of it: links and disk.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Straggler {
@@ -125,15 +130,15 @@ impl Capacities {
         node
     }
 
-    /// The same beside clients that take so much of it a second: what is left is more than nothing.
+    /// The same beside clients that take so much of it a second.
     pub fn told_beside(&self, id: NodeId, now: f64, taken: Taken) -> Node {
         let mut node = self.told(id, now);
         let foreground = |link: Rate, declared: Rate, taken: f64| {
-            Rate((declared.0 + taken).min(link.0 - TOLD_MIN.0).max(declared.0))
+            Rate((declared.0 + taken).min((1.0 - LEFT_MIN) * link.0).max(declared.0))
         };
         node.foreground_uplink = foreground(node.uplink, node.foreground_uplink, taken.up);
         node.foreground_downlink = foreground(node.downlink, node.foreground_downlink, taken.down);
-        let left = |rate: Rate, taken: f64| Rate((rate.0 - taken).max(TOLD_MIN.0.min(rate.0)));
+        let left = |rate: Rate, taken: f64| Rate((rate.0 - taken).max(LEFT_MIN * rate.0));
         node.disk_read = node.disk_read.map(|rate| left(rate, taken.disk_read));
         node.disk_write = node.disk_write.map(|rate| left(rate, taken.disk_write));
         node
@@ -207,4 +212,25 @@ fn average(trace: &Trace, id: NodeId, seconds: f64) -> Rate {
     let rate = |second: u64| trace.rate(id.index(), second).0;
     let bytes: f64 = (0..whole).map(rate).sum::<f64>() + rate(whole) * (seconds - whole as f64);
     Rate((bytes / seconds).max(TOLD_MIN.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clients_leave_what_they_do_not_take_and_never_nothing() {
+        let mut cluster = Cluster::uniform(2, Rate(100.0));
+        cluster.nodes[0].disk_read = Some(Rate(50.0));
+        cluster.nodes[0].foreground_downlink = Rate(10.0);
+        let capacities = Capacities::new(cluster, None, None, Vec::new());
+        let told = |taken: Taken| capacities.told_beside(NodeId(0), 0.0, taken);
+        assert_eq!(told(Taken::default()), capacities.told(NodeId(0), 0.0));
+        let some = told(Taken { up: 30.0, down: 30.0, disk_read: 30.0, disk_write: 30.0 });
+        assert_eq!((some.uplink_free(), some.downlink_free()), (Rate(70.0), Rate(60.0)));
+        assert_eq!((some.disk_read, some.disk_write), (Some(Rate(20.0)), None));
+        let all = told(Taken { up: 100.0, down: 100.0, disk_read: 80.0, disk_write: 0.0 });
+        assert!((all.uplink_free().0 - 5.0).abs() < 1e-9 && all.downlink_free().0 > 4.9);
+        assert!((all.disk_read.unwrap().0 - 2.5).abs() < 1e-9);
+    }
 }

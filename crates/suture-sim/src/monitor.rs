@@ -1,6 +1,6 @@
 //! What clients take of each node's links and disk, as a monitor sees it.
 //!
-//! Place: beside [slices flow]: what planners leave out of what links have, where they are notified.
+//! Place: beside [slices flow]: what planners leave out of links, where they are notified of it.
 //! ChameleonEC (HPCA'25, section III-A) dispatches by the bandwidth that applications leave, and
 //! monitors it; the repair algorithms that it is compared with do not. What clients move counts
 //! here, and nothing of what repairs move beside them.

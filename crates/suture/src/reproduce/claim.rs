@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::table::{Cell, Group, PanelTable, Table, mean};
 
-/// A number of the paper is met within a fifth of it; percentages from ten on within three at least.
+/// A number of the paper is met within a fifth of it, percentages from ten on within three.
 const TOLERANCE: f64 = 0.2;
 const POINTS: f64 = 3.0;
 const POINTS_FROM: f64 = 10.0;

@@ -37,7 +37,7 @@ pub fn seen(metric: Metric, setting: &FigureSetting, seed: u64, traces: &Traces)
         }
         _ => {}
     }
-    let Some((name, _)) = setting.trace else { bail!("{metric:?} is of a trace") };
+    let Some((name, start)) = setting.trace else { bail!("{metric:?} is of a trace") };
     let (up, down) = traces.of(name);
     Ok(match metric {
         Metric::Uneven(usage) => traces::uneven(up, down, usage).unwrap_or(0.0),
@@ -48,7 +48,8 @@ pub fn seen(metric: Metric, setting: &FigureSetting, seed: u64, traces: &Traces)
         Metric::Starts(kind) => {
             let mut found = 0u32;
             for seed in 1..=START_SEEDS {
-                found += u32::from(setting.prepare(traces, seed)?.start == Some(kind));
+                let input = setting.prepare(traces, seed)?.input;
+                found += u32::from(traces.kind(name, start, &input) == kind);
             }
             100.0 * f64::from(found) / START_SEEDS as f64
         }

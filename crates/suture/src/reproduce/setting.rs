@@ -106,8 +106,6 @@ pub struct Prepared {
     pub capacities: Capacities,
     /// Who reads from a node and makes a straggler of it.
     pub readers: Option<Readers>,
-    /// What its start on a trace came to be; none: links do not change.
-    pub start: Option<StartKind>,
 }
 
 impl FigureSetting {
@@ -146,9 +144,8 @@ impl FigureSetting {
             Some((name, start)) => traces.starting(name, start, &input, &mut random),
             None => (None, None),
         };
-        let start = self.trace.map(|(name, start)| traces.kind(name, start, &input));
         let capacities = Capacities::new(input.cluster.clone(), up, down, Vec::new());
-        Ok(Prepared { input, capacities, readers: self.readers(&nodes), start })
+        Ok(Prepared { input, capacities, readers: self.readers(&nodes) })
     }
 
     fn cluster(&self) -> Cluster {
