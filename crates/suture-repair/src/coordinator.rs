@@ -170,8 +170,9 @@ pub struct Coordinator {
     /// Copies that nodes listed last and that are nobody's location: looked at again when their
     /// stripe comes to lack something.
     found: BTreeMap<StripeId, BTreeSet<(NodeId, ChunkCopy)>>,
-    /// Copies that each node should hold and did not list last, also while it counts as failed.
-    unlisted: BTreeMap<NodeId, BTreeSet<ChunkCopy>>,
+    /// Copies that each node should hold and did not list last, also while it counts as failed;
+    /// none: its agent began anew, and has not listed any yet.
+    unlisted: BTreeMap<NodeId, Option<BTreeSet<ChunkCopy>>>,
     /// What nodes have to check and delete.
     work_lists: WorkLists,
     scrub: Scrub,
@@ -451,6 +452,7 @@ impl Coordinator {
             return false;
         }
         self.ledger.set_pool(node, hello.pool_bytes);
+        self.await_listing(node, hello);
         if self.health.joined(node, hello) {
             // A new incarnation has forgotten its tasks, and its limit.
             self.throttle.forget(node);

@@ -8,7 +8,8 @@ use suture_repair::cluster::NodeIntent;
 use suture_repair::coordinator::{Absence, Config};
 use suture_repair::event::{Command, Health, Input, Liveness, Output, Report};
 use suture_repair::id::{ChunkIndex, NodeId, Stamp, StripeId};
-use suture_repair::message::{Check, CopyFault, Failure, FromAgent, Task, ToAgent};
+use suture_repair::message::{Check, CopyFault, Failure, FromAgent, Hello, Task, ToAgent};
+use suture_repair::planner::Abilities;
 use suture_repair::time::Span;
 
 fn drain(story: &mut Story, node: u32) {
@@ -500,6 +501,17 @@ fn what_a_node_does_not_list_is_not_counted_on_before_it_was_looked_for() {
     let check = Check { copy: found, digest: story.digest(found), excess: None };
     story.hear(1, FromAgent::Verified(check));
     assert_eq!(without(&story, &[2], &[], Absence::Failed), [], "it is there all the same");
+    // Both begin anew, and may have other stores.
+    let mut story = Story::new(5, [stripe(0, [0, 1, 2, 3])]);
+    for node in [0, 1] {
+        let (pool_bytes, free_bytes) = (64 << 20, 1 << 30);
+        let abilities = Abilities::PARTIAL;
+        let hello = Hello { incarnation: 2, session: 1, abilities, pool_bytes, free_bytes };
+        story.hear(node, FromAgent::Hello(hello));
+    }
+    assert_eq!(without(&story, &[2], &[], Absence::Failed), [StripeId(0)]);
+    story.hear(0, FromAgent::Inventory(vec![copy(0, 0, 0).into()]));
+    assert_eq!(without(&story, &[2], &[], Absence::Failed), []);
     // The name of a silent node is given away: what it held does not come back.
     let mut story = Story::new(5, [stripe(0, [0, 1, 2, 3])]);
     story.wait(2, [4]);

@@ -18,7 +18,7 @@ use super::faults::Location;
 use super::work_list::{Deletion, Reading};
 use crate::event::{Blocked, KnownFault, Output, Report};
 use crate::id::{ChunkCopy, ChunkIndex, Digest, ListedCopy, NodeId, Stamp, StripeId};
-use crate::message::{Check, CopyFault, ToAgent};
+use crate::message::{Check, CopyFault, Hello, ToAgent};
 use crate::mutant::Mutant;
 use crate::stripe::{ChunkRecord, Stripe};
 use crate::time::{Span, Time};
@@ -163,7 +163,7 @@ impl Coordinator {
             self.stripes.on_node(node).filter_map(|s| Some(s.copy(s.chunk_on(node)?)?.1)).collect();
         let unlisted =
             expected.iter().filter(|&copy| !listed.contains_key(copy)).copied().collect();
-        self.unlisted.insert(node, unlisted);
+        self.unlisted.insert(node, Some(unlisted));
         if !self.health.is_up(node) {
             return;
         }
@@ -201,6 +201,15 @@ impl Coordinator {
         }
     }
 
+    /// An agent introduces itself. If it began anew, its store may be another one, and nothing is
+    /// counted on there where data must stay readable until it has listed what it holds.
+    pub(super) fn await_listing(&mut self, node: NodeId, hello: Hello) {
+        let known = self.health.get(node).hello;
+        if known.is_none_or(|known| known.incarnation != hello.incarnation) {
+            self.unlisted.insert(node, None);
+        }
+    }
+
     /// What a node listed before counts no more.
     fn forget_found(&mut self, node: NodeId) {
         self.found.retain(|_, found| {
@@ -212,6 +221,7 @@ impl Coordinator {
     /// The node could not list its copies, so each expected copy is checked on its own; otherwise a
     /// missing or unreadable directory would count as intact until the next pass.
     pub(super) fn not_listed(&mut self, node: NodeId) {
+        self.unlisted.remove(&node);
         let expected =
             self.chunks_on(node).filter(|(stripe, chunk)| !self.is_lost(stripe.id, *chunk));
         let copies = expected.filter_map(|(stripe, chunk)| Some(stripe.copy(chunk)?.1));
@@ -311,7 +321,7 @@ impl Coordinator {
         self.scrub.wake();
         let reading = Reading { excess: check.excess, copy: check.copy };
         self.work_lists.end_check(node, reading);
-        if let Some(unlisted) = self.unlisted.get_mut(&node) {
+        if let Some(Some(unlisted)) = self.unlisted.get_mut(&node) {
             // It was stored after the listing was made, or lies in a folder that is not listed.
             unlisted.remove(&check.copy);
         }

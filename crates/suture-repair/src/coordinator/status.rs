@@ -184,10 +184,11 @@ impl Coordinator {
         chunks.iter().any(is_theirs) && is_enough(chunks) && !is_enough(&left)
     }
 
-    /// Whether the node has listed what it holds, and this copy was not among it: it has another
-    /// store by now, or has lost it.
+    /// Whether this copy was not among what the node listed, or that is still to come: it may have
+    /// another store by now, or have lost the copy.
     fn is_unlisted(&self, (node, copy): (NodeId, ChunkCopy)) -> bool {
-        self.unlisted.get(&node).is_some_and(|copies| copies.contains(&copy))
+        let unlisted = self.unlisted.get(&node);
+        unlisted.is_some_and(|copies| copies.as_ref().is_none_or(|copies| copies.contains(&copy)))
     }
 
     /// Chunks that can be read, or could be once all nodes are back that are not given up.
