@@ -122,10 +122,11 @@ impl Coordinator {
     }
 
     /// Stripes that can be read, or could once silent nodes are back, and could not without these
-    /// nodes and all that are away besides: those whose names were `given_away` to new stores, those
-    /// that are paused, though they may be up, and those that fell silent while they were emptied.
-    /// So what cannot be done at once cannot be done one by one either. Where the nodes are never
-    /// to come back, they are also needed for what could be read once all that failed are back.
+    /// nodes and all that are away besides: those whose names were `given_away` to new stores,
+    /// those that are paused, though they may be up, and those that fell silent while they were
+    /// emptied. So what cannot be done at once cannot be done one by one either. Where the nodes
+    /// are never to come back, they are also needed for what could be read once all that failed
+    /// are back.
     pub fn unreadable_without(
         &self,
         nodes: &[NodeId],
