@@ -230,7 +230,9 @@ fn timelines_are_written_as_numbers_and_as_a_picture() {
     }
     assert!(!svg.contains("NaN") && !svg.contains("no bandwidth"));
 
-    simulate(&format!("{args} --compare"));
+    let compared = simulate(&format!("{args} --compare"));
+    let said = String::from_utf8(compared.stdout).unwrap();
+    assert!(said.contains(&format!("timelines in {}: ", folder.display())), "{said}");
     assert!(folder.join("repairboost+cr.svg").exists() && folder.join("car.csv").exists());
 }
 

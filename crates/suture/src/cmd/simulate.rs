@@ -160,7 +160,10 @@ pub fn run(args: Args) -> Result<Outcome> {
     let evaluation = evaluation.map_err(|refusal| refusal.of_asked(args.policy))?;
     question.write_timeline(&evaluation, TIMELINE)?;
     match args.format {
-        Format::Text => text::print(&question, &evaluation)?,
+        Format::Text => {
+            text::print(&question, &evaluation)?;
+            question.name_timelines();
+        }
         Format::Json => print_json(&report::document(&question, &evaluation))?,
     }
     Ok(outcome(&evaluation.unrepairable))
@@ -177,7 +180,10 @@ fn compare(question: SimulationInput<'_>, format: Format) -> Result<Outcome> {
         answers.push(Answer { policy, result });
     }
     match format {
-        Format::Text => text::print_comparison(&question, &answers)?,
+        Format::Text => {
+            text::print_comparison(&question, &answers)?;
+            question.name_timelines();
+        }
         Format::Json => {
             let document = |run: &Run| report::document(&question, run);
             print_json(&Comparison::new(COMPARE_FORMAT, &answers, document))?;
@@ -316,6 +322,13 @@ impl SimulationInput<'_> {
         match &self.timeline {
             Some(folder) => timeline::write(folder, name, &self.scenario, evaluation),
             None => Ok(()),
+        }
+    }
+
+    /// Says where timelines were written, behind the result.
+    fn name_timelines(&self) {
+        if let Some(folder) = &self.timeline {
+            outln!("timelines in {}: numbers in .csv, a picture in .svg", folder.display());
         }
     }
 }
