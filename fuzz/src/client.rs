@@ -48,12 +48,13 @@ pub fn valid() -> Vec<Vec<u8>> {
         others: vec!["n2".into()],
         ..Default::default()
     };
+    let repairs = proto::RepairCommand { action: 4, object: Some("a".into()) };
     inputs.extend([
         message(3, proto::BadCopy { node: 3, copy }.encode_to_vec()),
         message(4, list.encode_to_vec()),
         message(5, stat.encode_to_vec()),
         message(6, command.encode_to_vec()),
-        message(7, proto::RepairCommand { action: 4, object: "a".into() }.encode_to_vec()),
+        message(7, repairs.encode_to_vec()),
     ]);
     inputs
 }

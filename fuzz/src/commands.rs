@@ -60,7 +60,7 @@ pub fn valid() -> Vec<Vec<u8>> {
         message(NODE, command.encode_to_vec())
     }));
     inputs.extend((0..6).map(|action| {
-        let command = proto::RepairCommand { action, object: "photos/2026".into() };
+        let command = proto::RepairCommand { action, object: Some("photos/2026".into()) };
         message(REPAIRS, command.encode_to_vec())
     }));
     inputs

@@ -53,7 +53,7 @@ pub struct Args {
     /// What to store; `-` is standard input
     #[arg(value_name = "FILE|DIR|-", required = true)]
     sources: Vec<PathBuf>,
-    /// The object's name [default: that of the file or folder]; the last slash of a folder's is left
+    /// The object's name [default: that of the file or folder]; of a folder's a last slash is left
     /// out
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
