@@ -38,7 +38,8 @@ pub fn run(args: Args) -> Result<Outcome> {
     let stat = daemon::block_on(async {
         let mut client = args.coordinator.connect().await?;
         let request = proto::ObjectName { name: args.name.clone() };
-        match client.stat(request).await {
+        let answer = client.stat(request).await;
+        match answer {
             Ok(stat) => Ok(stat.into_inner()),
             Err(status) => Err(explain_missing_one(&mut client, &args.name, refusal(status)).await),
         }
