@@ -124,15 +124,20 @@ impl Traces {
     /// The seconds with which a repair may begin, and what they are.
     fn starts(&self, name: TraceName, start: Start, input: &Input) -> (StartKind, Vec<u64>) {
         let (up, down) = self.of(name);
-        let those = |is_start: fn(&Trace, &Trace, u64, &Input) -> bool| -> Vec<u64> {
+        let seconds_that = |is_start: fn(&Trace, &Trace, u64, &Input) -> bool| -> Vec<u64> {
             (0..up.seconds()).filter(|second| is_start(up, down, *second, input)).collect()
         };
-        let kinds: [(StartKind, fn(&Trace, &Trace, u64, &Input) -> bool); 2] =
-            [(StartKind::Congested, is_congested_start), (StartKind::Uneven, is_uneven_start)];
-        let wanted = kinds.into_iter().filter(|_| start == Start::Congested);
-        let mut found = wanted.map(|(kind, is_start)| (kind, those(is_start)));
-        let found = found.find(|(_, seconds)| !seconds.is_empty());
-        found.unwrap_or_else(|| (StartKind::Any, (0..up.seconds()).collect()))
+        if start == Start::Congested {
+            let congested = seconds_that(is_congested_start);
+            if !congested.is_empty() {
+                return (StartKind::Congested, congested);
+            }
+            let uneven = seconds_that(is_uneven_start);
+            if !uneven.is_empty() {
+                return (StartKind::Uneven, uneven);
+            }
+        }
+        (StartKind::Any, (0..up.seconds()).collect())
     }
 
     /// In words, for the report.

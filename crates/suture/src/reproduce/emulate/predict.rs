@@ -12,8 +12,8 @@ use suture_repair::stripe::Stripe;
 use suture_sim::capacity::{Capacities, Straggler};
 use suture_sim::client::{Served, percentile};
 use suture_sim::fluid::EXACT_ENTRIES;
-use suture_sim::scenario::{Overheads, Scenario};
-use suture_sim::simulate::{Outcome as Simulated, simulate, timeline_links};
+use suture_sim::scenario::{Foreground, Overheads, Scenario};
+use suture_sim::simulate::{Outcome as Simulated, alone, simulate, timeline_links};
 use suture_sim::timeline::Timeline;
 use suture_sim::trace::Trace;
 
@@ -107,7 +107,7 @@ fn scenario(
         seed,
         overheads: Overheads::default(),
         foreground: match bed.load {
-            Some(Applications::Closed(load)) => Some((load.workload, load.clients)),
+            Some(Applications::Closed(load)) => Some(Foreground::new(load.workload, load.clients)),
             Some(Applications::Open(_)) | None => None,
         },
         timeline_buckets: Some(BUCKETS),
@@ -156,7 +156,7 @@ fn draw(scenario: &Scenario) -> Result<Draw> {
         busiest_part: busiest_part(timeline, links),
         full_part: full_part(timeline, links),
         sent_bytes: simulated.load.moved_bytes() as f64,
-        requests: requests(&simulated),
+        requests: requests(scenario, &simulated),
     })
 }
 
@@ -188,8 +188,9 @@ fn part(timeline: &Timeline, link: usize, (from, below): (usize, usize)) -> f64 
 }
 
 /// What applications took, if there were any that ended something.
-fn requests(simulated: &Simulated) -> Option<DrawnRequests> {
-    let (beside, alone) = simulated.foreground.as_ref()?;
+fn requests(scenario: &Scenario, simulated: &Simulated) -> Option<DrawnRequests> {
+    let beside = simulated.foreground.as_ref()?;
+    let alone = alone(scenario, beside);
     if beside.latencies.is_empty() || alone.client_seconds <= 0.0 {
         return None;
     }
@@ -199,8 +200,8 @@ fn requests(simulated: &Simulated) -> Option<DrawnRequests> {
     Some(DrawnRequests {
         mean_ms: ms(mean(beside)),
         p99_ms: ms(p99(beside)),
-        alone_ms: ms(mean(alone)),
-        alone_p99_ms: ms(p99(alone)),
+        alone_ms: ms(mean(&alone)),
+        alone_p99_ms: ms(p99(&alone)),
         degree: beside.client_seconds / alone.client_seconds - 1.0,
     })
 }

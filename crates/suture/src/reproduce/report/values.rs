@@ -60,7 +60,9 @@ impl ShownPanel<'_> {
             (Metric::PlanSeconds, _) => "planned, and timed on this machine",
             (Metric::CoordinatorSeconds, _) => "simulated; the coordinator timed on this machine",
             (Metric::WholeSeconds, _) => "simulated, with planning timed on this machine",
-            (Metric::Fluctuation, _) => "simulated applications without a repair",
+            (Metric::Fluctuation(_) | Metric::MostFluctuation(_), _) => {
+                "simulated applications without a repair"
+            }
             (_, Means::Plans) => "planned, not run",
             (_, Means::Simulation) => "simulated",
             (_, Means::Codes) => "timed on this machine",
