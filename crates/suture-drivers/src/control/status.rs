@@ -399,7 +399,7 @@ mod tests {
                 |stripe: StripeId| refusal.filter(|_| stripe == StripeId(7)).map(str::to_owned);
             blocked_stripe(&core, StripeId(7), &Blocked::Claimed, known).why
         };
-        assert_eq!(text(None), "somebody else is repairing it");
+        assert_eq!(text(None), "another repair has claimed it");
         let said = text(Some("the NameNode is repairing it"));
         assert_eq!(said, "its claim is refused: the NameNode is repairing it");
     }
