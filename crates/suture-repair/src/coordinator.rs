@@ -467,7 +467,7 @@ impl Coordinator {
         }
         let before = self.health.get(node).free_bytes;
         self.health.free_bytes(node, beat.free_bytes);
-        self.wake_for_room(node, before);
+        self.wake_for_space(node, before);
         if let Some(report) = &beat.links {
             self.links(now, node, report);
         }

@@ -162,6 +162,15 @@ proptest! {
     }
 }
 
+/// A mixture named an option of no part, whose destinations became those of its item.
+#[test]
+fn an_option_that_nothing_is_rebuilt_by_decides_no_destination() {
+    let seed = 14284421206047889042;
+    let world = arbitrary_world(&mut Random::new(seed));
+    let batch = plan("flow".parse().unwrap(), &world.jobs, &world.view(), seed);
+    assert_eq!(batch.refused, []);
+}
+
 /// What a set of nodes must send, over what it can.
 fn seconds_of_set(world: &World, set: u32) -> f64 {
     let holds = |node: NodeId| set >> node.0 & 1 == 1;

@@ -96,8 +96,8 @@ impl Agent {
         }
     }
 
-    /// Has a copy read in full. A copy whose delete is in flight is reported as missing: it must not
-    /// be used.
+    /// Has a copy read in full. One whose delete is in flight is reported as missing, so that it is
+    /// not used.
     pub(super) fn check(&mut self, check: Check) {
         if self.copy_work.deletes.contains(&check.copy) {
             return self.send(FromAgent::Bad { copy: check.copy, fault: CopyFault::Missing });

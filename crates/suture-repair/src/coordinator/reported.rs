@@ -20,7 +20,7 @@ impl Coordinator {
             let before = self.health.get(node).disk;
             self.health.disk_is(node, beat);
             if before != DiskState::Good && self.health.get(node).disk == DiskState::Good {
-                self.wake_for_room(node, 0);
+                self.wake_for_space(node, 0);
             }
         }
         if let Some(is_cut_off) = self.health.check_reach(now, node) {
@@ -40,7 +40,7 @@ impl Coordinator {
 
     /// A node had so much room `before`, or none where its disk could not be written. What has
     /// waited for what it has now is tried again at once.
-    pub(super) fn wake_for_room(&mut self, node: NodeId, before: u64) {
+    pub(super) fn wake_for_space(&mut self, node: NodeId, before: u64) {
         let free_bytes = self.health.get(node).free_bytes;
         if free_bytes <= before || !self.health.takes_chunks(node) {
             return;
@@ -48,15 +48,15 @@ impl Coordinator {
         let load = self.ledger.load().nodes().get(node.index());
         let coming = load.map_or(0, |load| load.disk_write_bytes);
         let [before, after] = [before, free_bytes].map(|bytes| bytes.saturating_sub(coming));
-        let is_room = |stripe: &Stripe| {
+        let is_enough = |stripe: &Stripe| {
             let Some(lost) = self.lost.get(&stripe.id) else { return false };
             let may_keep = stripe.chunk_on(node).is_none_or(|chunk| lost.contains(&chunk));
             let lost: Vec<ChunkIndex> = lost.iter().copied().collect();
             may_keep && (before + 1..=after).contains(&stripe.reach(&lost))
         };
-        let waiting = self.trouble.iter().filter(|(_, trouble)| trouble.may_lack_room(node));
+        let waiting = self.trouble.iter().filter(|(_, trouble)| trouble.may_lack_space(node));
         let stripes = waiting.filter_map(|(id, _)| self.stripes.get(*id));
-        let stripes = stripes.filter(|stripe| is_room(stripe)).map(|stripe| stripe.id);
+        let stripes = stripes.filter(|stripe| is_enough(stripe)).map(|stripe| stripe.id);
         let stripes: Vec<StripeId> = stripes.collect();
         stripes.into_iter().for_each(|stripe| self.enqueue(stripe, None));
     }

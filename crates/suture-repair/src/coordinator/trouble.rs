@@ -52,7 +52,7 @@ impl Trouble {
 
     /// Whether room on this node may be all that the stripe waits for: no node could take a chunk,
     /// or the last attempt failed at this one.
-    pub fn may_lack_room(&self, node: NodeId) -> bool {
+    pub fn may_lack_space(&self, node: NodeId) -> bool {
         match &self.blocked {
             Some(Blocked::Plan(why)) => *why == PlanError::NoDestination,
             Some(Blocked::Failing { node: at, .. }) => *at == Some(node),

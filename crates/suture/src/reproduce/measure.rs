@@ -85,8 +85,8 @@ impl RunFigures {
     /// end.
     pub fn rebuilt_bytes(&self, second: f64) -> f64 {
         let part = |chunk: &ChunkTimes| {
-            let under_way = (second - chunk.began) / (chunk.ended - chunk.began);
-            if chunk.ended <= second { 1.0 } else { under_way.max(0.0) }
+            let part = (second - chunk.began) / (chunk.ended - chunk.began);
+            if chunk.ended <= second { 1.0 } else { part.max(0.0) }
         };
         self.chunks.iter().map(|chunk| chunk.bytes as f64 * part(chunk)).sum()
     }

@@ -163,9 +163,12 @@ impl Descent<'_> {
         let rounded = self.rounded(mixture, parts);
         let pieces = std::mem::take(&mut self.pieces);
         for ((placed, _), parts) in mixture.options.iter().zip(rounded) {
-            self.kept[placed.item].clone_from(&placed.kept);
-            let (item, option) = (placed.item as u32, Some(placed.option.clone()));
-            self.pieces.extend((parts > 0).then_some(Piece { item, option, parts }));
+            // One of no part decides nothing: what is kept elsewhere by it is kept nowhere.
+            if parts > 0 {
+                self.kept[placed.item].clone_from(&placed.kept);
+                let (item, option) = (placed.item as u32, Some(placed.option.clone()));
+                self.pieces.push(Piece { item, option, parts });
+            }
         }
         self.pieces.sort_by_key(|piece| piece.item);
         let scale = ranges / f64::from(parts);
