@@ -2,7 +2,7 @@
 coordinator
 for i in $(seq 0 6); do write_agent "n$i"; done
 # Nobody listens on port 1.
-sed -i '2i advertise = "127.0.0.1:1"' "$folder/n3.toml" "$folder/n4.toml"
+for i in 3 4; do sed -i "2i advertise = '127.0.0.$i:1'" "$folder/n$i.toml"; done
 for i in $(seq 0 6); do start "n$i" "$SUTURE" agent --config "$folder/n$i.toml"; done
 soon "7 agents are up" up 7
 expect "repair pauses" "$SUTURE" repair pause
