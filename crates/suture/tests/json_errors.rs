@@ -48,7 +48,7 @@ fn a_command_line_that_fails_is_answered_in_json() {
         ("rebuild /nonexistent --format json", 2, "/nonexistent"),
         ("rebuild /nonexistent --report json", 2, "/nonexistent"),
         ("demo --agents 3 --format json", 2, "--agents must be"),
-        ("config check agent --config Cargo.toml --format json", 2, ": unknown field `"),
+        ("config check agent --config Cargo.toml --format json", 2, ": unknown field `bench`"),
         ("coordinator --format json", 2, "unexpected argument '--format'"),
     ] {
         assert_error(&finish(suture().args(args.split(' '))), status, error);
