@@ -191,6 +191,8 @@ impl Stripe {
 pub struct StripeMap {
     stripes: BTreeMap<StripeId, Stripe>,
     on_node: BTreeMap<NodeId, OnNode>,
+    /// The longest chunk of any stripe so far, in bytes.
+    longest_chunk: u64,
 }
 
 /// What a node has of the stripes.
@@ -227,6 +229,7 @@ impl StripeMap {
             on_node.stripes.insert(stripe.id);
             on_node.bytes += bytes;
         }
+        self.longest_chunk = self.longest_chunk.max(stripe.chunk_bytes);
         self.stripes.insert(stripe.id, stripe);
     }
 
@@ -256,6 +259,11 @@ impl StripeMap {
     /// Bytes of the chunks that are located on `node`.
     pub fn bytes_on(&self, node: NodeId) -> u64 {
         self.on_node.get(&node).map_or(0, |on_node| on_node.bytes)
+    }
+
+    /// No chunk of these stripes has more bytes; one that was removed may have had as many.
+    pub fn longest_chunk(&self) -> u64 {
+        self.longest_chunk
     }
 
     /// All stripes in order.

@@ -48,6 +48,10 @@ impl Coordinator {
         let load = self.ledger.load().nodes().get(node.index());
         let coming = load.map_or(0, |load| load.disk_write_bytes);
         let [before, after] = [before, free_bytes].map(|bytes| bytes.saturating_sub(coming));
+        if before >= self.stripes.longest_chunk() {
+            // Each chunk could be kept before. All that waits is walked below, which may be much.
+            return;
+        }
         let is_enough = |stripe: &Stripe| {
             let Some(lost) = self.lost.get(&stripe.id) else { return false };
             let may_keep = stripe.chunk_on(node).is_none_or(|chunk| lost.contains(&chunk));
