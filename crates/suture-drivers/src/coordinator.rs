@@ -533,7 +533,8 @@ impl CoordinatorDriver {
 
     /// Has agents list what they hold, of which the core orders away what is nobody's.
     fn search_orphans(&mut self) {
-        for node in self.orphans.take_due(Instant::now()) {
+        let listed = |node| orphan_search::rest(self.core.stripes().count_on(node));
+        for node in self.orphans.take_due(Instant::now(), listed) {
             self.post(node, Outgoing::Message(ToAgent::List));
         }
     }

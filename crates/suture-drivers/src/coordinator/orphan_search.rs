@@ -16,9 +16,18 @@ use tokio::time::Instant;
 /// So many listings are asked for after a put.
 const LISTINGS: u8 = 2;
 
-/// The time between two listings of one agent: longer than a good disk takes to make a chunk
-/// durable.
+/// The time between two listings of one agent, at least: longer than a good disk takes to make a
+/// chunk durable.
 const REST: Duration = Duration::from_secs(10);
+
+/// Of what an agent lists so many a second: a listing is read from its disk, and compared with all
+/// that is known of it.
+const LISTED_PER_SECOND: f64 = 10_000.0;
+
+/// How long an agent is left alone that lists so many chunks.
+pub fn rest(chunks: usize) -> Duration {
+    REST.max(Duration::from_secs_f64(chunks as f64 / LISTED_PER_SECOND))
+}
 
 /// Agents that may hold chunks of puts that ended.
 #[derive(Debug, Default)]
@@ -46,8 +55,8 @@ impl OrphanSearch {
         self.0.values().map(|search| search.at).min()
     }
 
-    /// The nodes that are asked now.
-    pub fn take_due(&mut self, now: Instant) -> Vec<NodeId> {
+    /// The nodes that are asked now. Each is left alone then for its `rest`.
+    pub fn take_due(&mut self, now: Instant, rest: impl Fn(NodeId) -> Duration) -> Vec<NodeId> {
         let mut nodes = Vec::new();
         self.0.retain(|node, search| {
             if now < search.at {
@@ -57,7 +66,7 @@ impl OrphanSearch {
                 return false;
             }
             nodes.push(*node);
-            *search = Search { at: now + REST, left: search.left - 1 };
+            *search = Search { at: now + rest(*node), left: search.left - 1 };
             true
         });
         nodes
@@ -73,16 +82,22 @@ mod tests {
         let begun = Instant::now();
         let at = |seconds| begun + Duration::from_secs(seconds);
         let (one, both) = (BTreeSet::from([NodeId(1)]), BTreeSet::from([NodeId(1), NodeId(2)]));
+        let take = |search: &mut OrphanSearch, now| search.take_due(now, |_| rest(7));
         let mut search = OrphanSearch::default();
-        assert_eq!((search.due(), search.take_due(at(0))), (None, vec![]));
+        assert_eq!((search.due(), take(&mut search, at(0))), (None, vec![]));
         search.begin(at(0), &one);
-        assert_eq!((search.due(), search.take_due(at(0))), (Some(at(0)), vec![NodeId(1)]));
-        assert_eq!((search.due(), search.take_due(at(9))), (Some(at(10)), vec![]));
+        assert_eq!((search.due(), take(&mut search, at(0))), (Some(at(0)), vec![NodeId(1)]));
+        assert_eq!((search.due(), take(&mut search, at(9))), (Some(at(10)), vec![]));
         // Another put: who was asked a moment ago is left alone.
         search.begin(at(9), &both);
-        assert_eq!(search.take_due(at(9)), [NodeId(2)]);
-        assert_eq!(search.take_due(at(10)), [NodeId(1)]);
-        assert_eq!(search.take_due(at(20)), [NodeId(1), NodeId(2)]);
-        assert_eq!((search.take_due(at(30)), search.due()), (vec![], None));
+        assert_eq!(take(&mut search, at(9)), [NodeId(2)]);
+        assert_eq!(take(&mut search, at(10)), [NodeId(1)]);
+        assert_eq!(take(&mut search, at(20)), [NodeId(1), NodeId(2)]);
+        assert_eq!((take(&mut search, at(30)), search.due()), (vec![], None));
+        // Who holds much is asked as much less often.
+        search.begin(at(30), &one);
+        assert_eq!(search.take_due(at(30), |_| rest(1_000_000)), [NodeId(1)]);
+        assert_eq!((search.due(), take(&mut search, at(129))), (Some(at(130)), vec![]));
+        assert_eq!(take(&mut search, at(130)), [NodeId(1)]);
     }
 }
