@@ -92,13 +92,17 @@ impl MetadataStore {
             self.epoch = epoch;
             self.changes.push(Input::EpochRaised(epoch));
         }
+        if is_behind {
+            // Not before: where anything of this failed, the agent is believed when it joins again.
+            self.outranked.insert(name.to_string(), Instant::now());
+        }
         self.joined.insert(name.to_string());
         Ok(())
     }
 
     /// Whether an agent knows of more than these metadata: of more puts, or, if it has joined here,
     /// of a mark that was not made.
-    fn is_outdone(&mut self, name: &str, remembered: &Remembered) -> bool {
+    fn is_outdone(&self, name: &str, remembered: &Remembered) -> bool {
         let is_foreign =
             |mark| self.joined.contains(name) && !self.has_made(remembered.epoch, mark);
         let knows_more = remembered.committed > self.committed.load(Ordering::Relaxed);
@@ -114,16 +118,17 @@ impl MetadataStore {
             );
             return false;
         }
-        self.outranked.insert(name.to_string(), Instant::now());
         true
     }
 
-    /// Whether the mark was made in that epoch, as far as that is known.
+    /// Whether the mark was made in that epoch, as far as that is known, or in a later one of this
+    /// process: a session that began before an epoch was raised is told the marks of the new one.
     fn has_made(&self, epoch: u32, mark: Mark) -> bool {
-        if epoch == self.epoch {
-            return self.marks.lock().unwrap_or_else(PoisonError::into_inner).has_made(mark);
-        }
-        self.former_marks.get(&epoch).is_none_or(|marks| marks.has_made(mark))
+        let is_known = epoch == self.epoch || self.former_marks.contains_key(&epoch);
+        let mut later = self.former_marks.range(epoch..).map(|(_, marks)| marks);
+        let has_made_now =
+            || self.marks.lock().unwrap_or_else(PoisonError::into_inner).has_made(mark);
+        !is_known || later.any(|marks| marks.has_made(mark)) || has_made_now()
     }
 
     /// Leaves every stripe of which nothing is known to others, and counts the puts that an agent

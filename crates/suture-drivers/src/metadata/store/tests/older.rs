@@ -194,7 +194,17 @@ fn a_process_that_was_set_back_is_told_so_by_its_marks_where_as_many_puts_were_c
     store.database.execute("DELETE FROM unknown", []).unwrap();
     store.outrank("b", told(made)).unwrap();
     assert!(store.unknown().unwrap().is_empty());
-    store.outrank("c", told(Mark { number: 7, at: 700 })).unwrap();
+    // A session that began in the epoch before goes on, and is told the marks of this one.
+    store.set_paused(false).unwrap();
+    let newer = mark(300);
+    store.outrank("b", told(newer)).unwrap();
+    assert!(store.unknown().unwrap().is_empty());
+    // What could not be made durable is believed when it is said again.
+    let foreign = told(Mark { number: 7, at: 700 });
+    store.database.pragma_update(None, "query_only", true).unwrap();
+    store.outrank("c", foreign).unwrap_err();
+    store.database.pragma_update(None, "query_only", false).unwrap();
+    store.outrank("c", foreign).unwrap();
     assert!(is_left(&store));
     assert_eq!(store.epoch(), begun + 1);
     // One agent is not believed again and again.
