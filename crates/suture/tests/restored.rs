@@ -123,6 +123,14 @@ fn a_backup_of_a_running_coordinator_takes_the_place_of_its_metadata_and_back() 
         let replaced = dir.join("coordinator/metadata.db.replaced-1").display().to_string();
         let (said, status) = metadata(dir, &["restore", &replaced, "--replace"]);
         assert!(status == Some(0), "{said}");
+        // A log that SQLite makes as it looks would be taken for the one that belongs to a copy.
+        let names = fs::read_dir(dir.join("coordinator")).unwrap().flatten();
+        let names = names.map(|entry| entry.file_name().into_string().unwrap());
+        let mut logs: Vec<String> = names.filter(|name| name.ends_with("-wal")).collect();
+        logs.sort_unstable();
+        // Those that a coordinator was using.
+        let used = ["metadata.db.replaced-1-wal", "metadata.db.replaced-2-wal"];
+        assert_eq!(logs, used);
     });
     cluster.wait_healthy();
     cluster.assert_reads("newer", &newer);

@@ -260,7 +260,11 @@ fn cluster_of(connection: &Connection) -> rusqlite::Result<ClusterId> {
 
 /// The cluster of which metadata are, where there are some and they can be read.
 fn cluster_in(path: &Path) -> Option<ClusterId> {
-    let found = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY).ok()?;
+    let found = if log_of(path).exists() {
+        Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY).ok()?
+    } else {
+        schema::open_unchanged(path).ok()?
+    };
     cluster_of(&found).ok()
 }
 

@@ -256,16 +256,26 @@ fn create(dir: &Path, path: &Path) -> Result<()> {
     Ok(File::open(dir)?.sync_all()?)
 }
 
-/// Whether the file has a log that should be beside it. SQLite would make an empty one there, and
-/// the next start would take that for the log: so the file is read as one that nobody changes.
-fn lacks_log(path: &Path) -> Result<bool> {
+/// The database as its file is, without its log. SQLite would make an empty log beside it, and the
+/// next start would take that for the one that should be there: so the file is read as one that
+/// nobody changes.
+///
+/// # Errors
+/// When the file cannot be opened.
+pub(super) fn open_unchanged(path: &Path) -> Result<Connection> {
     let cannot = || format!("cannot open '{}'", path.display());
     let text =
         path.to_str().with_context(|| format!("the name '{}' is not text", path.display()))?;
     let name = text.replace('%', "%25").replace('?', "%3f").replace('#', "%23");
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
     let connection = Connection::open_with_flags(format!("file:{name}?immutable=1"), flags);
-    let connection = connection.with_context(cannot)?;
+    connection.with_context(cannot)
+}
+
+/// Whether the file has a log that should be beside it.
+fn lacks_log(path: &Path) -> Result<bool> {
+    let cannot = || format!("cannot open '{}'", path.display());
+    let connection = open_unchanged(path)?;
     match identify(&connection, path)? {
         IN_USE_SINCE.. => wal::is_in_use(&connection).with_context(cannot),
         // Coordinators of that time never closed the file. SQLite says here how it reads it now.
