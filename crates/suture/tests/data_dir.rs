@@ -313,6 +313,41 @@ fn names_of_stores_that_are_needed_are_not_given_away_one_by_one() {
 }
 
 #[test]
+fn names_of_stores_that_are_needed_are_not_taken_at_once_by_several_new_ones() {
+    let mut cluster = Cluster::of(3);
+    cluster.put("it", 100_000, &["--code", "rs(2,1)", "--chunk-size", "4KiB"]);
+    cluster.ok(&["repair", "pause"]);
+    for agent in [0, 1] {
+        cluster.agents[agent].stop();
+    }
+    cluster.wait("two are gone", |status| count(status, "up") == 1);
+    let begun = [0, 1].map(|agent| {
+        fs::remove_dir_all(cluster.path(&format!("n{agent}"))).unwrap();
+        let config = cluster.path(&format!("n{agent}.toml"));
+        let mut command = suture();
+        command.args(["agent", "--new", "--config"]).arg(config);
+        command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
+    });
+    cluster.wait("one of them is there", |status| count(status, "up") == 2);
+    let mut ended = begun.map(|mut agent| {
+        // The other one has been refused by now, or is about to be.
+        for _ in 0..50 {
+            if agent.try_wait().unwrap().is_some() {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        let is_refused = agent.try_wait().unwrap().is_some();
+        agent.kill().unwrap();
+        let said = agent.wait_with_output().unwrap().stderr;
+        (is_refused, String::from_utf8(said).unwrap())
+    });
+    ended.sort();
+    assert!(!ended[0].0 && ended[1].0, "{ended:?}");
+    assert!(ended[1].1.contains("--force gives the name away anyway"), "{ended:?}");
+}
+
+#[test]
 fn a_copied_name_does_not_take_the_place_of_a_store_that_is_away() {
     let mut cluster = Cluster::of(4);
     let content = cluster.put("it", 100_000, &["--code", "rs(2,1)", "--chunk-size", "4KiB"]);

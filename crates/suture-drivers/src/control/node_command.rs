@@ -80,6 +80,7 @@ impl ControlService {
         if self.is_hdfs && action != NodeAction::Return {
             return Err(Status::failed_precondition(HDFS_DECIDES));
         }
+        let _judging = self.judging.lock().await;
         let intent = self.metadata.ask(|store| store.intent()).await?;
         nodes.iter().try_for_each(|node| check_known(&intent, action, node))?;
         let (kept, apply) = intended(&command)?;
@@ -217,6 +218,7 @@ impl ControlService {
 
     async fn replace(&self, nodes: &[Named], is_forced: bool) -> Result<(), Status> {
         let ids = self.check_stopped(nodes).await?;
+        let _judging = self.judging.lock().await;
         if !is_forced {
             self.check_harmless(NodeAction::Replace, nodes).await?;
         }

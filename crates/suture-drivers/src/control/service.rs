@@ -71,6 +71,9 @@ pub struct ControlService {
     pub(super) put_callers: Arc<PutCallers>,
     /// Held while all that is lost is planned for a preview.
     previewing: Mutex<()>,
+    /// Held from when it is judged whether data stay readable without some nodes until what was
+    /// judged shows, so that not several are let go that together could not be.
+    pub(super) judging: Arc<Mutex<()>>,
 }
 
 impl ControlService {
@@ -93,6 +96,7 @@ impl ControlService {
             puts: Arc::default(),
             put_callers: Arc::default(),
             previewing: Mutex::default(),
+            judging: Arc::default(),
         }
     }
 
@@ -128,6 +132,7 @@ impl ControlService {
             puts: Arc::default(),
             put_callers: Arc::default(),
             previewing: Mutex::default(),
+            judging: Arc::default(),
         }
     }
 

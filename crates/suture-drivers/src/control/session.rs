@@ -14,7 +14,7 @@ use std::time::Duration;
 use suture_edge::error::quoted;
 use suture_repair::id::NodeId;
 use suture_repair::wire::ClusterId;
-use tokio::sync::mpsc;
+use tokio::sync::{OwnedMutexGuard, mpsc};
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_stream::{Stream, StreamExt};
 use tonic::{Status, Streaming};
@@ -29,12 +29,17 @@ use super::{agreed_protocol, convert, proto};
 use crate::config::check_name;
 use crate::coordinator::outbox::{OUTBOX_MAX, Outgoing};
 use crate::coordinator::refused::RefusedAgent;
-use crate::coordinator::{CoordinatorDriver, NewSession};
+use crate::coordinator::{CoordinatorDriver, Handle, NewSession};
 use crate::metadata::{Mark, MetadataError, MetadataStore, NewNode, NodeRecord, Remembered};
 use crate::store::StoreId;
 
 /// How long a peer may take from connecting to saying who it is.
 const JOIN_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long an agent that was let in may take to introduce itself, and how often that is looked
+/// at, while whether data stay readable without other nodes is not judged.
+const INTRODUCED_MAX: Duration = Duration::from_secs(5);
+const INTRODUCED_EVERY: Duration = Duration::from_millis(20);
 
 /// Tells sessions of one node apart.
 static NEXT_SESSION: AtomicU64 = AtomicU64::new(0);
@@ -184,6 +189,7 @@ async fn admit(service: &ControlService, join: proto::Join) -> Result<(NodeRecor
         )));
     }
     check_unique(service, &node).await?;
+    let judging = OtherStore::judge(service, &node).await?;
     if takes_name {
         service.check_taking(&node).await?;
     }
@@ -197,7 +203,51 @@ async fn admit(service: &ControlService, join: proto::Join) -> Result<(NodeRecor
         Ok::<_, MetadataError>((id, store.epoch()))
     };
     let (id, epoch) = service.metadata.ask(join).await?;
+    if let Some(judging) = judging {
+        tokio::spawn(judging.end(service.coordinator.clone()));
+    }
     Ok((NodeRecord { id, node }, epoch))
+}
+
+/// A node whose name another store takes. What was on the former one counts as away once the agent
+/// has introduced itself, and nothing else is judged until then.
+struct OtherStore {
+    node: NodeId,
+    /// Of the agent that was there before.
+    incarnation: Option<u64>,
+    judging: OwnedMutexGuard<()>,
+}
+
+impl OtherStore {
+    /// Begins to judge, if the store is another one than the node has had.
+    async fn judge(service: &ControlService, node: &NewNode) -> Result<Option<OtherStore>, Status> {
+        let judging = service.judging.clone();
+        let nodes = service.metadata.ask(|store| store.nodes()).await?;
+        let known = nodes.into_iter().find(|record| record.node.name == node.name);
+        let Some(known) = known.filter(|record| record.node.store != node.store) else {
+            return Ok(None);
+        };
+        let judging = judging.lock_owned().await;
+        let node = known.id;
+        let incarnation = incarnation(&service.coordinator, node).await;
+        Ok(Some(OtherStore { node, incarnation, judging }))
+    }
+
+    /// Ends when the agent has introduced itself, or does not.
+    async fn end(self, coordinator: Handle) {
+        let introduced = async {
+            while incarnation(&coordinator, self.node).await == self.incarnation {
+                tokio::time::sleep(INTRODUCED_EVERY).await;
+            }
+        };
+        let _ = tokio::time::timeout(INTRODUCED_MAX, introduced).await;
+        drop(self.judging);
+    }
+}
+
+async fn incarnation(coordinator: &Handle, node: NodeId) -> Option<u64> {
+    let ask = move |driver: &CoordinatorDriver| driver.core().incarnation(node);
+    coordinator.query(ask).await.flatten()
 }
 
 /// Refuses an agent whose name or address another one has that is there. Who has it may be gone in

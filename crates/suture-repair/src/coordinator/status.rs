@@ -192,6 +192,11 @@ impl Coordinator {
         unlisted.is_some_and(|copies| copies.as_ref().is_none_or(|copies| copies.contains(&copy)))
     }
 
+    /// Which incarnation of its agent has introduced itself last at a node, if any has.
+    pub fn incarnation(&self, node: NodeId) -> Option<u64> {
+        self.health.get(node).hello.map(|hello| hello.incarnation)
+    }
+
     /// Chunks that can be read, or could be once all nodes are back that are not given up.
     fn expected(&self, stripe: &Stripe) -> Vec<ChunkIndex> {
         let is_expected = |chunk: &ChunkIndex| {
