@@ -62,6 +62,10 @@ pub const PROTOCOL_VERSION: u32 = 10;
 /// machine by machine.
 pub const PROTOCOL_OLDEST: u32 = 9;
 
+/// The status of a put's commit that failed, and may be found carried out all the same when the
+/// coordinator starts again.
+pub(crate) const IN_DOUBT: tonic::Code = tonic::Code::DataLoss;
+
 /// What a coordinator of any release says of an agent whose version it does not speak.
 const OTHER_PROTOCOL: &str = "the agent speaks protocol";
 

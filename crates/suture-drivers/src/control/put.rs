@@ -9,7 +9,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use suture_code::Code;
 use suture_code::layout::{self, SizeError};
@@ -18,6 +18,7 @@ use suture_repair::id::{Generation, NodeId, StripeId};
 use suture_repair::stripe::CHUNK_BYTES_MAX;
 use suture_repair::stripe::Stripe;
 use tokio::sync::mpsc;
+use tokio::time::{sleep, timeout};
 use tonic::{Status, Streaming};
 
 use super::access::Call;
@@ -28,7 +29,7 @@ use super::put_budget::PutShare;
 use super::put_renewal::RenewablePut;
 use super::served::Served;
 use super::service::ControlService;
-use super::{STRIPES_PER_MESSAGE, convert, proto};
+use super::{IN_DOUBT, STRIPES_PER_MESSAGE, convert, proto};
 use crate::coordinator::{NewPlaces, StoredChunks};
 use crate::metadata::{Intent, MetadataStore, Object, ObjectStripe, PutId};
 use crate::put_key::PutKey;
@@ -36,6 +37,11 @@ use crate::put_key::PutKey;
 /// Stripes of a put that have places and of which nothing was said yet, before it gets more: their
 /// bytes are kept from all others. Commands have a part of one message's stripes under way.
 const UNTOLD_MAX: usize = STRIPES_PER_MESSAGE as usize;
+
+/// A commit that failed is in doubt until something else is written to the log, which is tried each
+/// second; a client waits for so long, and that is looked at so often.
+const SETTLED_MAX: Duration = Duration::from_secs(5);
+const SETTLED_EVERY: Duration = Duration::from_millis(50);
 
 /// What the client hears.
 pub type Replies = mpsc::Sender<Result<proto::PutReply, Status>>;
@@ -347,7 +353,28 @@ impl PutSession {
         let object =
             Object { bytes: commit.bytes, checksum: commit.checksum, ..self.object.clone() };
         let (id, stripes) = (self.id, mem::take(&mut self.stripes));
-        Ok(service.metadata.ask(move |store| store.commit_put(id, &object, stripes)).await?)
+        let commit = move |store: &mut MetadataStore| store.commit_put(id, &object, stripes);
+        match service.metadata.ask(commit).await {
+            Ok(()) => Ok(()),
+            Err(why) => Err(self.settled(service, why.into()).await),
+        }
+    }
+
+    /// Why the object is not stored, once that is sure; [`IN_DOUBT`] where it does not become so in
+    /// time, since it could be found stored at the coordinator's next start.
+    async fn settled(&self, service: &ControlService, why: Status) -> Status {
+        let id = self.id;
+        let is_doubtful = || service.metadata.ask(move |store| Ok(store.is_doubtful(id)));
+        let settled = async {
+            while is_doubtful().await.unwrap_or(true) {
+                sleep(SETTLED_EVERY).await;
+            }
+        };
+        match timeout(SETTLED_MAX, settled).await {
+            Err(_) => Status::new(IN_DOUBT, why.message()),
+            Ok(()) if why.code() == IN_DOUBT => Status::internal(why.message()),
+            Ok(()) => why,
+        }
     }
 }
 

@@ -199,6 +199,8 @@ pub struct MetadataStore {
     /// Stripes of puts whose commit failed on the disk: it may be in the log all the same, until
     /// the next one is written over it.
     doubtful: BTreeSet<StripeId>,
+    /// Puts whose commit failed after it may have been written to the log, until then.
+    doubtful_puts: BTreeSet<PutId>,
     next_put: u64,
     changes: Vec<Input>,
     place: DatabaseFiles,
@@ -250,6 +252,7 @@ impl MetadataStore {
             followed: Followed::new(epoch),
             puts: BTreeMap::new(),
             doubtful: BTreeSet::new(),
+            doubtful_puts: BTreeSet::new(),
             next_put: 0,
             changes: Vec::new(),
             fault: None,

@@ -14,6 +14,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::Streaming;
 
 use super::unanswered::{Ending, NotKnown, UnansweredPut, is_lost};
+use crate::control::IN_DOUBT;
 use crate::control::client::{Client, refusal, stream_ended};
 use crate::control::proto;
 use crate::control::proto::put_reply::Step as Reply;
@@ -133,7 +134,7 @@ impl PutStream {
     ///
     /// # Errors
     /// As [`PutStream::send`]; [`NotKnown`] where the answer was lost and nobody could tell what
-    /// became of it.
+    /// became of it, or the coordinator cannot tell.
     pub async fn commit(
         mut self,
         options: &PutOptions,
@@ -146,6 +147,9 @@ impl PutStream {
                 return Ok(());
             }
             Ok(Some(proto::PutReply { step: Some(other) })) => bail!(unexpected(&other, "Commit")),
+            Err(status) if status.code() == IN_DOUBT => {
+                return Err(NotKnown::new(&options.name, &stream_ended(status)).into());
+            }
             Err(status) if !is_lost(&status) => return Err(stream_ended(status)),
             Err(status) => stream_ended(status),
             Ok(_) => anyhow!("the coordinator ended the put"),

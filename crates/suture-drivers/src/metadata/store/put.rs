@@ -8,7 +8,7 @@
 
 use std::sync::atomic::Ordering;
 
-use rusqlite::{OptionalExtension, Transaction, params};
+use rusqlite::{ErrorCode, OptionalExtension, Transaction, params};
 use suture_edge::error::quoted;
 use suture_repair::event::Input;
 use suture_repair::id::{NodeId, StripeId};
@@ -102,6 +102,9 @@ impl MetadataStore {
         })?;
         if let Err(error) = transaction.commit() {
             self.doubtful.extend(stripes.iter().map(|entry| entry.stripe.id));
+            if may_be_written(&error) {
+                self.doubtful_puts.insert(put);
+            }
             return Err(error.into());
         }
         self.committed.store(committed, Ordering::Relaxed);
@@ -110,6 +113,12 @@ impl MetadataStore {
         let added = stripes.into_iter().map(|entry| Input::StripeAdded(entry.stripe));
         self.changes.extend(added);
         self.end_put(put)
+    }
+
+    /// Whether the commit of this put failed, and may be found in the log all the same, should this
+    /// process end now.
+    pub fn is_doubtful(&self, put: PutId) -> bool {
+        self.doubtful_puts.contains(&put)
     }
 
     /// Ends a put; what it wrote and did not commit is nobody's.
@@ -125,11 +134,19 @@ impl MetadataStore {
 
     /// A change was made durable: whatever commit failed before it is not in the log any more.
     pub(super) fn end_doubt(&mut self) {
+        self.doubtful_puts.clear();
         let doubtful = std::mem::take(&mut self.doubtful);
         if !doubtful.is_empty() && self.announce_reserved().is_err() {
             self.doubtful = doubtful;
         }
     }
+}
+
+/// Whether a commit that failed may be in the log whole: not where it was refused before it was
+/// written, or where the disk had no space for all of it.
+fn may_be_written(error: &rusqlite::Error) -> bool {
+    let code = error.sqlite_error_code();
+    !matches!(code, Some(ErrorCode::ConstraintViolation | ErrorCode::DiskFull))
 }
 
 /// What belonged to an object that is gone.
@@ -256,4 +273,21 @@ fn check_put(
         return invalid("its stripes are out of order".into());
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_commit_is_doubtful_where_its_error_does_not_say_that_it_was_not_written() {
+        let fails_with = |code: i32| {
+            let error = rusqlite::ffi::Error::new(code);
+            may_be_written(&rusqlite::Error::SqliteFailure(error, None))
+        };
+        assert!(fails_with(rusqlite::ffi::SQLITE_IOERR_FSYNC));
+        assert!(fails_with(rusqlite::ffi::SQLITE_IOERR_WRITE));
+        assert!(!fails_with(rusqlite::ffi::SQLITE_FULL));
+        assert!(!fails_with(rusqlite::ffi::SQLITE_CONSTRAINT_COMMITHOOK));
+    }
 }
