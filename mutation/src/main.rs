@@ -20,7 +20,7 @@ use judge::Verdict;
 use schemata::Schemata;
 
 /// What is mutated, what can lose data first. Folders are meant with all that is in them.
-const FILES: [&str; 30] = [
+const FILES: [&str; 31] = [
     "coordinator/copies.rs",
     "coordinator/commit.rs",
     "coordinator/attempt.rs",
@@ -40,6 +40,7 @@ const FILES: [&str; 30] = [
     "pump.rs",
     "pump",
     "health.rs",
+    "reach.rs",
     "queue.rs",
     "budget.rs",
     "need.rs",
