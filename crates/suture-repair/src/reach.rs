@@ -96,7 +96,7 @@ mod tests {
         assert!(!reach.is_cut_off(at(99), HERE, 5), "three are wanted");
         reach.unreached(at(99), HERE, NodeId(3));
         assert!(!reach.is_cut_off(at(59), HERE, 5), "not for long enough");
-        assert!(reach.is_cut_off(at(99), HERE, 5));
+        assert!(reach.is_cut_off(at(60), HERE, 5));
         assert!(!reach.is_cut_off(at(99), NodeId(1), 5));
         reach.reached(HERE);
         assert!(!reach.is_cut_off(at(999), HERE, 5));

@@ -489,6 +489,40 @@ fn stores_that_are_given_up_one_by_one_do_not_come_back_for_each_other() {
     assert_eq!(replaced(&story, &[]), [], "its disk is back");
 }
 
+/// The node's agent has started again.
+fn begin_anew(story: &mut Story, node: u32) {
+    let (pool_bytes, free_bytes) = (64 << 20, 1 << 30);
+    let abilities = Abilities::PARTIAL;
+    let hello = Hello { incarnation: 2, session: 1, abilities, pool_bytes, free_bytes };
+    story.hear(node, FromAgent::Hello(hello));
+    assert_eq!(story.core.incarnation(NodeId(node)), Some(2));
+}
+
+#[test]
+fn what_is_known_to_be_gone_at_a_failed_node_does_not_come_back_with_it() {
+    let lost_after = |befalls: &dyn Fn(&mut Story)| {
+        let mut story = Story::new(5, [stripe(0, [0, 1, 2, 3])]);
+        befalls(&mut story);
+        for node in [0, 1, 2] {
+            story.give(Input::Operator(Command::FailNode(NodeId(node))));
+        }
+        without(&story, &[1, 2], &[], Absence::Replaced)
+    };
+    assert_eq!(lost_after(&|_| {}), [], "0 and 3 suffice");
+    let corrupt = |story: &mut Story| story.hear(0, bad(copy(0, 0, 0), CopyFault::Corrupt));
+    assert_eq!(lost_after(&corrupt), [StripeId(0)]);
+    assert_eq!(lost_after(&|story| begin_anew(story, 0)), [StripeId(0)], "another store");
+}
+
+#[test]
+fn a_node_that_cannot_list_is_counted_on_again() {
+    let mut story = Story::new(5, [stripe(0, [0, 1, 2, 3])]);
+    [0, 1].into_iter().for_each(|node| begin_anew(&mut story, node));
+    assert_eq!(without(&story, &[2], &[], Absence::Failed), [StripeId(0)]);
+    story.hear(0, FromAgent::NotListed);
+    assert_eq!(without(&story, &[2], &[], Absence::Failed), [], "each copy of it is looked at");
+}
+
 #[test]
 fn what_a_node_does_not_list_is_not_counted_on_before_it_was_looked_for() {
     let mut story = Story::new(5, [stripe(0, [0, 1, 2, 3])]);
@@ -504,10 +538,7 @@ fn what_a_node_does_not_list_is_not_counted_on_before_it_was_looked_for() {
     // Both begin anew, and may have other stores.
     let mut story = Story::new(5, [stripe(0, [0, 1, 2, 3])]);
     for node in [0, 1] {
-        let (pool_bytes, free_bytes) = (64 << 20, 1 << 30);
-        let abilities = Abilities::PARTIAL;
-        let hello = Hello { incarnation: 2, session: 1, abilities, pool_bytes, free_bytes };
-        story.hear(node, FromAgent::Hello(hello));
+        begin_anew(&mut story, node);
     }
     assert_eq!(without(&story, &[2], &[], Absence::Failed), [StripeId(0)]);
     story.hear(0, FromAgent::Inventory(vec![copy(0, 0, 0).into()]));

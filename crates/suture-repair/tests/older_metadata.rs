@@ -6,9 +6,11 @@ mod story;
 use std::collections::BTreeSet;
 
 use story::{Story, copy, stripe};
+use suture_repair::cluster::{Node, Rate};
 use suture_repair::event::{Input, Output};
-use suture_repair::id::{ChunkCopy, StripeId};
-use suture_repair::message::{FromAgent, ToAgent};
+use suture_repair::id::{ChunkCopy, NodeId, StripeId};
+use suture_repair::message::{FromAgent, Hello, ToAgent};
+use suture_repair::planner::Abilities;
 
 /// Ids below 20 were given out; those of 10 to 14 by others.
 fn restored() -> Story {
@@ -94,4 +96,24 @@ fn higher_ids_are_asked_for_when_copies_have_ids_that_were_not_given_out() {
     assert_eq!(protected(20), Some(21));
     assert_eq!(protected((1 << 62) - 1), Some(1 << 62));
     assert_eq!(protected(1 << 62), None, "no keeper gives out such an id");
+}
+
+#[test]
+fn stripes_may_be_lacking_until_all_that_are_up_have_listed_nothing_else() {
+    let mut story = Story::new(6, [stripe(3, [0, 1, 2, 3])]);
+    story.give(Input::StripesUnknown { from: StripeId(10), below: StripeId(15) });
+    assert!(!story.core.may_lack_stripes());
+    story.hear(5, FromAgent::Inventory(vec![copy(12, 0, 5).into()]));
+    assert!(story.core.may_lack_stripes());
+    story.hear(5, FromAgent::Inventory(Vec::new()));
+    assert!(!story.core.may_lack_stripes());
+    let node = Node::new("n6", Rate(1e6));
+    story.give(Input::NodeAdded { id: NodeId(6), node, rack: None });
+    assert!(!story.core.may_lack_stripes(), "it is not up");
+    let (abilities, pool_bytes, free_bytes) = (Abilities::PARTIAL, 64 << 20, 1 << 30);
+    let hello = Hello { incarnation: 2, session: 1, abilities, pool_bytes, free_bytes };
+    story.hear(6, FromAgent::Hello(hello));
+    assert!(story.core.may_lack_stripes(), "it has not listed what it holds");
+    story.hear(6, FromAgent::Inventory(Vec::new()));
+    assert!(!story.core.may_lack_stripes());
 }

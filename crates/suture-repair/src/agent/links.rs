@@ -36,3 +36,22 @@ impl LinkState {
         stall_after.times(if is_limited { STALLS_LIMITED } else { 1 })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_task_may_stand_still_for_longer_under_a_cap_or_a_limit() {
+        let stall_after = Span::from_secs(1);
+        let longer = stall_after.times(STALLS_LIMITED);
+        let mut links = LinkState::default();
+        links.measured(Box::default());
+        assert_eq!(links.stall_timeout(stall_after), stall_after);
+        links.measured(Box::new(LinkReport { cap: Some(1), ..LinkReport::default() }));
+        assert_eq!(links.stall_timeout(stall_after), longer);
+        links.measured(Box::default());
+        links.limit.up = Some(1);
+        assert_eq!(links.stall_timeout(stall_after), longer);
+    }
+}
