@@ -319,3 +319,22 @@ fn gate(before: u64, seen: Span, target: Span) -> u64 {
     let part = u128::from(before) * u128::from(target.ns) / u128::from(seen.ns.max(1));
     (part as u64).max(before / 2).max(GATE_MIN)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_agents_own_cap_holds_until_it_tells_of_another_even_for_the_agent_after_it() {
+        let node = NodeId(1);
+        let mut throttle = Throttle::default();
+        let with = |cap| LinkReport { cap, ..LinkReport::default() };
+        assert!(!throttle.report(node, &with(None)) && !throttle.limits_any());
+        assert!(throttle.report(node, &with(Some(7))), "it is another one than before");
+        assert!(!throttle.report(node, &with(Some(7))), "it is the same");
+        assert!(throttle.limits_any());
+        throttle.forget(node);
+        assert_eq!(throttle.limits(node).up.map(|limited| limited.limit), Some(7));
+        assert!(throttle.report(node, &with(None)) && !throttle.limits_any());
+    }
+}
