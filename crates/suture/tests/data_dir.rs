@@ -293,8 +293,8 @@ fn a_new_directory_takes_a_name_when_it_is_said_to_be_new() {
     cluster.wait_healthy();
 }
 
-#[test]
-fn names_of_stores_that_are_needed_are_not_given_away_one_by_one() {
+/// Two agents are stopped of three that hold an object, of which each two are needed.
+fn without_two_of_three() -> Cluster {
     let mut cluster = Cluster::of(3);
     cluster.put("it", 100_000, &["--code", "rs(2,1)", "--chunk-size", "4KiB"]);
     cluster.ok(&["repair", "pause"]);
@@ -302,6 +302,12 @@ fn names_of_stores_that_are_needed_are_not_given_away_one_by_one() {
         cluster.agents[agent].stop();
     }
     cluster.wait("two are gone", |status| count(status, "up") == 1);
+    cluster
+}
+
+#[test]
+fn names_of_stores_that_are_needed_are_not_given_away_one_by_one() {
+    let cluster = without_two_of_three();
     cluster.ok(&["node", "replace", "n0"]);
     let refused = cluster.run(&["node", "replace", "n1"]);
     assert_eq!(refused.status, 1, "{}", refused.stderr);
@@ -314,13 +320,7 @@ fn names_of_stores_that_are_needed_are_not_given_away_one_by_one() {
 
 #[test]
 fn names_of_stores_that_are_needed_are_not_taken_at_once_by_several_new_ones() {
-    let mut cluster = Cluster::of(3);
-    cluster.put("it", 100_000, &["--code", "rs(2,1)", "--chunk-size", "4KiB"]);
-    cluster.ok(&["repair", "pause"]);
-    for agent in [0, 1] {
-        cluster.agents[agent].stop();
-    }
-    cluster.wait("two are gone", |status| count(status, "up") == 1);
+    let cluster = without_two_of_three();
     let begun = [0, 1].map(|agent| {
         fs::remove_dir_all(cluster.path(&format!("n{agent}"))).unwrap();
         let config = cluster.path(&format!("n{agent}.toml"));
