@@ -14,6 +14,12 @@ public final class PluginLog {
   public static String reason(Throwable error) {
     Throwable cause = error.getCause();
     String own = error.getMessage() == null ? error.getClass().getSimpleName() : error.getMessage();
+    boolean isLack = error instanceof ClassNotFoundException || error instanceof NoClassDefFoundError;
+    // They name the class, and say nothing about it.
+    if (isLack && own.indexOf(' ') < 0) {
+      own = "a class is not there, " + own.replace('/', '.')
+          + ": Suture's jar is not whole, or not for this Hadoop";
+    }
     boolean saysMore = cause != null && cause.getMessage() != null && !own.contains(cause.getMessage());
     return saysMore ? own + ": " + cause.getMessage() : own;
   }

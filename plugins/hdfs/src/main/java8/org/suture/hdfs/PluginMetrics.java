@@ -26,6 +26,8 @@ public final class PluginMetrics {
   MutableCounterLong claims;
   @Metric("Claims that were refused")
   MutableCounterLong claimsRefused;
+  @Metric("Most claims that were judged at once, under one hold of the namesystem's lock")
+  MutableGaugeLong claimBatchMax;
   @Metric("Longest time in microseconds for which claims held the namesystem's lock for writing")
   MutableGaugeLong claimLockMicrosMax;
   @Metric("Longest time in microseconds for which the namesystem's lock was held for reading")
@@ -70,6 +72,7 @@ public final class PluginMetrics {
   void claimed(int granted, int refused) {
     claims.incr(granted);
     claimsRefused.incr(refused);
+    raise(claimBatchMax, granted + refused);
   }
 
   /** The lock was held for writing, by a batch of claims or for one of them. */

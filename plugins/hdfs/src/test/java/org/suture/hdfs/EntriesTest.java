@@ -34,15 +34,18 @@ public class EntriesTest {
   private static final Path ENTRIES = Paths.get("src", "main", "java8");
   private static final Path OTHERS = Paths.get("src", "main", "java");
 
-  /** A Java for which whatever is newer than Java 8 is too new. */
-  private static final class OldJava extends ClassLoader {
+  /** The jar's own classes, loaded anew: which of them can be, and how they look, is varied. */
+  private abstract static class OwnClasses extends ClassLoader {
     private final Set<String> own;
 
-    OldJava() throws IOException {
+    OwnClasses() throws IOException {
       super(EntriesTest.class.getClassLoader());
       own = classes(ENTRIES);
       own.addAll(classes(OTHERS));
     }
+
+    /** The bytes of a class as this loader finds them. */
+    abstract byte[] found(String name, byte[] bytes) throws ClassNotFoundException;
 
     @Override
     protected Class<?> loadClass(String name, boolean resolve) throws ClassNotFoundException {
@@ -58,10 +61,7 @@ public class EntriesTest {
 
     private Class<?> define(String name) throws ClassNotFoundException {
       try {
-        byte[] bytes = bytes(name);
-        if (major(bytes) > JAVA_8) {
-          bytes[6] = 0x7f;
-        }
+        byte[] bytes = found(name, bytes(name));
         return defineClass(name, bytes, 0, bytes.length);
       } catch (IOException e) {
         throw new ClassNotFoundException(name, e);
@@ -70,6 +70,37 @@ public class EntriesTest {
 
     Object make(String name) throws ReflectiveOperationException {
       return loadClass(name).getDeclaredConstructor().newInstance();
+    }
+  }
+
+  /** A Java for which whatever is newer than Java 8 is too new. */
+  private static final class OldJava extends OwnClasses {
+    OldJava() throws IOException {
+    }
+
+    @Override
+    byte[] found(String name, byte[] bytes) {
+      if (major(bytes) > JAVA_8) {
+        bytes[6] = 0x7f;
+      }
+      return bytes;
+    }
+  }
+
+  /** A jar that lacks a class. */
+  private static final class TornJar extends OwnClasses {
+    private final String lacking;
+
+    TornJar(String lacking) throws IOException {
+      this.lacking = lacking;
+    }
+
+    @Override
+    byte[] found(String name, byte[] bytes) throws ClassNotFoundException {
+      if (name.equals(lacking)) {
+        throw new ClassNotFoundException(name);
+      }
+      return bytes;
     }
   }
 
@@ -129,21 +160,36 @@ public class EntriesTest {
   @Test
   public void pluginsInAnOldJavaSayOneLineAndDoNothing() throws Exception {
     for (String name : new String[] {"NameNodePlugin", "DataNodePlugin"}) {
-      try (Said said = new Said()) {
-        OldJava old = new OldJava();
-        ServicePlugin plugin = (ServicePlugin) old.make("org.suture.hdfs." + name);
-        plugin.start("a daemon");
-        plugin.stop();
-        plugin.close();
-        assertEquals(said.lines().toString(), 1, said.lines().size());
-        String line = said.lines().get(0);
-        assertTrue(line, line.contains("Suture: off") && line.contains("Java 11"));
-        assertEquals(PluginMetrics.OFF, state(old));
+      isOff(new OldJava(), name, "Java 11");
+    }
+  }
+
+  @Test
+  public void pluginsOfAJarThatIsNotWholeSayOneLineAndDoNothing() throws Exception {
+    for (String daemon : new String[] {"NameNode", "DataNode"}) {
+      // What is loaded first, and what that needs first.
+      for (String part : new String[] {daemon + "Part", "HadoopRelease"}) {
+        String lacking = "org.suture.hdfs." + part;
+        isOff(new TornJar(lacking), daemon + "Plugin", "not there, " + lacking + ":");
       }
     }
   }
 
-  private static int state(OldJava of) throws ReflectiveOperationException {
+  /** A plugin begins and ends, says why it does nothing in one line, and shows it. */
+  private static void isOff(OwnClasses in, String name, String why) throws Exception {
+    try (Said said = new Said()) {
+      ServicePlugin plugin = (ServicePlugin) in.make("org.suture.hdfs." + name);
+      plugin.start("a daemon");
+      plugin.stop();
+      plugin.close();
+      assertEquals(said.lines().toString(), 1, said.lines().size());
+      String line = said.lines().get(0);
+      assertTrue(line, line.contains("Suture: off") && line.contains(why));
+      assertEquals(PluginMetrics.OFF, state(in));
+    }
+  }
+
+  private static int state(OwnClasses of) throws ReflectiveOperationException {
     Class<?> metrics = of.loadClass("org.suture.hdfs.PluginMetrics");
     Field state = metrics.getDeclaredField("state");
     state.setAccessible(true);

@@ -1,6 +1,7 @@
 package org.suture.hdfs;
 
 import static org.junit.Assert.assertEquals;
+import static org.junit.Assert.assertFalse;
 import static org.junit.Assert.assertThrows;
 import static org.junit.Assert.assertTrue;
 
@@ -8,6 +9,8 @@ import java.io.IOException;
 import java.util.List;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.stream.Collectors;
+import javax.net.ssl.SSLServerSocket;
+import javax.net.ssl.SSLSocket;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.metrics2.lib.DefaultMetricsSystem;
 import org.junit.After;
@@ -166,6 +169,53 @@ public class NameNodeSessionTest {
       assertEquals(here.lines().toString(), 1, lines.size());
     } finally {
       other.stop();
+    }
+  }
+
+  /** Lets whoever comes prove who it is, as often as it comes. */
+  private static Thread meet(SSLServerSocket listener, AtomicInteger met) {
+    Thread meeting = new Thread(() -> {
+      while (!listener.isClosed()) {
+        try (SSLSocket socket = (SSLSocket) listener.accept()) {
+          met.incrementAndGet();
+          socket.startHandshake();
+          socket.getInputStream().read();
+        } catch (IOException e) {
+          // It hangs up; or the test has ended, which the condition says.
+          continue;
+        }
+      }
+    });
+    meeting.setDaemon(true);
+    return meeting;
+  }
+
+  @Test
+  public void aCoordinatorWhoseCertificateHasEndedIsSaidOnceAndHdfsGoesOn() throws Exception {
+    session.stop();
+    Authority authority = new Authority(folder.getRoot().toPath());
+    Configuration conf = new Configuration(false);
+    conf.set(NameNodeSettings.CREDENTIALS, authority.issue("keeper/namenode", -1, 20).toString());
+    AtomicInteger met = new AtomicInteger();
+    try (SSLServerSocket listener =
+            (SSLServerSocket) authority.server(authority.issue("coordinator/ended", -20, 10))
+                .getServerSocketFactory().createServerSocket(0);
+        Said here = new Said()) {
+      meet(listener, met).start();
+      conf.set(NameNodeSettings.COORDINATOR, "127.0.0.1:" + listener.getLocalPort());
+      NameNodeSession other = new NameNodeSession(NameNodeSettings.of(conf), namespace);
+      other.start();
+      try {
+        // The third comes when the second has been judged.
+        MiniCluster.waitUntil("three attempts", () -> met.get() >= 3);
+        List<String> lines = here.lines();
+        lines.removeIf(line -> !line.contains("HDFS repairs by itself"));
+        assertEquals(here.lines().toString(), 1, lines.size());
+        assertEquals(PluginMetrics.WAITING, state());
+        assertFalse(Lease.isHeld());
+      } finally {
+        other.stop();
+      }
     }
   }
 
