@@ -1,9 +1,7 @@
 """A NameNode, DataNodes, and beside them a coordinator and agents of Suture."""
 
-import contextlib
 import json
 import os
-import re
 import shutil
 import socket
 import subprocess
@@ -12,7 +10,7 @@ import urllib.request
 
 from . import hadoop
 from .contents import Contents
-from .processes import Failed, Processes, need, run, wait_for
+from .processes import Failed, Processes, run, wait_for
 
 LOG4J = """log4j.rootLogger=INFO,err
 log4j.appender.err=org.apache.log4j.ConsoleAppender
@@ -36,25 +34,14 @@ OPENED = {
     "dfs.datanode.ec.reconstruction.xmits.weight": "0.1",
 }
 
-# How openssl is to issue a certificate as `suture cert` does.
-ENDED = """[ca]
-default_ca = own
-[own]
-database = {work}/index
-new_certs_dir = {work}
-rand_serial = yes
-default_md = sha256
-policy = names
-x509_extensions = extensions
-[names]
-commonName = supplied
-[extensions]
-subjectAltName = URI:suture://{identity}
-keyUsage = critical,digitalSignature
-extendedKeyUsage = clientAuth,serverAuth
-[req]
-distinguished_name = none
-[none]
+# How Hadoop asks for the racks of nodes, by their names or addresses.
+TOPOLOGY = """#!/bin/sh
+for node; do
+    case $node in
+{cases}
+    *) echo /default-rack ;;
+    esac
+done
 """
 
 POLICIES = """<configuration>
@@ -83,16 +70,16 @@ class Cluster(Contents):
         self.jvm = [hadoop.java(), *JVM, f"-Djava.io.tmpdir={self.temporary}"]
         if len(os.fsencode(self.socket(network.count))) > SOCKET_BYTES_MAX:
             raise Failed(f"{folder} has too long a name for sockets in it")
-        libraries = hadoop.libraries(version, libraries)
+        self.libraries, self.jar = hadoop.libraries(version, libraries), hadoop.jar(jar)
         # Both daemons look for folders of pages, which only an installation has.
         for pages in ("hdfs", "datanode"):
             os.makedirs(os.path.join(folder, "pages", "webapps", pages), exist_ok=True)
-        self.class_path = ":".join([self.conf, os.path.join(folder, "pages"),
-                                    hadoop.jar(jar), libraries + "/*"])
         self.ports = {name: free_port() for name in ("rpc", "http", "rpc-2", "http-2",
                                                         "coordinator", "hdfs")}
         # The NameNode that is asked, of a pair.
         self.active = "namenode"
+        # Daemons whose heap is in memory as a whole from their start.
+        self.pretouched = ()
         self.restored = 0
 
         self.base = free_port() if not network.is_shaped else 9866
@@ -137,6 +124,7 @@ class Cluster(Contents):
             })
         if opened:
             keys.update(OPENED)
+        keys.update(self._topology_keys())
         keys.update(also or {})
         self.active = "namenode"
         open(os.path.join(self.conf, "exclude"), "a").close()
@@ -144,8 +132,25 @@ class Cluster(Contents):
                           {"fs.defaultFS": keys["fs.defaultFS"], "hadoop.tmp.dir": self.temporary})
         hadoop.write_conf(os.path.join(self.conf, "hdfs-site.xml"), keys)
 
-    def java(self, name, *args, heap="256m"):
-        return [*self.jvm, "-Xmx" + heap, "-cp", self.class_path, name, *args]
+    def _topology_keys(self):
+        """Where racks are asked for, if there are any."""
+        racks = self.network.racks
+        if not racks.numbers():
+            return {}
+        path = os.path.join(self.conf, "topology")
+        cases = [f"    {self.network.host(node)}) echo /r{racks.of(node)} ;;"
+                 for node in self.nodes]
+        with open(path, "w") as out:
+            out.write(TOPOLOGY.format(cases="\n".join(cases)))
+        os.chmod(path, 0o755)
+        return {"net.topology.script.file.name": path,
+                "net.topology.node.switch.mapping.impl": self.network.mapping}
+
+    def java(self, name, *args, heap="256m", is_pretouched=False):
+        whole = [f"-Xms{heap}", "-XX:+AlwaysPreTouch"] if is_pretouched else []
+        class_path = ":".join([self.conf, os.path.join(self.folder, "pages"), self.jar,
+                               self.libraries + "/*"])
+        return [*self.jvm, "-Xmx" + heap, *whole, "-cp", class_path, name, *args]
 
     def tool(self, name, *args):
         """A command of HDFS; its output without Hadoop's own log."""
@@ -161,7 +166,8 @@ class Cluster(Contents):
 
     def start_namenode(self, name="namenode", *args):
         self.processes.start(name, self.java(
-            "org.apache.hadoop.hdfs.server.namenode.NameNode", *args, heap="512m"))
+            "org.apache.hadoop.hdfs.server.namenode.NameNode", *args, heap="512m",
+            is_pretouched=name in self.pretouched))
 
     def pair_keys(self):
         """Two NameNodes with one journal in a folder, failed over by hand."""
@@ -213,7 +219,12 @@ class Cluster(Contents):
         self.active = "namenode-2"
 
     def datanode_name(self, node):
-        return f"{self.network.address(node)}:{self.network.port(self.base, 4 * node)}"
+        """What the NameNode calls it to Suture."""
+        return f"{self.network.host(node)}:{self._datanode_ports(node)[0]}"
+
+    def datanode_address(self, node):
+        """As in the NameNode's log and in lists of nodes."""
+        return f"{self.network.address(node)}:{self._datanode_ports(node)[0]}"
 
     def _datanode_ports(self, node):
         """Where it transfers blocks, shows itself, and is called."""
@@ -228,26 +239,13 @@ class Cluster(Contents):
             f"-Ddfs.datanode.address={address}:{ports[0]}",
             f"-Ddfs.datanode.http.address={address}:{ports[1]}",
             f"-Ddfs.datanode.ipc.address={address}:{ports[2]}",
-            f"-Ddfs.datanode.hostname={address}",
-            *([f"-Dsuture.agent.socket={self.socket(node)}"] if sockets else []))
+            f"-Ddfs.datanode.hostname={self.network.host(node)}",
+            *([f"-Dsuture.agent.socket={self.socket(node)}"] if sockets else []),
+            is_pretouched=f"datanode-{node}" in self.pretouched)
         self.processes.start(f"datanode-{node}", self.network.inside(node, command))
 
     def socket(self, node):
         return os.path.join(self.folder, f"dn{node}.sock")
-
-    def heap_bytes(self, name):
-        """What a daemon's heap holds after a collection; none where there is no jcmd."""
-        jcmd = shutil.which("jcmd")
-        if not jcmd or not self.processes.is_running(name):
-            return None
-        ask = [jcmd, "-J-XX:-UsePerfData", str(self.processes.running[name].pid)]
-        try:
-            run([*ask, "GC.run"])
-            text = run([*ask, "GC.heap_info"])
-        except Failed:
-            return None
-        # The generations; metaspace stands below them without `total`.
-        return sum(int(used) for used in re.findall(r"total \d+K, used (\d+)K", text)) << 10
 
     def rebuilt(self):
         """What the coordinator wrote down of blocks that Suture rebuilt, one entry for each."""
@@ -304,40 +302,6 @@ class Cluster(Contents):
         return bool(state) and all(state.get(name) == 0 for name in waiting)
 
     # --- Suture
-
-    @contextlib.contextmanager
-    def expired(self, who, identity):
-        """Meanwhile credentials have a certificate that has ended, by the same authority.
-
-        What this gives puts the good one back before."""
-        folder = os.path.join(self.folder, "certs", who)
-        good = os.path.join(folder, "tls.crt.good")
-        shutil.copy2(os.path.join(folder, "tls.crt"), good)
-
-        def renew():
-            shutil.copy2(good, os.path.join(folder, "tls.crt"))
-
-        try:
-            self._expire(who, identity, folder)
-            yield renew
-        finally:
-            renew()
-
-    def _expire(self, who, identity, folder):
-        need("openssl", "it issues a certificate that has ended, which suture does not")
-        work = self._folder("expired", who)
-        config, request = os.path.join(work, "config"), os.path.join(work, "request")
-        open(os.path.join(work, "index"), "w").close()
-        with open(config, "w") as out:
-            out.write(ENDED.format(work=work, identity=identity))
-        authority = os.path.join(self.folder, "certs", "authority")
-        run(["openssl", "req", "-new", "-config", config, "-subj", f"/CN={who}", "-out", request,
-             "-key", os.path.join(folder, "tls.key")])
-        run(["openssl", "ca", "-batch", "-notext", "-config", config, "-in", request,
-             "-cert", os.path.join(authority, "ca.crt"),
-             "-keyfile", os.path.join(authority, "ca.key"),
-             "-startdate", "20240101000000Z", "-enddate", "20240102000000Z",
-             "-out", os.path.join(folder, "tls.crt")])
 
     def certificates(self):
         certs = self._folder("certs")
@@ -464,7 +428,7 @@ socket = "{self.socket(node)}"
 
     def dead_at(self, node, after):
         """When the NameNode gave up a DataNode."""
-        address = self.datanode_name(node)
+        address = self.datanode_address(node)
         for line in self.processes.log("namenode").splitlines():
             if "emoveDeadDatanode" in line and address in line or (
                     "ost heartbeat from" in line and address in line):
@@ -477,7 +441,7 @@ socket = "{self.socket(node)}"
     def exclude(self, *nodes):
         """Has the NameNode drain DataNodes; when it was told to."""
         with open(os.path.join(self.conf, "exclude"), "w") as out:
-            out.writelines(self.datanode_name(node) + "\n" for node in nodes)
+            out.writelines(self.datanode_address(node) + "\n" for node in nodes)
         begun = time.time()
         self.tool("org.apache.hadoop.hdfs.tools.DFSAdmin", "-refreshNodes")
         return begun

@@ -13,6 +13,8 @@ from .processes import Failed
 # A rebuilt block as the plugin and as HDFS say it in a DataNode's log.
 BUILT_BY_SUTURE = re.compile(r"Suture: committed \S*?blk_(-\d+)_")
 BUILT_BY_HDFS = re.compile(r"Received \S*?blk_(-\d+)_\d+ src:")
+# Files take seconds each to verify.
+SAID_EVERY = 10
 
 
 class Contents:
@@ -86,12 +88,14 @@ class Contents:
         numbers += [under[1]] if under else []
         return "is HEALTHY" in text and all(number == "0" for number in numbers)
 
-    def verify(self, sums):
-        """What is wrong; nothing where all is well."""
+    def verify(self, sums, say=lambda text: None):
+        """What is wrong; nothing where all is well. Says how far it is from time to time."""
         wrong = []
         if not self.is_healthy():
             wrong.append("fsck: " + self.fsck())
-        for name in sums:
+        for done, name in enumerate(sums):
+            if done and done % SAID_EVERY == 0:
+                say(f"  {done} of {len(sums)} files verified")
             text = self.tool("org.apache.hadoop.hdfs.tools.DebugAdmin", "verifyEC", "-file",
                              "/ec/" + name)
             if "Status: OK" not in text and "All EC block group status: OK" not in text:

@@ -126,16 +126,38 @@ def wait_for(what, condition, seconds, processes=None, every=0.2):
     raise Failed(f"{what}: not within {seconds} s")
 
 
+class Racks:
+    """So many racks, in which DataNodes lie by turns."""
+
+    def __init__(self, count=1, mbit=None):
+        # `mbit`: what links of a rack to the others carry, each way; none: whatever nodes send.
+        self.count, self.mbit = count, mbit
+
+    def numbers(self):
+        """Of racks that are told of: one that has all nodes need not be."""
+        return range(1, self.count + 1) if self.count > 1 else range(0)
+
+    def of(self, node):
+        return (node - 1) % self.count + 1
+
+
 class Loopback:
     """No links of our own, for the reason said: all are 127.0.0.1, and nothing is shaped."""
 
     is_shaped = False
+    # One address has all DataNodes, so Hadoop is to go by their names: it asks a mapping that keeps
+    # no answers for those, and one that does for addresses.
+    mapping = "org.apache.hadoop.net.ScriptBasedMapping$RawScriptBasedMapping"
 
-    def __init__(self, count, why):
-        self.count, self.why = count, why
+    def __init__(self, count, why, racks):
+        self.count, self.why, self.racks = count, why, racks
 
     def address(self, node):
         return "127.0.0.1"
+
+    def host(self, node):
+        """What a DataNode calls itself: nobody looks it up."""
+        return f"dn{node}" if self.racks.count > 1 else self.address(node)
 
     def port(self, base, node):
         return base + node
@@ -154,13 +176,16 @@ class Loopback:
 
 
 class Namespaces:
-    """A network namespace for each DataNode, on a bridge; node 0 is this machine."""
+    """A network namespace for each DataNode, on a bridge of its rack; node 0 is this machine.
+
+    The racks' bridges hang on one for all, each by a link of its own."""
 
     is_shaped = True
+    mapping = "org.apache.hadoop.net.ScriptBasedMapping"
     BURST = "256kb"
 
-    def __init__(self, count):
-        self.count = count
+    def __init__(self, count, racks):
+        self.count, self.racks = count, racks
         self.tag = f"su{os.getpid() % 100000}"
         self.net = f"10.{100 + os.getpid() % 100}.{os.getpid() // 100 % 250}"
         # How to take away what there is; said before it is made, since deleting nothing is
@@ -176,12 +201,16 @@ class Namespaces:
             raise
 
     def _make(self):
-        bridge = self.tag + "b"
-        self.made.append(["ip", "link", "del", bridge])
-        run(["ip", "link", "add", bridge, "type", "bridge"])
-        run(["ip", "addr", "add", self.net + ".1/24", "dev", bridge])
-        run(["ip", "link", "set", bridge, "up"])
+        core = self._bridge(self.tag + "b")
+        run(["ip", "addr", "add", self.net + ".1/24", "dev", core])
+        for rack in self.racks.numbers():
+            bridge, (up, down) = self._bridge(self._rack_bridge(rack)), self._rack_ends(rack)
+            self.made.append(["ip", "link", "del", up])
+            run(["ip", "link", "add", up, "type", "veth", "peer", "name", down])
+            run(["ip", "link", "set", up, "master", bridge, "up"])
+            run(["ip", "link", "set", down, "master", core, "up"])
         for node in range(1, self.count + 1):
+            bridge = self._rack_bridge(self.racks.of(node)) if self.racks.numbers() else core
             space, link = f"{self.tag}n{node}", f"{self.tag}v{node}"
             self.made.append(["ip", "netns", "del", space])
             run(["ip", "netns", "add", space])
@@ -196,8 +225,24 @@ class Namespaces:
                                      "src", self.address(node), "congctl", "cubic"],
                            stderr=subprocess.DEVNULL)
 
+    def _bridge(self, name):
+        self.made.append(["ip", "link", "del", name])
+        run(["ip", "link", "add", name, "type", "bridge"])
+        run(["ip", "link", "set", name, "up"])
+        return name
+
+    def _rack_bridge(self, rack):
+        return f"{self.tag}r{rack}"
+
+    def _rack_ends(self, rack):
+        """Of a rack's link: what it sends leaves by the first, and what it gets by the second."""
+        return f"{self.tag}u{rack}", f"{self.tag}d{rack}"
+
     def address(self, node):
         return f"{self.net}.{1 if node == 0 else node + 10}"
+
+    def host(self, node):
+        return self.address(node)
 
     def port(self, base, node):
         return base
@@ -206,16 +251,30 @@ class Namespaces:
         return command if node == 0 else ["ip", "netns", "exec", f"{self.tag}n{node}"] + command
 
     def shape(self, mbit):
-        queue = ["root", "tbf", "rate", f"{mbit}mbit", "burst", self.BURST, "latency", "400ms"]
         for node in range(1, self.count + 1):
-            run(["tc", "qdisc", "replace", "dev", f"{self.tag}v{node}"] + queue)
-            run(self.inside(node, ["tc", "qdisc", "replace", "dev", "eth0"] + queue))
+            run(self._shaped(f"{self.tag}v{node}", mbit))
+            run(self.inside(node, self._shaped("eth0", mbit)))
+        for end in self._shaped_ends():
+            run(self._shaped(end, self.racks.mbit))
+
+    def _shaped(self, link, mbit):
+        return ["tc", "qdisc", "replace", "dev", link, "root", "tbf", "rate", f"{mbit}mbit",
+                "burst", self.BURST, "latency", "400ms"]
+
+    def _shaped_ends(self):
+        """Both of each rack's link, where those carry less than nodes may send."""
+        racks = self.racks.numbers() if self.racks.mbit else ()
+        return [end for rack in racks for end in self._rack_ends(rack)]
 
     def unshape(self):
+        def unshaped(link):
+            return ["tc", "qdisc", "del", "dev", link, "root"]
+
+        commands = [unshaped(end) for end in self._shaped_ends()]
         for node in range(1, self.count + 1):
-            for command in (["tc", "qdisc", "del", "dev", f"{self.tag}v{node}", "root"],
-                            self.inside(node, ["tc", "qdisc", "del", "dev", "eth0", "root"])):
-                subprocess.run(command, stderr=subprocess.DEVNULL)
+            commands += [unshaped(f"{self.tag}v{node}"), self.inside(node, unshaped("eth0"))]
+        for command in commands:
+            subprocess.run(command, stderr=subprocess.DEVNULL)
 
     def close(self):
         with undisturbed():
@@ -223,16 +282,17 @@ class Namespaces:
                 subprocess.run(self.made.pop(), stderr=subprocess.DEVNULL)
 
 
-def network(count, may_shape=True):
+def network(count, may_shape=True, racks=None):
     """Links of our own where we may make them."""
+    racks = racks or Racks()
     if not may_shape:
-        return Loopback(count, "as was asked")
+        return Loopback(count, "as was asked", racks)
     if os.geteuid() != 0:
-        return Loopback(count, "that needs root")
+        return Loopback(count, "that needs root", racks)
     if not shutil.which("ip") or not shutil.which("tc"):
-        return Loopback(count, "that needs the programs ip and tc")
+        return Loopback(count, "that needs the programs ip and tc", racks)
     try:
-        return Namespaces(count)
+        return Namespaces(count, racks)
     except Failed as error:
         # Root of a container, as a rule.
-        return Loopback(count, f"they may not be made here: {error}")
+        return Loopback(count, f"they may not be made here: {error}", racks)
