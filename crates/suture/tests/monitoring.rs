@@ -156,9 +156,9 @@ fn what_a_repair_does_is_counted_and_all_that_dashboard_and_alerts_name_is_there
 
     exported.extend(names(&after));
     of_agents.iter().for_each(|text| exported.extend(names(text)));
-    // Without credentials nothing expires; HDFS has a test of its own.
+    // Without credentials nothing expires.
     exported.insert("suture_certificate_expiry_timestamp_seconds".into());
-    exported.extend(["suture_hdfs_connected", "suture_hdfs_lease"].map(String::from));
+    exported.extend(names_of_hdfs());
     let expressions = [expressions_of_rules(), expressions_of_dashboard()].concat();
     assert!(expressions.len() > 40, "{}", expressions.len());
     for expression in expressions {
@@ -167,6 +167,25 @@ fn what_a_repair_does_is_counted_and_all_that_dashboard_and_alerts_name_is_there
         }
     }
     check_with_promtool(&[&[after], &of_agents[..1]].concat());
+}
+
+/// What a coordinator of HDFS exports of that, without any NameNode.
+fn names_of_hdfs() -> BTreeSet<String> {
+    let hdfs = "[hdfs]\nmode = 'observe'\nlisten = '127.0.0.1:0'\n";
+    let cluster = monitored_with(0, "", hdfs);
+    let is_there = |text: &str| text.contains("\nsuture_hdfs_connected 0.0\n");
+    let text = scrape_until(coordinator_of(&cluster), "HDFS is in the metrics", is_there);
+    names(&text).into_iter().filter(|name| name.starts_with("suture_hdfs_")).collect()
+}
+
+#[test]
+fn the_dashboard_shows_all_that_is_exported_of_hdfs() {
+    let exported = names_of_hdfs();
+    assert!(exported.len() >= 5, "{exported:?}");
+    let shown = named_in(&expressions_of_dashboard().join(" "));
+    for name in exported {
+        assert!(shown.contains(&name), "{name} is in no panel");
+    }
 }
 
 /// Waits until a daemon's log says this; gives all that it says.
