@@ -16,6 +16,10 @@ class Failed(Exception):
     """Something that was to work did not; the text says what and where to look."""
 
 
+class TooLate(Failed):
+    """Something was not so in the time that it had; it may be so later."""
+
+
 # What ends us, by a key or by a command.
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -123,7 +127,7 @@ def wait_for(what, condition, seconds, processes=None, every=0.2):
         if processes:
             processes.check()
         time.sleep(every)
-    raise Failed(f"{what}: not within {seconds} s")
+    raise TooLate(f"{what}: not within {seconds:.0f} s")
 
 
 class Racks:

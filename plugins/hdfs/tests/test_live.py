@@ -6,6 +6,7 @@ import shutil
 import socket
 import ssl
 import subprocess
+import sys
 import tempfile
 import unittest
 import zipfile
@@ -83,7 +84,8 @@ class Topology(unittest.TestCase):
     def test_links_of_racks_are_narrower_than_those_of_nodes(self):
         links = network(3, racks=Racks(2, 20))
         if not links.is_shaped:
-            self.skipTest(f"no links: {links.why}")
+            print(f"SKIPPED: links of racks, because of {links.why}", file=sys.stderr)
+            self.skipTest(links.why)
         try:
             links.shape(50)
             for end in [*links._rack_ends(1), *links._rack_ends(2)]:
