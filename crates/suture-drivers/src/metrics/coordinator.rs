@@ -494,6 +494,7 @@ mod tests {
         (seen.status.beyond, seen.is_audit_unwritable) = (1, true);
         (seen.status.stuck_bytes, seen.status.throttle.closed_for) = (9, Some(Span::ZERO));
         (seen.scrub_period, seen.scrub_age) = (Some(Duration::from_secs(60)), Some(Duration::ZERO));
+        (seen.status.scrub.left_out, seen.status.scrub.found) = (4, 1);
         seen.nodes = vec![("n\"1".into(), "r1".into())];
         let before = text(&metrics, &seen);
         assert_has(&before, "suture_stripes_at_risk{margin=\"0\"} 2.0");
@@ -512,6 +513,8 @@ mod tests {
         assert_has(&before, "suture_repair_eta_seconds{bound=\"best\"} 7.0");
         assert_has(&before, "suture_repair_eta_seconds{bound=\"high\"} 9.5");
         assert_has(&before, "suture_audit_unwritable 1.0");
+        assert_has(&before, "suture_scrub_left_out_chunks 4.0");
+        assert_has(&before, "suture_scrub_bad_chunks 1.0");
         assert_has(&before, "suture_scrub_period_seconds 60.0");
         assert_has(&before, "suture_scrub_age_seconds 0.0");
         assert!(!before.contains("\nsuture_scrub_least_seconds"), "{before}");

@@ -18,6 +18,7 @@ pub(super) struct ScrubLevels {
     unread: Level,
     inconsistent: Level,
     found: Level,
+    left_out: Level,
     // What is not known has no series.
     period: Family<Labels, Level>,
     least: Family<Labels, Level>,
@@ -38,6 +39,10 @@ impl ScrubLevels {
                 "Stripes whose chunks do not fit each other",
             ),
             found: of.new_one("suture_scrub_bad_chunks", "Bad chunks that scrubs found"),
+            left_out: of.new_one(
+                "suture_scrub_left_out_chunks",
+                "Chunks that the scrub, or the last one, has not read: on paused or failed nodes",
+            ),
             period: of.new_one(
                 "suture_scrub_period_seconds",
                 "How often a scrub begins; absent where only operators begin one",
@@ -61,6 +66,7 @@ impl ScrubLevels {
         self.unread.set(scrub.unread as f64);
         self.inconsistent.set(scrub.inconsistent.len() as f64);
         self.found.set(scrub.found as f64);
+        self.left_out.set(scrub.left_out as f64);
         for (level, time) in [(&self.period, period), (&self.least, least), (&self.age, age)] {
             level.clear();
             if let Some(time) = time {
