@@ -67,6 +67,9 @@ fn nodes_are_emptied_while_everything_can_be_read_and_none_is_failed_that_is_nee
     let status = cluster.wait("both are empty", is_drained);
     assert_eq!((&status["lost_chunks"], &status["leaving_chunks"]), (&0.into(), &0.into()));
     cluster.assert_reads("x", &content);
+    let paused = cluster.run(&["node", "pause", "n1", "--for", "1h"]);
+    assert_eq!(paused.status, 1, "{}", paused.stdout);
+    assert!(paused.stderr.contains("n1 is being drained: return it first"), "{}", paused.stderr);
     // It is kept, and the copies that were left go.
     cluster.restart_coordinator();
     cluster.wait("both are empty still", |status| is_drained(status) && count(status, "up") == 10);

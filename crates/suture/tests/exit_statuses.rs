@@ -102,6 +102,14 @@ fn what_has_nowhere_to_go_is_an_alarm_and_orders_are_carried_out_all_the_same() 
     }
     let refused = cluster.run(&["node", "fail", "n1", "n2"]);
     assert!(refused.status == 1 && refused.stderr.contains("(x) could not be read"));
+    // Once it is taken back, both mean something.
+    for order in [&["node", "drain", "n1", "n0"][..], &["node", "pause", "n0", "--for", "1h"]] {
+        let refused = cluster.run(order);
+        assert_eq!(refused.status, 1, "{order:?}: {}", refused.stdout);
+        let why = "n0 counts as failed, and its chunks as lost: return it first";
+        assert!(refused.stderr.contains(why), "{}", refused.stderr);
+    }
+    assert_eq!(cluster.json(&["status"])["leaving_chunks"], 0, "nothing was changed of n1");
     let twice = cluster.run(&["node", "fail", "n1", "n1"]);
     assert!(twice.status == 2 && twice.stderr.contains("is named twice"), "{}", twice.stderr);
     ends(&cluster, &["node", "return", "n0"], 0);

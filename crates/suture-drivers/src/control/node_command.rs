@@ -239,7 +239,7 @@ impl ControlService {
     }
 }
 
-/// Refuses a command that means nothing for a node as it is.
+/// Refuses a command that means nothing for a node as it is: once it is taken back it will.
 fn check_known(intent: &Intent, action: NodeAction, named: &Named) -> Result<(), Status> {
     let Named { node, name } = named;
     if intent.removed.contains(node) {
@@ -255,9 +255,7 @@ fn check_known(intent: &Intent, action: NodeAction, named: &Named) -> Result<(),
         NodeAction::Pause if intent.draining.contains(node) => "is being drained",
         _ => return Ok(()),
     };
-    Err(Status::failed_precondition(format!(
-        "{name} {other}: return it first (suture node return {name})"
-    )))
+    Err(Status::aborted(format!("{name} {other}: return it first (suture node return {name})")))
 }
 
 /// What is commanded of each node.
