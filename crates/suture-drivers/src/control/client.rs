@@ -1,6 +1,11 @@
 //! The way to a coordinator for commands and agents, and its refusals as errors for people.
 //!
 //! Place: [a connection made] -> put, get or an operator's command.
+//! What a call has ended with is said as far as it is known: that nobody listens, that nobody
+//! answers, that a certificate is not believed, that the coordinator ended the connection. Only
+//! where nothing was heard of a coordinator yet (`heard.rs`) it may be something else that listens.
+
+mod heard;
 
 use std::error::Error;
 use std::fmt;
@@ -21,7 +26,7 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use tonic::codegen::Service;
 use tonic::codegen::http::Uri;
-use tonic::transport::{Channel, Endpoint};
+use tonic::transport::Endpoint;
 use tonic::{Code, Status};
 use tracing::debug;
 
@@ -31,6 +36,10 @@ use crate::address::parse_address;
 use crate::identity::AccessRole;
 use crate::identity::certificate::explain;
 use crate::identity::credentials::{Kept, Proven};
+use heard::{CoordinatorChannel, EndedCall, Heard, PlainConnector};
+
+/// What the system says of a port where nobody listens.
+const REFUSED: &str = "Connection refused";
 
 /// A coordinator that is there answers at once.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -40,7 +49,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// that come by the former one still come.
 #[derive(Clone, Debug)]
 pub struct Client {
-    rpc: CoordinatorClient<Channel>,
+    rpc: CoordinatorClient<CoordinatorChannel>,
     endpoint: Endpoint,
     /// The number of the credentials that the connection was made with.
     number: u64,
@@ -70,20 +79,21 @@ impl Client {
 }
 
 impl Deref for Client {
-    type Target = CoordinatorClient<Channel>;
+    type Target = CoordinatorClient<CoordinatorChannel>;
 
-    fn deref(&self) -> &CoordinatorClient<Channel> {
+    fn deref(&self) -> &CoordinatorClient<CoordinatorChannel> {
         &self.rpc
     }
 }
 
 impl DerefMut for Client {
-    fn deref_mut(&mut self) -> &mut CoordinatorClient<Channel> {
+    fn deref_mut(&mut self) -> &mut CoordinatorClient<CoordinatorChannel> {
         if let Some(connector) = &self.connector {
             let number = connector.kept.current().number;
             if number != self.number {
                 self.number = number;
-                self.rpc = rpc(self.endpoint.connect_with_connector_lazy(connector.clone()));
+                let channel = self.endpoint.connect_with_connector_lazy(connector.clone());
+                self.rpc = rpc(CoordinatorChannel::new(channel, connector.heard.clone()));
             }
         }
         &mut self.rpc
@@ -102,17 +112,21 @@ pub async fn connect(address: &str, credentials: Option<Arc<Kept>>) -> Result<Cl
         .connect_timeout(CONNECT_TIMEOUT)
         .http2_keep_alive_interval(KEEPALIVE_EVERY)
         .keep_alive_timeout(KEEPALIVE_TIMEOUT)
-        .keep_alive_while_idle(true)
-        .tcp_nodelay(true);
+        .keep_alive_while_idle(true);
     let proven = Arc::<Mutex<Option<Arc<Proven>>>>::default();
     let number = credentials.as_ref().map_or(0, |kept| kept.current().number);
+    let (to, heard): (Arc<str>, _) = (address.clone().into(), Heard::default());
     let connector = credentials.clone().map(|kept| Connector {
-        address: address.clone().into(),
+        address: to.clone(),
         kept,
         proven: proven.clone(),
+        heard: heard.clone(),
     });
     let channel = match connector.clone() {
-        None => endpoint.connect().await,
+        None => {
+            let plain = PlainConnector { address: to, heard: heard.clone() };
+            endpoint.connect_with_connector(plain).await
+        }
         Some(connector) => endpoint.connect_with_connector(connector).await,
     };
     let channel = channel.map_err(|error| match root_cause(&error) {
@@ -120,10 +134,11 @@ pub async fn connect(address: &str, credentials: Option<Arc<Kept>>) -> Result<Cl
         cause => anyhow!("no coordinator answers at {address}: {cause}"),
     })?;
     debug!(address, "connected to the coordinator");
-    Ok(Client { rpc: rpc(channel), endpoint, number, credentials, proven, connector })
+    let rpc = rpc(CoordinatorChannel::new(channel, heard));
+    Ok(Client { rpc, endpoint, number, credentials, proven, connector })
 }
 
-fn rpc(channel: Channel) -> CoordinatorClient<Channel> {
+fn rpc(channel: CoordinatorChannel) -> CoordinatorClient<CoordinatorChannel> {
     CoordinatorClient::new(channel)
         .max_decoding_message_size(REPLY_BYTES_MAX)
         .max_encoding_message_size(REQUEST_BYTES_MAX)
@@ -152,6 +167,7 @@ struct Connector {
     address: Arc<str>,
     kept: Arc<Kept>,
     proven: Arc<Mutex<Option<Arc<Proven>>>>,
+    heard: Heard,
 }
 
 impl Service<Uri> for Connector {
@@ -171,7 +187,7 @@ impl Service<Uri> for Connector {
 impl Connector {
     /// An encrypted connection to whoever listens there, if that is a coordinator.
     async fn secure(self) -> io::Result<TokioIo<BufReader<TlsStream<TcpStream>>>> {
-        let Connector { address, kept, proven } = self;
+        let Connector { address, kept, proven, heard } = self;
         let tcp = TcpStream::connect(&*address).await?;
         tcp.set_nodelay(true)?;
         // What it is called is in its certificate, and not where it is.
@@ -192,6 +208,7 @@ impl Connector {
         if stream.fill_buf().await.map_err(explained)?.is_empty() {
             return Err(distrust("it ended the connection and did not say why".into()));
         }
+        heard.note();
         Ok(TokioIo::new(stream))
     }
 }
@@ -205,7 +222,8 @@ fn explained(error: io::Error) -> io::Error {
 /// Turns a coordinator's status into an error of the right kind: bad input where it refused the
 /// request or did not prove itself, a failure otherwise.
 pub fn refusal(status: Status) -> anyhow::Error {
-    explained_status(status, broken)
+    let is_of_coordinator = EndedCall::is_behind(&status);
+    explained_status(status, if is_of_coordinator { gone } else { broken })
 }
 
 /// The same of a stream that the coordinator had answered on: whoever listens there is one.
@@ -239,6 +257,9 @@ fn explained_status(status: Status, broken: fn(&str) -> String) -> anyhow::Error
 
 /// What a connection ended with, in words: it may never have been one to a coordinator.
 fn broken(cause: &str) -> String {
+    if cause.contains(REFUSED) {
+        return format!("nothing listens there any more: {cause}");
+    }
     if cause.contains("timed out") {
         return "what listens there does not answer: the coordinator hangs, or it is something else".into();
     }
@@ -255,6 +276,9 @@ fn broken(cause: &str) -> String {
 
 /// What a connection to a coordinator ended with, in words.
 fn gone(cause: &str) -> String {
+    if cause.contains(REFUSED) {
+        return format!("the coordinator went away, and nothing listens where it was: {cause}");
+    }
     if cause.contains("timed out") {
         return "the coordinator does not answer any more: it hangs, or is out of reach".into();
     }
@@ -271,7 +295,11 @@ fn root_cause<'a>(error: &'a (dyn Error + 'static)) -> &'a (dyn Error + 'static)
 
 #[cfg(test)]
 mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+
     use super::*;
+    use crate::control::proto::StatusRequest;
 
     #[test]
     fn what_has_answered_as_a_coordinator_is_not_taken_for_something_else() {
@@ -283,8 +311,68 @@ mod tests {
             let later = stream_ended(broken_by(cause)).to_string();
             assert!(later.starts_with("the coordinator "), "{later}");
         }
+        let refused = refusal(broken_by("Connection refused (os error 111)")).to_string();
+        assert!(refused.starts_with("nothing listens there any more"), "{refused}");
         // What it says itself is said in its words, at any time.
         let said = Status::not_found("there is no object 'x'");
         assert_eq!(stream_ended(said.clone()).to_string(), refusal(said).to_string());
+    }
+
+    /// The types and flags of the frames that have come whole, after what HTTP/2 begins with.
+    fn frames(bytes: &[u8]) -> Vec<[u8; 2]> {
+        const PREFACE: usize = 24;
+        let (mut rest, mut frames) = (bytes.get(PREFACE..).unwrap_or_default(), Vec::new());
+        while let &[a, b, c, kind, flags, _, _, _, _, ref more @ ..] = rest {
+            let length = u32::from_be_bytes([0, a, b, c]) as usize;
+            let Some(after) = more.get(length..) else { break };
+            frames.push([kind, flags]);
+            rest = after;
+        }
+        frames
+    }
+
+    /// What a call is refused with by a listener that takes one connection, says this, waits until
+    /// it is heard and the call has come, and ends; and what the next call is refused with.
+    async fn refused_by(words: &'static [u8]) -> [String; 2] {
+        const HEADERS: u8 = 1;
+        const HEARD_SETTINGS: [u8; 2] = [4, 1];
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let listens = tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            drop(listener);
+            stream.write_all(words).await.unwrap();
+            let is_over = |frames: &[[u8; 2]]| {
+                frames.iter().any(|[kind, _]| *kind == HEADERS)
+                    && (words.is_empty() || frames.contains(&HEARD_SETTINGS))
+            };
+            let mut heard = Vec::new();
+            while !is_over(&frames(&heard)) {
+                assert!(stream.read_buf(&mut heard).await.unwrap() > 0);
+            }
+        });
+        let mut client = connect(&address, None).await.unwrap();
+        let first = refusal(client.status(StatusRequest {}).await.unwrap_err()).to_string();
+        listens.await.unwrap();
+        let mut next = String::new();
+        for _ in 0..50 {
+            next = refusal(client.status(StatusRequest {}).await.unwrap_err()).to_string();
+            if next.contains(REFUSED) {
+                break;
+            }
+            // The connection that ended is not put away yet.
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        [first, next]
+    }
+
+    #[tokio::test]
+    async fn whoever_has_spoken_as_a_coordinator_went_away_and_is_no_stranger() {
+        let [first, next] = refused_by(&[0, 0, 0, 4, 0, 0, 0, 0, 0]).await;
+        assert!(first.starts_with("the coordinator went away: "), "{first}");
+        assert!(next.starts_with("the coordinator went away, and nothing listens"), "{next}");
+        let [first, next] = refused_by(&[]).await;
+        assert!(first.starts_with("what listens there speaks another protocol, "), "{first}");
+        assert!(next.starts_with("nothing listens there any more: "), "{next}");
     }
 }
