@@ -535,7 +535,7 @@ impl Coordinator {
             Command::Pause => self.config.paused = true,
             Command::Resume => {
                 self.config.paused = false;
-                self.queue.wake_all();
+                self.try_again();
             }
             Command::Cancel => {
                 self.config.paused = true;

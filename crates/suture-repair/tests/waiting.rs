@@ -220,6 +220,34 @@ fn what_waits_for_room_is_tried_as_soon_as_there_is_enough() {
 }
 
 #[test]
+fn what_repairs_have_waited_for_is_said_anew_once_an_operator_wants_them() {
+    let mut story = Story::new(5, [stripe(0, [0, 1, 2, 3])]);
+    tell(&mut story, 0, DiskState::Good);
+    story.give(Input::Operator(Command::FailNode(NodeId(0))));
+    let blocked = |story: &Story| story.core.status().blocked.len();
+    assert_eq!(blocked(&story), 1, "no node has room");
+    story.give(Input::Operator(Command::Resume));
+    assert_eq!(blocked(&story), 1, "none has now either");
+    story.give(Input::Operator(Command::Pause));
+    story.give(Input::Operator(Command::RepairNow(StripeId(0))));
+    assert_eq!(blocked(&story), 0, "it has not been tried");
+    story.give(Input::Operator(Command::Resume));
+    assert_eq!(blocked(&story), 1);
+
+    // There is room, and nothing is planned before the window opens.
+    let mut story = Story::new(5, [stripe(0, [0, 1, 2, 3])]);
+    tell(&mut story, 0, DiskState::Good);
+    story.give(Input::Operator(Command::FailNode(NodeId(0))));
+    story.give(Input::WindowClosed(Some(story.now + Span::from_secs(60))));
+    tell(&mut story, 1 << 30, DiskState::Good);
+    assert_eq!(blocked(&story), 1);
+    story.give(Input::Operator(Command::Resume));
+    assert_eq!((story.dispatched().len(), blocked(&story)), (0, 0));
+    story.give(Input::WindowClosed(None));
+    assert_eq!(story.dispatched().len(), 1);
+}
+
+#[test]
 fn what_failed_at_a_disk_is_tried_as_soon_as_that_is_good_again() {
     let mut story = Story::new(5, [stripe(0, [0, 1, 2, 3])]);
     story.give(Input::Operator(Command::FailNode(NodeId(0))));

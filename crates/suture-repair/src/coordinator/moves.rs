@@ -13,6 +13,7 @@
 use std::collections::BTreeSet;
 
 use super::attempt::Rebuild;
+use super::trouble::Trouble;
 use super::{Coordinator, margin};
 use crate::cluster::NodeIntent;
 use crate::event::{Liveness, Report};
@@ -135,6 +136,12 @@ impl Coordinator {
         }
     }
 
+    /// Whatever waits is tried now, and what it has waited for is said anew where it still does.
+    pub(super) fn try_again(&mut self) {
+        self.queue.wake_all();
+        self.trouble.values_mut().for_each(Trouble::forget_reason);
+    }
+
     /// Puts a stripe among the most urgent, with what silent nodes hold of it.
     pub(super) fn repair_now(&mut self, id: StripeId) {
         let Some(stripe) = self.stripes.get(id) else { return };
@@ -143,6 +150,7 @@ impl Coordinator {
         missing.into_iter().for_each(|chunk| self.lose(id, chunk));
         if self.lost.contains_key(&id) {
             self.wanted.insert(id);
+            self.trouble.get_mut(&id).into_iter().for_each(Trouble::forget_reason);
             self.unplan(id);
             self.enqueue(id, None);
         }

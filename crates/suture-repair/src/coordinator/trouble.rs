@@ -60,6 +60,13 @@ impl Trouble {
         }
     }
 
+    /// What it waited for counts no more, unless only returning chunks can help.
+    pub fn forget_reason(&mut self) {
+        if self.blocked.as_ref().is_some_and(|why| !why.is_unrepairable()) {
+            self.blocked = None;
+        }
+    }
+
     /// How long the next attempt waits after one that failed like this; `None`: not at all.
     pub fn wait(&self, why: &Failure, timers: &Timers) -> Option<Span> {
         let doublings = self.attempts.saturating_sub(1).min(16);
