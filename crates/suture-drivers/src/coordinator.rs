@@ -378,7 +378,11 @@ impl CoordinatorDriver {
                 if let FromAgent::Heartbeat(beat) = &message {
                     self.unheard.told(node, beat.free_bytes);
                 }
+                let is_listing = matches!(message, FromAgent::Inventory(_));
                 self.handle(Input::Agent { node, message });
+                if is_listing {
+                    self.listed(node);
+                }
             }
             // Words of a session that another one has replaced.
             Request::Left { .. } | Request::Received { .. } => {}
@@ -431,6 +435,17 @@ impl CoordinatorDriver {
         }
         warn!(node = self.core.cluster().node(node).name, "session with the agent ended");
         self.handle(Input::AgentLost(node));
+    }
+
+    /// A node has listed what it holds. Where that is all that it should hold, its name is no more
+    /// one that was only given to it.
+    fn listed(&mut self, node: NodeId) {
+        if self.hdfs.is_none() && self.core.holds_all(node) {
+            self.metadata.submit(move |store| {
+                let result = store.note_whole(node);
+                result.inspect_err(|why| error!(%why, %node, "that it holds all is not kept"))
+            });
+        }
     }
 
     fn is_current(&self, node: NodeId, session: u64) -> bool {

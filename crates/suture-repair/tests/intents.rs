@@ -529,20 +529,26 @@ fn what_a_node_does_not_list_is_not_counted_on_before_it_was_looked_for() {
     story.hear(0, FromAgent::Inventory(vec![]));
     assert_eq!(story.core.status().lost_chunks, 0);
     assert_eq!(without(&story, &[2], &[], Absence::Failed), []);
+    assert!(story.core.has_listed(NodeId(0)) && !story.core.holds_all(NodeId(0)));
+    assert!(story.core.has_listed(NodeId(1)) && story.core.holds_all(NodeId(1)));
     story.hear(1, FromAgent::Inventory(vec![]));
+    assert!(!story.core.holds_all(NodeId(1)));
     assert_eq!(without(&story, &[2], &[], Absence::Failed), [StripeId(0)]);
     let found = copy(0, 1, 0);
     let check = Check { copy: found, digest: story.digest(found), excess: None };
     story.hear(1, FromAgent::Verified(check));
     assert_eq!(without(&story, &[2], &[], Absence::Failed), [], "it is there all the same");
+    assert!(story.core.holds_all(NodeId(1)), "it was found");
     // Both begin anew, and may have other stores.
     let mut story = Story::new(5, [stripe(0, [0, 1, 2, 3])]);
     for node in [0, 1] {
         begin_anew(&mut story, node);
     }
     assert_eq!(without(&story, &[2], &[], Absence::Failed), [StripeId(0)]);
+    assert!(!story.core.has_listed(NodeId(0)), "not this incarnation");
     story.hear(0, FromAgent::Inventory(vec![copy(0, 0, 0).into()]));
     assert_eq!(without(&story, &[2], &[], Absence::Failed), []);
+    assert!(story.core.has_listed(NodeId(0)) && story.core.holds_all(NodeId(0)));
     // The name of a silent node is given away: what it held does not come back.
     let mut story = Story::new(5, [stripe(0, [0, 1, 2, 3])]);
     story.wait(2, [4]);

@@ -319,6 +319,26 @@ fn names_of_stores_that_are_needed_are_not_given_away_one_by_one() {
 }
 
 #[test]
+fn what_a_name_had_before_it_was_given_away_is_not_counted_on_after_a_restart_either() {
+    let mut cluster = Cluster::of(3);
+    cluster.put("it", 100_000, &["--code", "rs(2,1)", "--chunk-size", "4KiB"]);
+    cluster.ok(&["repair", "pause"]);
+    cluster.agents[0].stop();
+    cluster.wait("it is gone", |status| count(status, "up") == 2);
+    fs::remove_dir_all(cluster.path("n0")).unwrap();
+    cluster.ok(&["node", "replace", "n0"]);
+    cluster.agents[0] = start_agent(cluster.folder.path(), &cluster.address, 0, "");
+    cluster.wait("its chunks are missed", |status| status["lost_chunks"].as_u64() > Some(0));
+    // The new store is away, and no coordinator has heard what it holds.
+    cluster.agents.iter_mut().for_each(|agent| agent.stop());
+    cluster.restart_coordinator();
+    let refused = cluster.run(&["node", "replace", "n1"]);
+    assert_eq!(refused.status, 1, "{}{}", refused.stdout, refused.stderr);
+    assert!(refused.stderr.contains("(it) could not be read"), "{}", refused.stderr);
+    cluster.ok(&["node", "replace", "n0"]);
+}
+
+#[test]
 fn names_of_stores_that_are_needed_are_not_taken_at_once_by_several_new_ones() {
     let cluster = without_two_of_three();
     let begun = [0, 1].map(|agent| {

@@ -148,12 +148,14 @@ impl ControlService {
         nodes: Vec<NodeId>,
         absence: Absence,
     ) -> Result<Option<String>, Status> {
-        let given_away = self.metadata.ask(|store| store.intent()).await?.replaced;
+        let intent = self.metadata.ask(|store| store.intent()).await?;
         let ask = move |driver: &CoordinatorDriver| {
-            let cluster = driver.core().cluster();
-            let given_away = given_away.iter().filter_map(|name| cluster.find(name));
-            let given_away: Vec<NodeId> = given_away.collect();
-            driver.core().unreadable_without(&nodes, &given_away, absence)
+            let core = driver.core();
+            let replaced = intent.replaced.iter().filter_map(|name| core.cluster().find(name));
+            // What others held under these names is gone; what they hold themselves they say.
+            let taken = intent.taken.iter().copied().filter(|node| !core.has_listed(*node));
+            let given_away: Vec<NodeId> = replaced.chain(taken).collect();
+            core.unreadable_without(&nodes, &given_away, absence)
         };
         let stripes = self.query(ask).await?;
         if stripes.is_empty() {

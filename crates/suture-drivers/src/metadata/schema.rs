@@ -113,8 +113,8 @@ const IN_USE: &str = "ALTER TABLE cluster ADD COLUMN in_use INTEGER NOT NULL DEF
 /// Whether an operator has removed a node. Its row stays, since nodes are numbered in order.
 const REMOVED: &str = "ALTER TABLE node ADD COLUMN removed INTEGER NOT NULL DEFAULT 0";
 
-/// Which store has a node's name, null where none was told; and whether an operator gave the name
-/// to the next one.
+/// Which store has a node's name, null where none was told; and whether the name was given to the
+/// next one (1), or another one has it by now and has not listed all that is recorded there (2).
 const STORES: &str = "
 ALTER TABLE node ADD COLUMN store INTEGER;
 ALTER TABLE node ADD COLUMN replaced INTEGER NOT NULL DEFAULT 0;

@@ -128,6 +128,9 @@ pub struct Intent {
     pub removed: Vec<NodeId>,
     /// Names that the next new store may have.
     pub replaced: Vec<String>,
+    /// Nodes whose names were given to the stores that have them now, ascending, none of which has
+    /// listed all that is recorded there: what it does not list is gone.
+    pub taken: Vec<NodeId>,
     /// What repair may take; none: as configured.
     pub throttle: Option<ThrottleIntent>,
 }
@@ -353,8 +356,11 @@ impl MetadataStore {
         })?;
         let mut removed = self.database.prepare("SELECT id FROM node WHERE removed ORDER BY id")?;
         let removed = removed.query_map([], |row| Ok(NodeId(row.get(0)?)))?;
-        let mut replaced = self.database.prepare("SELECT name FROM node WHERE replaced")?;
+        let mut replaced = self.database.prepare("SELECT name FROM node WHERE replaced = 1")?;
         let replaced = replaced.query_map([], |row| row.get(0))?;
+        let mut taken =
+            self.database.prepare("SELECT id FROM node WHERE replaced = 2 ORDER BY id")?;
+        let taken = taken.query_map([], |row| Ok(NodeId(row.get(0)?)))?;
         Ok(Intent {
             paused,
             failed: failed.collect::<Result<_, _>>()?,
@@ -362,6 +368,7 @@ impl MetadataStore {
             resting: resting.collect::<Result<_, _>>()?,
             removed: removed.collect::<Result<_, _>>()?,
             replaced: replaced.collect::<Result<_, _>>()?,
+            taken: taken.collect::<Result<_, _>>()?,
             throttle: self.throttle()?,
         })
     }

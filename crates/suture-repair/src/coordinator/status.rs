@@ -192,6 +192,17 @@ impl Coordinator {
         unlisted.is_some_and(|copies| copies.as_ref().is_none_or(|copies| copies.contains(&copy)))
     }
 
+    /// Whether the store that a node has now has listed what it holds, to this coordinator.
+    pub fn has_listed(&self, node: NodeId) -> bool {
+        self.unlisted.get(&node).is_some_and(Option::is_some)
+    }
+
+    /// Whether that was all that it should hold.
+    pub fn holds_all(&self, node: NodeId) -> bool {
+        let unlisted = self.unlisted.get(&node).and_then(Option::as_ref);
+        unlisted.is_some_and(BTreeSet::is_empty)
+    }
+
     /// Which incarnation of its agent has introduced itself last at a node, if any has.
     pub fn incarnation(&self, node: NodeId) -> Option<u64> {
         self.health.get(node).hello.map(|hello| hello.incarnation)

@@ -83,7 +83,8 @@ impl MetadataStore {
     }
 
     /// Registers a node, or notes what changed of the one with this name. One that was removed is a
-    /// node again.
+    /// node again. Where the name was given away, or taken, and chunks are recorded on the node,
+    /// these are not counted on before they are listed.
     ///
     /// # Errors
     /// When the name is that of a node with another store, and no operator gave it away; when the
@@ -102,7 +103,11 @@ impl MetadataStore {
              VALUES ((SELECT count(*) FROM node), ?1, ?2, ?3, ?4, ?5, ?6, 0)
              ON CONFLICT (name) DO UPDATE
              SET rack = excluded.rack, address = excluded.address, uplink = excluded.uplink,
-                 downlink = excluded.downlink, store = excluded.store, replaced = 0
+                 downlink = excluded.downlink, store = excluded.store,
+                 replaced = CASE
+                     WHEN (node.replaced > 0 OR node.store IS NOT excluded.store)
+                         AND EXISTS (SELECT 1 FROM chunk WHERE chunk.node = node.id)
+                     THEN 2 ELSE 0 END
              RETURNING id",
             params![node.name, node.rack, node.address, node.uplink, node.downlink, store],
             |row| Ok(NodeId(row.get(0)?)),
@@ -158,6 +163,16 @@ impl MetadataStore {
         Ok(())
     }
 
+    /// The store that has the node's name holds all that is recorded there, as it has listed.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub fn note_whole(&mut self, node: NodeId) -> Result<(), MetadataError> {
+        let noted = "UPDATE node SET replaced = 0 WHERE id = ?1 AND replaced = 2";
+        self.database.execute(noted, [node.0])?;
+        Ok(())
+    }
+
     /// Removes nodes that hold nothing, all or none: they count as failed and are no longer shown,
     /// until an agent joins under their name.
     ///
@@ -203,7 +218,7 @@ impl MetadataStore {
     fn known(&self, name: &str) -> Result<Option<KnownNode>, MetadataError> {
         let query =
             "SELECT address, (SELECT count(*) FROM chunk WHERE chunk.node = node.id), store,
-                            removed, replaced
+                            removed, replaced = 1
                      FROM node WHERE name = ?1";
         let known = self.database.query_row(query, [name], |row| {
             Ok(KnownNode {

@@ -279,6 +279,38 @@ fn a_name_belongs_to_its_store_until_an_operator_gives_it_to_the_next() {
 }
 
 #[test]
+fn what_was_recorded_under_a_name_that_was_given_away_is_gone_until_its_store_lists_it() {
+    let (dir, mut metadata) = store();
+    let of = |store| NewNode { store: Some(StoreId(store)), ..node("b") };
+    metadata.join(&of(1)).unwrap();
+    put(&mut metadata, "x", 1);
+    metadata.join(&of(1)).unwrap();
+    assert_eq!(metadata.intent().unwrap(), Intent::default(), "it is its own");
+    let taken = |metadata: &MetadataStore| metadata.intent().unwrap().taken;
+    metadata.replace_nodes(&[NodeId(1)]).unwrap();
+    assert_eq!(taken(&metadata), [], "nobody has it yet");
+    metadata.join(&of(2)).unwrap();
+    let mut metadata = crash(metadata, dir.path());
+    assert_eq!(taken(&metadata), [NodeId(1)]);
+    assert_eq!(metadata.intent().unwrap().replaced, [""; 0], "it is not free any more");
+    metadata.join(&of(3)).unwrap_err();
+    metadata.join(&of(2)).unwrap();
+    assert_eq!(taken(&metadata), [NodeId(1)], "to join is not to list");
+    metadata.note_whole(NodeId(1)).unwrap();
+    assert_eq!(metadata.intent().unwrap(), Intent::default());
+    // Whichever store joins next has to list them, also the one that had it.
+    metadata.replace_nodes(&[NodeId(1)]).unwrap();
+    metadata.note_whole(NodeId(1)).unwrap();
+    assert_eq!(metadata.intent().unwrap().replaced, ["b"], "what is listed late changes nothing");
+    metadata.join(&of(2)).unwrap();
+    assert_eq!(taken(&metadata), [NodeId(1)]);
+    // A node without chunks has nothing to list.
+    metadata.replace_nodes(&[NodeId(3)]).unwrap();
+    metadata.join(&NewNode { store: Some(StoreId(9)), ..node("d") }).unwrap();
+    assert_eq!(taken(&metadata), [NodeId(1)]);
+}
+
+#[test]
 fn what_the_operator_wants_outlives_a_crash() {
     let (dir, mut store) = store();
     store.set_paused(true).unwrap();
