@@ -32,17 +32,21 @@ struct Hdfs(FakeNameNode, HdfsKeeper<Frames<UnixStream>>);
 impl Hdfs {
     /// With one group of `rs(2,1)` on the first three of five nodes.
     fn small() -> Hdfs {
-        let fake = FakeNameNode::with_nodes(5);
-        let small = group(1, 2048, (2, 1), &[]);
-        fake.namespace().groups.insert(small.group, small);
-        Hdfs::of(fake)
+        Hdfs::of_groups(1, &[])
     }
 
     /// One group of three blocks, of which the second is missing.
     fn lacking_one() -> Hdfs {
+        Hdfs::of_groups(1, &[1])
+    }
+
+    /// So many groups of three blocks, each without these.
+    fn of_groups(count: i64, missing: &[u8]) -> Hdfs {
         let fake = FakeNameNode::with_nodes(5);
-        let lacking = group(1, 2048, (2, 1), &[1]);
-        fake.namespace().groups.insert(lacking.group, lacking);
+        for number in 1..=count {
+            let group = group(number, 2048, (2, 1), missing);
+            fake.namespace().groups.insert(group.group, group);
+        }
         Hdfs::of(fake)
     }
 
@@ -64,6 +68,36 @@ impl Hdfs {
     fn stripe(&mut self) -> Stripe {
         self.1.stripes().unwrap().remove(0)
     }
+
+    /// With its first stripe, and nothing that changed left to be told.
+    fn begun(mut self) -> (Hdfs, Stripe) {
+        let stripe = self.stripe();
+        self.1.changes();
+        (self, stripe)
+    }
+
+    /// With its first stripe, of which the second block is to be built on the last node.
+    fn claimed(self) -> BeingBuilt {
+        let (mut hdfs, stripe) = self.begun();
+        let wanted = claim(&stripe, 1, 1, 4);
+        hdfs.1.claim(Time::ZERO, &wanted).unwrap();
+        hdfs.1.changes();
+        BeingBuilt { hdfs, stripe, wanted }
+    }
+
+    /// The NameNode hears that the second block of its group is on that DataNode.
+    fn hears_of_block(&mut self, datanode: &str) {
+        let mut whole = group(1, 2048, (2, 1), &[]);
+        whole.units[1].node = datanode.into();
+        self.0.namespace().groups.insert(whole.group, whole);
+    }
+}
+
+/// A group of which a block is being built.
+struct BeingBuilt {
+    hdfs: Hdfs,
+    stripe: Stripe,
+    wanted: Claim,
 }
 
 fn node_of(uuid: &str) -> NodeId {
@@ -127,9 +161,7 @@ fn commit(claim: &Claim) -> Commit {
 
 #[test]
 fn a_claim_names_the_storage_of_each_block_and_its_generation_stamp() {
-    let mut hdfs = Hdfs::small();
-    let stripe = hdfs.stripe();
-    hdfs.1.changes();
+    let (mut hdfs, stripe) = Hdfs::small().begun();
     hdfs.1.claim(Time::ZERO, &claim(&stripe, 1, 1, 4)).unwrap();
     let [Input::Claimed { label, .. }] = &hdfs.1.changes()[..] else { panic!("it is granted") };
     let label: BlockLabel = serde_json::from_slice(label.bytes()).unwrap();
@@ -139,12 +171,7 @@ fn a_claim_names_the_storage_of_each_block_and_its_generation_stamp() {
 
 #[test]
 fn many_claims_are_asked_in_one_question() {
-    let fake = FakeNameNode::with_nodes(5);
-    for number in 1..=100 {
-        let group = group(number, 2048, (2, 1), &[1]);
-        fake.namespace().groups.insert(group.group, group);
-    }
-    let mut hdfs = Hdfs::of(fake);
+    let mut hdfs = Hdfs::of_groups(100, &[1]);
     hdfs.1.changes();
     for (repair, stripe) in (0..).zip(hdfs.1.stripes().unwrap()) {
         hdfs.1.claim(Time::ZERO, &claim(&stripe, repair, 1, 4)).unwrap();
@@ -162,9 +189,7 @@ fn many_claims_are_asked_in_one_question() {
 
 #[test]
 fn a_refused_claim_says_how_the_group_stands() {
-    let mut hdfs = Hdfs::small();
-    let stripe = hdfs.stripe();
-    hdfs.1.changes();
+    let (mut hdfs, stripe) = Hdfs::small().begun();
     {
         let mut namespace = hdfs.0.namespace();
         namespace.refuses = Some("the NameNode is repairing it".into());
@@ -184,19 +209,9 @@ fn a_refused_claim_says_how_the_group_stands() {
 
 #[test]
 fn what_a_claim_builds_counts_as_missing_until_its_commit() {
-    let mut hdfs = Hdfs::lacking_one();
-    let stripe = hdfs.stripe();
-    hdfs.1.changes();
-    let wanted = claim(&stripe, 1, 1, 4);
-    hdfs.1.claim(Time::ZERO, &wanted).unwrap();
-    hdfs.1.changes();
+    let BeingBuilt { mut hdfs, stripe, wanted } = Hdfs::lacking_one().claimed();
     // The DataNode has told the NameNode before the coordinator asks for the commit.
-    let whole = {
-        let mut whole = group(1, 2048, (2, 1), &[]);
-        whole.units[1].node = "dn4".into();
-        whole
-    };
-    hdfs.0.namespace().groups.insert(whole.group, whole);
+    hdfs.hears_of_block("dn4");
     hdfs.refresh();
     assert!(hdfs.1.changes().is_empty(), "a repair's success is no change under its feet");
     hdfs.0.namespace().delay = 2;
@@ -215,9 +230,7 @@ fn what_a_claim_builds_counts_as_missing_until_its_commit() {
 
 #[test]
 fn no_node_gets_two_blocks_of_a_group() {
-    let mut hdfs = Hdfs::small();
-    let stripe = hdfs.stripe();
-    hdfs.1.changes();
+    let (mut hdfs, stripe) = Hdfs::small().begun();
     let onto_another = commit(&claim(&stripe, 1, 1, 2));
     hdfs.1.commit(&onto_another).unwrap();
     let answers = hdfs.1.changes();
@@ -230,11 +243,7 @@ fn no_node_gets_two_blocks_of_a_group() {
 
 #[test]
 fn a_block_on_a_datanode_that_died_before_it_told_of_it_is_not_waited_for() {
-    let mut hdfs = Hdfs::lacking_one();
-    let stripe = hdfs.stripe();
-    let wanted = claim(&stripe, 1, 1, 4);
-    hdfs.1.claim(Time::ZERO, &wanted).unwrap();
-    hdfs.1.changes();
+    let BeingBuilt { mut hdfs, stripe, wanted } = Hdfs::lacking_one().claimed();
     hdfs.0.namespace().delay = 100;
     hdfs.1.commit(&commit(&wanted)).unwrap();
     assert!(hdfs.1.changes().is_empty(), "its word is still on its way");
@@ -257,12 +266,8 @@ fn a_block_on_a_datanode_that_died_before_it_told_of_it_is_not_waited_for() {
 #[test]
 fn a_block_that_the_namenode_never_hears_of_is_built_again_and_elsewhere_first() {
     let Hdfs(fake, keeper) = Hdfs::lacking_one();
-    let mut hdfs = Hdfs(fake, keeper.confirm_within(Duration::ZERO));
-    let stripe = hdfs.stripe();
-    hdfs.1.changes();
-    let wanted = claim(&stripe, 1, 1, 4);
-    hdfs.1.claim(Time::ZERO, &wanted).unwrap();
-    hdfs.1.changes();
+    let hdfs = Hdfs(fake, keeper.confirm_within(Duration::ZERO));
+    let BeingBuilt { mut hdfs, stripe, wanted } = hdfs.claimed();
     hdfs.0.namespace().delay = usize::MAX;
     hdfs.1.commit(&commit(&wanted)).unwrap();
     let answers = hdfs.1.changes();
@@ -293,18 +298,12 @@ fn a_block_that_the_namenode_never_hears_of_is_built_again_and_elsewhere_first()
 
 #[test]
 fn a_block_that_lies_elsewhere_by_now_is_not_waited_for() {
-    let mut hdfs = Hdfs::lacking_one();
-    let stripe = hdfs.stripe();
-    let wanted = claim(&stripe, 1, 1, 4);
-    hdfs.1.claim(Time::ZERO, &wanted).unwrap();
-    hdfs.1.changes();
+    let BeingBuilt { mut hdfs, stripe, wanted } = Hdfs::lacking_one().claimed();
     hdfs.0.namespace().delay = usize::MAX;
     hdfs.1.commit(&commit(&wanted)).unwrap();
     assert!(hdfs.1.changes().is_empty(), "its word is still on its way");
     // The node that had it returns.
-    let mut whole = group(1, 2048, (2, 1), &[]);
-    whole.units[1].node = "dn3".into();
-    hdfs.0.namespace().groups.insert(whole.group, whole);
+    hdfs.hears_of_block("dn3");
     let answers = hdfs.1.changes();
     let [Input::StripeAdded(changed), Input::CommitRefused { stripe: Some(stands), .. }] =
         &answers[..]
@@ -317,11 +316,7 @@ fn a_block_that_lies_elsewhere_by_now_is_not_waited_for() {
 
 #[test]
 fn a_claim_that_is_not_prolonged_is_released_and_its_repair_goes_on() {
-    let mut hdfs = Hdfs::lacking_one();
-    let stripe = hdfs.stripe();
-    let wanted = claim(&stripe, 1, 1, 4);
-    hdfs.1.claim(Time::ZERO, &wanted).unwrap();
-    hdfs.1.changes();
+    let BeingBuilt { mut hdfs, wanted, .. } = Hdfs::lacking_one().claimed();
     hdfs.0.namespace().refuses = Some("the placement policy wants no block of it on dn4".into());
     hdfs.1.prolong(wanted.repair);
     assert!(hdfs.1.changes().is_empty() && hdfs.1.take_refused_targets().is_empty());
@@ -336,9 +331,7 @@ fn a_claim_that_is_not_prolonged_is_released_and_its_repair_goes_on() {
     };
     assert_eq!(releases(&hdfs), 1, "there is nothing more to release");
     // What it builds is no change under its feet, and may be claimed again.
-    let mut whole = group(1, 2048, (2, 1), &[]);
-    whole.units[1].node = "dn4".into();
-    hdfs.0.namespace().groups.insert(whole.group, whole);
+    hdfs.hears_of_block("dn4");
     hdfs.refresh();
     assert!(hdfs.1.changes().is_empty());
     hdfs.0.namespace().refuses = None;
@@ -353,9 +346,7 @@ fn a_claim_that_is_not_prolonged_is_released_and_its_repair_goes_on() {
 
 #[test]
 fn a_refusal_that_names_a_node_is_about_that_node() {
-    let mut hdfs = Hdfs::lacking_one();
-    let stripe = hdfs.stripe();
-    hdfs.1.changes();
+    let (mut hdfs, stripe) = Hdfs::lacking_one().begun();
     let mut refused = |repair: u32, node: u32, why: &str| {
         hdfs.0.namespace().refuses = Some(why.into());
         hdfs.1.claim(Time::ZERO, &claim(&stripe, repair, 1, node)).unwrap();
@@ -378,12 +369,7 @@ fn a_refusal_that_names_a_node_is_about_that_node() {
 
 #[test]
 fn a_question_about_claims_that_fails_costs_no_others() {
-    let fake = FakeNameNode::with_nodes(5);
-    for number in 1..=100 {
-        let group = group(number, 2048, (2, 1), &[1]);
-        fake.namespace().groups.insert(group.group, group);
-    }
-    let mut hdfs = Hdfs::of(fake);
+    let mut hdfs = Hdfs::of_groups(100, &[1]);
     hdfs.1.changes();
     for (repair, stripe) in (0..).zip(hdfs.1.stripes().unwrap()) {
         hdfs.1.claim(Time::ZERO, &claim(&stripe, repair, 1, 4)).unwrap();
@@ -401,16 +387,11 @@ fn what_leaving_nodes_hold_is_read_until_the_others_are_rebuilt() {
     let mut leaving = group(1, 2048, (2, 1), &[]);
     leaving.units[..2].iter_mut().for_each(|unit| unit.state = UnitState::Leaving);
     fake.namespace().groups.insert(leaving.group, leaving.clone());
-    let mut hdfs = Hdfs::of(fake);
-    let stripe = hdfs.stripe();
+    let BeingBuilt { mut hdfs, stripe, wanted } = Hdfs::of(fake).claimed();
     let nodes = |stripe: &Stripe| -> Vec<Option<u32>> {
         stripe.chunks.iter().map(|chunk| chunk.node.map(|node| node.0)).collect()
     };
     assert_eq!(nodes(&stripe), [Some(0), None, Some(2)], "two are needed");
-    hdfs.1.changes();
-    let wanted = claim(&stripe, 1, 1, 4);
-    hdfs.1.claim(Time::ZERO, &wanted).unwrap();
-    hdfs.1.changes();
     // The NameNode hears of the block before it is committed.
     leaving.units[1] = Unit { index: 1, node: "dn4".into(), state: UnitState::Live };
     hdfs.0.namespace().groups.insert(leaving.group, leaving);
@@ -428,14 +409,8 @@ fn what_leaving_nodes_hold_is_read_until_the_others_are_rebuilt() {
 
 #[test]
 fn a_released_repair_leaves_what_hdfs_has_by_then() {
-    let mut hdfs = Hdfs::lacking_one();
-    let stripe = hdfs.stripe();
-    let wanted = claim(&stripe, 1, 1, 4);
-    hdfs.1.claim(Time::ZERO, &wanted).unwrap();
-    hdfs.1.changes();
-    let mut whole = group(1, 2048, (2, 1), &[]);
-    whole.units[1].node = "dn4".into();
-    hdfs.0.namespace().groups.insert(whole.group, whole);
+    let BeingBuilt { mut hdfs, wanted, .. } = Hdfs::lacking_one().claimed();
+    hdfs.hears_of_block("dn4");
     hdfs.refresh();
     // Its agent died between the DataNode's word and its own.
     hdfs.1.release(wanted.repair).unwrap();
@@ -477,11 +452,7 @@ fn who_observes_claims_nothing() {
 
 #[test]
 fn a_namenode_that_is_gone_is_asked_again() {
-    let mut hdfs = Hdfs::small();
-    let stripe = hdfs.stripe();
-    let wanted = claim(&stripe, 1, 1, 4);
-    hdfs.1.claim(Time::ZERO, &wanted).unwrap();
-    hdfs.1.changes();
+    let BeingBuilt { mut hdfs, .. } = Hdfs::small().claimed();
     // Another NameNode, or this one anew: it knows of no claim.
     hdfs.0.namespace().claims.clear();
     *hdfs.1.namenode() = hdfs.0.connect();
@@ -493,11 +464,7 @@ fn a_namenode_that_is_gone_is_asked_again() {
 
 #[test]
 fn a_group_that_is_well_at_the_namenode_of_now_is_forgotten_when_its_repair_has_ended() {
-    let mut hdfs = Hdfs::lacking_one();
-    let stripe = hdfs.stripe();
-    let wanted = claim(&stripe, 1, 1, 4);
-    hdfs.1.claim(Time::ZERO, &wanted).unwrap();
-    hdfs.1.changes();
+    let BeingBuilt { mut hdfs, stripe, wanted } = Hdfs::lacking_one().claimed();
     // The other NameNode has heard of all of its blocks, and never tells of it.
     hdfs.0.namespace().groups.clear();
     hdfs.0.namespace().claims.clear();
