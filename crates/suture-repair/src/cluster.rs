@@ -139,6 +139,18 @@ impl Cluster {
         RackId(index as u32)
     }
 
+    /// The rack of a node; none where it is in none, or not known.
+    pub fn rack_of(&self, node: NodeId) -> Option<RackId> {
+        self.nodes.get(node.index())?.rack
+    }
+
+    /// How many of these nodes each rack has, in the order of the racks.
+    pub fn count_by_rack(&self, nodes: impl Iterator<Item = NodeId>) -> Vec<usize> {
+        let mut counts = vec![0; self.racks.len()];
+        nodes.filter_map(|node| self.rack_of(node)).for_each(|rack| counts[rack.0 as usize] += 1);
+        counts
+    }
+
     /// All ids in order.
     pub fn ids(&self) -> impl Iterator<Item = NodeId> + use<> {
         (0..self.nodes.len() as u32).map(NodeId)

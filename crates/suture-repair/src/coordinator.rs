@@ -12,9 +12,9 @@
 //! (`faults.rs`), which whole chunks are to be elsewhere (`moves.rs`), or would lie better there
 //! (`rebalance.rs`), what each node has to check and delete (`work_list.rs`), which ids others gave
 //! out (`ranges.rs`), what a sleep of its own must not change (`sleep.rs`), what older metadata
-//! must not destroy (`restored.rs`), how idle copies are searched for damage (`scrub.rs`), what
-//! links carry and repair may take of them (`throttle.rs`), what operators see (`status.rs`), and
-//! what must hold (`invariants.rs`).
+//! must not destroy (`restored.rs`), which stripes one rack could take with it (`racks.rs`), how
+//! idle copies are searched for damage (`scrub.rs`), what links carry and repair may take of them
+//! (`throttle.rs`), what operators see (`status.rs`), and what must hold (`invariants.rs`).
 //!
 //! A copy of a known stripe is ordered away only after the copy that replaces it was read in full,
 //! and none is by a coordinator that has been superseded. Deliberately absent: metadata (the
@@ -32,6 +32,7 @@ mod orders;
 mod planning;
 mod preview;
 mod proof;
+mod racks;
 mod ranges;
 mod rebalance;
 mod reported;
@@ -61,6 +62,7 @@ use crate::time::{Span, Time};
 use attempt::{Attempt, Rebuild};
 use faults::CopyFaults;
 use ledger::{Ledger, Scene, Stop};
+use racks::Crowded;
 use ranges::StripeRanges;
 use rebalance::Rebalance;
 use scrub::Scrub;
@@ -177,6 +179,7 @@ pub struct Coordinator {
     work_lists: WorkLists,
     scrub: Scrub,
     rebalance: Rebalance,
+    crowded: Crowded,
     reserved_below: StripeId,
     writing: BTreeSet<StripeId>,
     /// Ids that others have given out, or may have.
@@ -221,6 +224,7 @@ impl Coordinator {
             work_lists: WorkLists::new(config.in_flight_max),
             scrub: Scrub::new(now, config.scrub, stripes.iter().map(|stripe| stripe.id)),
             rebalance: Rebalance::new(now),
+            crowded: Crowded::default(),
             reserved_below,
             writing: BTreeSet::new(),
             unknown: StripeRanges::default(),
@@ -363,23 +367,6 @@ impl Coordinator {
             },
             sample: sample.map(|s| Sample { code: s.code, chunk_bytes: s.chunk_bytes }),
         }
-    }
-
-    fn set_node(&mut self, now: Time, id: NodeId, node: Node) {
-        self.rates.told(id, node.clone());
-        let node = self.counted(id, node.rack);
-        match self.ledger.cluster().nodes.get(id.index()) {
-            None => self.health.add(now, false),
-            Some(known) if *known == node => return,
-            Some(known) if known.rack != node.rack => {
-                // Plans were made for other racks, and what was blocked for want of them may go.
-                self.throttle.racks_changed();
-                self.unplan_all();
-                self.queue.wake_all();
-            }
-            Some(_) => {}
-        }
-        self.ledger.set_node(now, id, node);
     }
 
     fn receive(&mut self, now: Time, node: NodeId, message: FromAgent) {

@@ -26,7 +26,7 @@ use suture_code::Shortened;
 
 pub use checked::{plan_checked, validated};
 pub use error::PlanError;
-pub(crate) use keep::{full_racks, rack_places};
+pub(crate) use keep::{crowded_racks, full_racks, rack_places};
 
 use crate::cluster::{Cluster, Node, Rate};
 use crate::id::{ChunkIndex, NodeId, StripeId};

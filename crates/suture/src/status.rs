@@ -176,11 +176,20 @@ fn describe_state(status: &proto::StatusReply) -> String {
     }
 }
 
+/// How many stripes could not be read without a single rack, though nothing of them is lost.
+fn crowded_stripes(status: &proto::StatusReply) -> u64 {
+    status.crowded.iter().map(|rack| rack.stripes).sum()
+}
+
 fn describe_healthy(status: &proto::StatusReply) -> String {
     let silent = silent(&status.nodes);
     let left = status.hdfs.as_ref().map_or(0, |hdfs| hdfs.left_groups);
+    let crowded = crowded_stripes(status);
     if left > 0 {
         format!("healthy, but for {} that HDFS may rebuild by itself", counted(left, "block group"))
+    } else if crowded > 0 {
+        let stripes = counted(crowded, "stripe");
+        format!("healthy, but for {stripes} that could not be read without a single rack")
     } else if silent.is_empty() {
         "healthy: every chunk is where it should be".into()
     } else {
@@ -503,6 +512,19 @@ mod tests {
         let both = said(&[blocked(false), blocked(true), blocked(false)], 0);
         let each = "3 stripes cannot be repaired: 1 unless nodes return, 2 unless copies return";
         assert!(both.starts_with(each), "{both}");
+    }
+
+    #[test]
+    fn what_one_rack_could_take_with_it_is_said_of_what_is_healthy() {
+        let rack = |stripes| proto::CrowdedRack { rack: "r1".into(), stripes };
+        let crowded = vec![rack(1), rack(2)];
+        let status = proto::StatusReply { crowded, ..Default::default() };
+        assert_eq!((state(&status), outcome(&status)), ("healthy", Outcome::Done));
+        let said = "healthy, but for 3 stripes that could not be read without a single rack";
+        assert_eq!(summary(&status), said);
+        let described = describe(&status);
+        assert_eq!(described["crowded_stripes"], 3);
+        assert_eq!(described["crowded_racks"][1]["stripes"], 2);
     }
 
     #[test]

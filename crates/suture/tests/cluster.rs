@@ -424,6 +424,39 @@ fn an_operator_can_pause_preview_and_resume() {
 }
 
 #[test]
+fn racks_that_are_set_over_what_is_stored_do_not_pass_for_safe() {
+    let mut cluster = Cluster::of(5);
+    // Each of both stripes has a chunk on each node, and can lose two.
+    cluster.put("x", 300_000, &["--code", "rs(3,2)", "--chunk-size", "64KiB"]);
+    assert_eq!(cluster.json(&["status"])["crowded_stripes"], 0);
+    let (folder, address) = (cluster.folder.path().to_path_buf(), cluster.address.clone());
+    let mut wait_for = |racks: [&str; 5]| {
+        for (index, rack) in racks.into_iter().enumerate() {
+            cluster.agents[index].stop();
+            cluster.agents[index] =
+                start_agent(&folder, &address, index, &format!("rack = '{rack}'"));
+        }
+        let is_there = |node: &Value| {
+            let index: usize = node["name"].as_str().unwrap()[1..].parse().unwrap();
+            node["rack"] == racks[index] && node["health"] == "up"
+        };
+        let are_all = |status: &Value| status["nodes"].as_array().unwrap().iter().all(is_there);
+        let what = format!("all are in {racks:?}");
+        let is_well = |status: &Value| are_all(status) && status["state"] == "healthy";
+        (cluster.wait(&what, is_well), cluster.ok(&["status"]))
+    };
+    let (status, text) = wait_for(["left", "left", "left", "right", "right"]);
+    let expected = serde_json::json!([{ "rack": "left", "stripes": 2 }]);
+    assert_eq!((&status["crowded_stripes"], &status["crowded_racks"]), (&2.into(), &expected));
+    let said = "2 stripes could not be read without a single rack";
+    assert!(text.starts_with(&format!("healthy, but for {}", &said[..9])), "{text}");
+    assert!(text.contains(&format!("warning: {said}, 'left' (2): ")), "{text}");
+    let (status, text) = wait_for(["left", "left", "middle", "right", "right"]);
+    assert_eq!(status["crowded_stripes"], 0);
+    assert!(text.starts_with("healthy: ") && !text.contains(said), "{text}");
+}
+
+#[test]
 fn a_whole_rack_may_be_lost_and_racks_outlive_the_coordinator() {
     let mut cluster = Cluster::of(0);
     let (folder, address) = (cluster.folder.path().to_path_buf(), cluster.address.clone());

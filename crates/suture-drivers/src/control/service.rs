@@ -20,8 +20,8 @@ use super::proto::RepairAction;
 use super::put_budget::PutBudget;
 use super::put_renewal::PutCallers;
 use super::status::{
-    audit_warning, backup_warning, damage_warning, describe, fault_warning, rack_warning,
-    refused_warnings, replaced_warning, set_back_warning, unknown_warning,
+    audit_warning, backup_warning, crowded_warning, damage_warning, describe, fault_warning,
+    rack_warning, refused_warnings, replaced_warning, set_back_warning, unknown_warning,
 };
 use super::trust::Trust;
 use super::{STRIPES_PER_MESSAGE, convert, proto, scrub, throttle};
@@ -328,6 +328,9 @@ impl ControlService {
             reply.warnings.push(set_back_warning());
         }
         reply.warnings.extend(rack_warning(&reply.nodes));
+        // Where HDFS places blocks, nobody here can have others placed.
+        let crowded = Some(&reply.crowded).filter(|_| !self.is_hdfs);
+        reply.warnings.extend(crowded.and_then(|racks| crowded_warning(racks)));
         reply.warnings.extend(refused_warnings(&reply.refused));
         reply.warnings.extend(intent.replaced.iter().map(|name| replaced_warning(name)));
         for node in &mut reply.nodes {

@@ -7,10 +7,10 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use suture_edge::units::{format_seconds, format_size};
-use suture_repair::cluster::NodeIntent;
+use suture_repair::cluster::{Cluster, NodeIntent};
 use suture_repair::coordinator::Coordinator as Core;
-use suture_repair::event::{Blocked, Health, NodeStatus};
-use suture_repair::id::{NodeId, StripeId};
+use suture_repair::event::{Blocked, Health, NodeStatus, Status};
+use suture_repair::id::{NodeId, RackId, StripeId};
 use suture_repair::message::DiskState;
 use suture_repair::stripe::Stripe;
 use suture_repair::time::Time;
@@ -110,6 +110,33 @@ pub(super) fn rack_warning(nodes: &[proto::NodeStatus]) -> Option<String> {
     ))
 }
 
+/// What to know of racks that have more chunks of a stripe than may be lost together.
+pub(super) fn crowded_warning(crowded: &[proto::CrowdedRack]) -> Option<String> {
+    if crowded.is_empty() {
+        return None;
+    }
+    let stripes = match crowded.iter().map(|rack| rack.stripes).sum::<u64>() {
+        1 => "1 stripe".to_owned(),
+        stripes => format!("{stripes} stripes"),
+    };
+    let racks = crowded.iter().map(|rack| format!("'{}' ({})", rack.rack, rack.stripes));
+    Some(format!(
+        "{stripes} could not be read without a single rack, {}: more of their chunks are in it \
+         than may be lost together. Empty its nodes one after the other (suture node drain, and \
+         suture node return once it is drained): their chunks go to other racks. Where racks are \
+         too few for the code, add one, or store the objects again with a code that can lose more",
+        racks.collect::<Vec<_>>().join(", ")
+    ))
+}
+
+fn describe_crowded(status: &Status, cluster: &Cluster) -> Vec<proto::CrowdedRack> {
+    let rack = |(rack, stripes): &(RackId, u64)| proto::CrowdedRack {
+        rack: cluster.racks[rack.0 as usize].clone(),
+        stripes: *stripes,
+    };
+    status.crowded.iter().map(rack).collect()
+}
+
 fn describe_node(driver: &CoordinatorDriver, status: &NodeStatus) -> proto::NodeStatus {
     let core = driver.core();
     let cluster = core.cluster();
@@ -207,6 +234,7 @@ pub(super) fn describe(
         refused: driver.refused_agents().into_iter().map(describe_refused).collect(),
         is_empty: core.stripes().is_empty(),
         hdfs: driver.hdfs_seen().map(describe_hdfs),
+        crowded: describe_crowded(&status, core.cluster()),
         ..Default::default()
     };
     let blocked = status.blocked.iter();
@@ -308,7 +336,7 @@ fn blocked_stripe(
 
 #[cfg(test)]
 mod tests {
-    use suture_repair::cluster::{Cluster, Rate};
+    use suture_repair::cluster::Rate;
     use suture_repair::coordinator::{Config, IN_FLIGHT_MAX, ScrubConfig};
     use suture_repair::event::Liveness;
     use suture_repair::message::Failure;
@@ -377,6 +405,22 @@ mod tests {
         assert_eq!(rack_warning(&[racked.clone(), gone]), None);
         let warning = rack_warning(&[racked, bare]).unwrap();
         assert!(warning.starts_with("of 2 nodes 1 have no rack (n2), and"), "{warning}");
+    }
+
+    #[test]
+    fn a_rack_that_could_take_stripes_with_it_is_named_with_what_to_do() {
+        assert_eq!(crowded_warning(&[]), None);
+        let status = Status { crowded: vec![(RackId(1), 9), (RackId(2), 3)], ..Status::default() };
+        let mut cluster = Cluster::uniform(1, Rate(1e9));
+        for name in ["r1", "r2", "r3"] {
+            cluster.rack(name);
+        }
+        let crowded = describe_crowded(&status, &cluster);
+        let said = crowded_warning(&crowded).unwrap();
+        let begins = "12 stripes could not be read without a single rack, 'r2' (9), 'r3' (3): more";
+        assert!(said.starts_with(begins) && said.contains("suture node drain"), "{said}");
+        let one = [proto::CrowdedRack { rack: "r1".into(), stripes: 1 }];
+        assert!(crowded_warning(&one).unwrap().starts_with("1 stripe could"));
     }
 
     #[test]

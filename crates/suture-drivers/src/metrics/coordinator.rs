@@ -106,6 +106,7 @@ struct Levels {
     stripes: Level,
     degraded: Level,
     unreadable: Level,
+    crowded: Level,
     queued: Level,
     running: Level,
     paused: Level,
@@ -271,6 +272,10 @@ impl Levels {
             stripes: of.new_one("suture_stripes", "Stripes that there are"),
             degraded: of.new_one("suture_stripes_degraded", "Stripes that lack a chunk now"),
             unreadable: of.new_one("suture_stripes_unreadable", "Stripes that cannot be read now"),
+            crowded: of.new_one(
+                "suture_stripes_crowded",
+                "Stripes that could not be read without a single rack, though nothing is lost",
+            ),
             queued: of.new_one("suture_stripes_queued", "Stripes that wait for their repair"),
             running: of.new_one("suture_repairs_running", "Chunks that are being rebuilt"),
             paused: of.new_one("suture_repairs_paused", "Whether no repair is begun"),
@@ -321,6 +326,7 @@ impl Levels {
         self.stripes.set(seen.stripes as f64);
         self.degraded.set(status.degraded as f64);
         self.unreadable.set(status.unreadable as f64);
+        self.crowded.set(status.crowded.iter().map(|(_, stripes)| *stripes as f64).sum());
         self.queued.set(status.queued as f64);
         self.running.set(status.running.len() as f64);
         self.paused.set(f64::from(u8::from(status.paused)));
@@ -427,7 +433,7 @@ fn reason_index(why: &Blocked) -> usize {
 #[cfg(test)]
 mod tests {
     use suture_repair::event::NodeStatus;
-    use suture_repair::id::{ChunkCopy, ChunkIndex, Stamp, StripeId};
+    use suture_repair::id::{ChunkCopy, ChunkIndex, RackId, Stamp, StripeId};
     use suture_repair::message::Failure;
     use suture_repair::throttle::NodeLimits;
     use suture_repair::time::Span;
@@ -495,6 +501,7 @@ mod tests {
         (seen.status.stuck_bytes, seen.status.throttle.closed_for) = (9, Some(Span::ZERO));
         (seen.scrub_period, seen.scrub_age) = (Some(Duration::from_secs(60)), Some(Duration::ZERO));
         (seen.status.scrub.left_out, seen.status.scrub.found) = (4, 1);
+        seen.status.crowded = vec![(RackId(0), 2), (RackId(3), 5)];
         seen.nodes = vec![("n\"1".into(), "r1".into())];
         let before = text(&metrics, &seen);
         assert_has(&before, "suture_stripes_at_risk{margin=\"0\"} 2.0");
@@ -514,6 +521,7 @@ mod tests {
         assert_has(&before, "suture_repair_eta_seconds{bound=\"high\"} 9.5");
         assert_has(&before, "suture_audit_unwritable 1.0");
         assert_has(&before, "suture_scrub_left_out_chunks 4.0");
+        assert_has(&before, "suture_stripes_crowded 7.0");
         assert_has(&before, "suture_scrub_bad_chunks 1.0");
         assert_has(&before, "suture_scrub_period_seconds 60.0");
         assert_has(&before, "suture_scrub_age_seconds 0.0");

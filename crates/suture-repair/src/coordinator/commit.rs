@@ -45,6 +45,7 @@ impl Coordinator {
         let Some(mut stripe) = self.stripes.get(commit.copy.stripe).cloned() else { return };
         stripe.chunks[usize::from(commit.copy.chunk.0)].node = Some(commit.node);
         self.stripes.put(stripe);
+        self.count_crowded(commit.copy.stripe);
     }
 
     pub(super) fn committed(&mut self, now: Time, id: RepairId, stripe: Stripe) {

@@ -52,6 +52,7 @@ impl Coordinator {
         let id = stripe.id;
         self.reserved_below = self.reserved_below.max(StripeId(id.0 + 1));
         self.stripes.put(stripe);
+        self.count_crowded(id);
         self.set_lost(id, lost);
     }
 
@@ -59,6 +60,7 @@ impl Coordinator {
     pub(super) fn remove_stripe(&mut self, id: StripeId) {
         self.end_repair_of(id);
         let removed = self.stripes.remove(id);
+        self.count_crowded(id);
         if !self.ledger.mistake.is(Mutant::KeepLost) {
             self.set_lost(id, BTreeSet::new());
         }

@@ -89,6 +89,7 @@ impl Coordinator {
         self.work_lists.assert_invariants(|node| self.health.is_up(node));
         self.scrub.assert_invariants();
         self.assert_rebalance();
+        self.assert_crowded();
         self.throttle.assert_invariants(self.ledger.cluster());
         self.queue.assert_invariants();
         self.ledger.assert_invariants();

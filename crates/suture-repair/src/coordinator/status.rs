@@ -45,6 +45,7 @@ impl Coordinator {
             scrub: self.scrub_status(),
             throttle: self.throttle_status(),
             rebalance: self.rebalance_status(),
+            crowded: self.crowded(),
             ..Status::default()
         };
         for stripe in self.stripes_that_lack_chunks() {

@@ -4,7 +4,7 @@
 
 use super::{Blocked, Health};
 use crate::cluster::NodeIntent;
-use crate::id::{ChunkCopy, ChunkIndex, NodeId, RepairId, StripeId};
+use crate::id::{ChunkCopy, ChunkIndex, NodeId, RackId, RepairId, StripeId};
 use crate::message::DiskState;
 use crate::throttle::{Limited, NodeLimits, ThrottleConfig};
 use crate::time::{Span, Time};
@@ -116,6 +116,9 @@ pub struct Status {
     pub throttle: ThrottleStatus,
     /// What moves to nodes that hold little.
     pub rebalance: RebalanceStatus,
+    /// How many stripes could not be read without each rack that has any, though all of their
+    /// chunks are there: more of them are in it than may be lost together. A stripe counts once.
+    pub crowded: Vec<(RackId, u64)>,
 }
 
 /// Chunks that move so that no node holds much less than the others.

@@ -10,6 +10,7 @@
 
 use std::cmp::Reverse;
 
+use crate::cluster::Cluster;
 use crate::id::{NodeId, RackId};
 use crate::planner::{Job, View};
 
@@ -20,6 +21,26 @@ impl Job {
             && !self.excluded.contains(&node)
             && !self.survivors.iter().any(|(_, holder)| *holder == node)
     }
+}
+
+/// Whether a rack that holds so many chunks of a stripe may take the stripe with it: the code can
+/// lose fewer, whichever they are.
+fn is_fatal(held: usize, tolerance: usize) -> bool {
+    held > tolerance
+}
+
+/// Racks that have more of these nodes, which hold the chunks of a stripe, than chunks may be lost:
+/// no rule makes such racks while other nodes have places. The fullest comes first.
+pub(crate) fn crowded_racks(
+    cluster: &Cluster,
+    holders: impl Iterator<Item = NodeId>,
+    tolerance: usize,
+) -> Vec<RackId> {
+    let held = (0..).map(RackId).zip(cluster.count_by_rack(holders));
+    let mut crowded: Vec<(RackId, usize)> =
+        held.filter(|(_, held)| is_fatal(*held, tolerance)).collect();
+    crowded.sort_by_key(|(rack, held)| (Reverse(*held), *rack));
+    crowded.into_iter().map(|(rack, _)| rack).collect()
 }
 
 /// Racks of which no rule lets a node keep a chunk of the job: they hold as many as may be lost,
@@ -147,12 +168,8 @@ impl Places {
         if cluster.racks.len() < 2 {
             return Places { left: Vec::new(), tolerance };
         }
-        let mut held = vec![0; cluster.racks.len()];
-        for node in job.survivors.iter().map(|(_, node)| node).chain(&job.idle) {
-            if let Some(rack) = cluster.nodes.get(node.index()).and_then(|node| node.rack) {
-                held[rack.0 as usize] += 1;
-            }
-        }
+        let holders = job.survivors.iter().map(|(_, node)| node).chain(&job.idle);
+        let held = cluster.count_by_rack(holders.copied());
         let left = held.iter().map(|held| tolerance.saturating_sub(*held)).collect();
         let mut places = Places { left, tolerance };
         if wanted > 1 {
@@ -179,7 +196,8 @@ impl Places {
         // Of equals another one for each stripe.
         let turn = |rack: usize| (rack + job.stripe.0 as usize) % held.len();
         let mut racks: Vec<usize> = (0..held.len()).collect();
-        racks.sort_by_key(|&rack| (held[rack] <= self.tolerance, Reverse(free[rack]), turn(rack)));
+        let outlives = |rack: usize| !is_fatal(held[rack], self.tolerance);
+        racks.sort_by_key(|&rack| (outlives(rack), Reverse(free[rack]), turn(rack)));
         for rack in racks {
             let more = unused(&self.left, rack).min(wanted - have);
             if more > 0 {

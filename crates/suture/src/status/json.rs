@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 use serde_json::{Value, json};
 use suture_drivers::control::proto;
 
-use super::{node_state, state};
+use super::{crowded_stripes, node_state, state};
 
 /// The status for scripts.
 pub fn describe(status: &proto::StatusReply) -> Value {
@@ -35,6 +35,8 @@ pub fn describe(status: &proto::StatusReply) -> Value {
         "queued_stripes": status.queued_stripes,
         "degraded_stripes": status.degraded_stripes,
         "unreadable_stripes": status.unreadable_stripes,
+        "crowded_stripes": crowded_stripes(status),
+        "crowded_racks": describe_crowded(&status.crowded),
         "lost_chunks": status.lost_chunks,
         "lost_bytes": status.lost_bytes,
         "leaving_chunks": status.leaving_chunks,
@@ -60,6 +62,12 @@ pub fn describe(status: &proto::StatusReply) -> Value {
         "refused_agents": describe_refused(&status.refused),
         "hdfs": status.hdfs.as_ref().map(describe_hdfs),
     })
+}
+
+/// Racks without which stripes could not be read, for scripts.
+fn describe_crowded(racks: &[proto::CrowdedRack]) -> Vec<Value> {
+    let rack = |rack: &proto::CrowdedRack| json!({ "rack": rack.rack, "stripes": rack.stripes });
+    racks.iter().map(rack).collect()
 }
 
 /// How HDFS stands, for scripts.
