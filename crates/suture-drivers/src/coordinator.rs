@@ -439,7 +439,7 @@ impl CoordinatorDriver {
 
     /// A node has listed what it holds. Where that is all that it should hold, its name is no more
     /// one that was only given to it.
-    fn listed(&mut self, node: NodeId) {
+    fn listed(&self, node: NodeId) {
         if self.hdfs.is_none() && self.core.holds_all(node) {
             self.metadata.submit(move |store| {
                 let result = store.note_whole(node);
