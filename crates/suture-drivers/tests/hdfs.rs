@@ -85,8 +85,8 @@ impl Hdfs {
         BeingBuilt { hdfs, stripe, wanted }
     }
 
-    /// The NameNode hears that the second block of its group is on that DataNode.
-    fn hears_of_block(&mut self, datanode: &str) {
+    /// The NameNode knows that the second block of its group is on that DataNode.
+    fn knows_of_block(&mut self, datanode: &str) {
         let mut whole = group(1, 2048, (2, 1), &[]);
         whole.units[1].node = datanode.into();
         self.0.namespace().groups.insert(whole.group, whole);
@@ -211,7 +211,7 @@ fn a_refused_claim_says_how_the_group_stands() {
 fn what_a_claim_builds_counts_as_missing_until_its_commit() {
     let BeingBuilt { mut hdfs, stripe, wanted } = Hdfs::lacking_one().claimed();
     // The DataNode has told the NameNode before the coordinator asks for the commit.
-    hdfs.hears_of_block("dn4");
+    hdfs.knows_of_block("dn4");
     hdfs.refresh();
     assert!(hdfs.1.changes().is_empty(), "a repair's success is no change under its feet");
     hdfs.0.namespace().delay = 2;
@@ -303,7 +303,7 @@ fn a_block_that_lies_elsewhere_by_now_is_not_waited_for() {
     hdfs.1.commit(&commit(&wanted)).unwrap();
     assert!(hdfs.1.changes().is_empty(), "its word is still on its way");
     // The node that had it returns.
-    hdfs.hears_of_block("dn3");
+    hdfs.knows_of_block("dn3");
     let answers = hdfs.1.changes();
     let [Input::StripeAdded(changed), Input::CommitRefused { stripe: Some(stands), .. }] =
         &answers[..]
@@ -331,7 +331,7 @@ fn a_claim_that_is_not_prolonged_is_released_and_its_repair_goes_on() {
     };
     assert_eq!(releases(&hdfs), 1, "there is nothing more to release");
     // What it builds is no change under its feet, and may be claimed again.
-    hdfs.hears_of_block("dn4");
+    hdfs.knows_of_block("dn4");
     hdfs.refresh();
     assert!(hdfs.1.changes().is_empty());
     hdfs.0.namespace().refuses = None;
@@ -410,7 +410,7 @@ fn what_leaving_nodes_hold_is_read_until_the_others_are_rebuilt() {
 #[test]
 fn a_released_repair_leaves_what_hdfs_has_by_then() {
     let BeingBuilt { mut hdfs, wanted, .. } = Hdfs::lacking_one().claimed();
-    hdfs.hears_of_block("dn4");
+    hdfs.knows_of_block("dn4");
     hdfs.refresh();
     // Its agent died between the DataNode's word and its own.
     hdfs.1.release(wanted.repair).unwrap();

@@ -32,7 +32,7 @@ const MIB: usize = 1 << 20;
 const ROUNDS: usize = 5;
 
 /// How long anything may take that is waited for.
-const PATIENCE: Duration = Duration::from_secs(600);
+const WAIT_MAX: Duration = Duration::from_secs(600);
 
 /// The number that `statfs` gives a file system in memory, where syncing costs nothing.
 const TMPFS: u32 = 0x0102_1994;
@@ -95,7 +95,7 @@ fn text(path: &Path) -> &str {
 fn wait(what: &str, is_so: impl Fn() -> bool) {
     let since = Instant::now();
     while !is_so() {
-        assert!(since.elapsed() < PATIENCE, "not within ten minutes: {what}");
+        assert!(since.elapsed() < WAIT_MAX, "not within ten minutes: {what}");
         thread::sleep(Duration::from_millis(100));
     }
 }
@@ -158,7 +158,7 @@ fn status() {
         }
         rounds.push(Round { ours: 1e3 * took, peer: 100.0 });
         most_running = most_running.max(status["running"].as_array().unwrap().len());
-        assert!(begun.elapsed() < PATIENCE, "not within ten minutes: half are rebuilt: {status:#}");
+        assert!(begun.elapsed() < WAIT_MAX, "not within ten minutes: half are rebuilt: {status:#}");
         thread::sleep(Duration::from_millis(50));
     }
     let took = begun.elapsed().as_secs_f64();

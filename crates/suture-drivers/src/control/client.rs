@@ -3,9 +3,9 @@
 //! Place: [a connection made] -> put, get or an operator's command.
 //! What a call has ended with is said as far as it is known: that nobody listens, that nobody
 //! answers, that a certificate is not believed, that the coordinator ended the connection. Only
-//! where nothing was heard of a coordinator yet (`heard.rs`) it may be something else that listens.
+//! where none was recognized yet (`recognized.rs`) it may be something else that listens.
 
-mod heard;
+mod recognized;
 
 use std::error::Error;
 use std::fmt;
@@ -36,7 +36,7 @@ use crate::address::parse_address;
 use crate::identity::AccessRole;
 use crate::identity::certificate::explain;
 use crate::identity::credentials::{Kept, Proven};
-use heard::{CoordinatorChannel, EndedCall, Heard, PlainConnector};
+use recognized::{CoordinatorChannel, EndedCall, PlainConnector, Recognized};
 
 /// What the system says of a port where nobody listens.
 const REFUSED: &str = "Connection refused";
@@ -93,7 +93,7 @@ impl DerefMut for Client {
             if number != self.number {
                 self.number = number;
                 let channel = self.endpoint.connect_with_connector_lazy(connector.clone());
-                self.rpc = rpc(CoordinatorChannel::new(channel, connector.heard.clone()));
+                self.rpc = rpc(CoordinatorChannel::new(channel, connector.recognized.clone()));
             }
         }
         &mut self.rpc
@@ -115,16 +115,16 @@ pub async fn connect(address: &str, credentials: Option<Arc<Kept>>) -> Result<Cl
         .keep_alive_while_idle(true);
     let proven = Arc::<Mutex<Option<Arc<Proven>>>>::default();
     let number = credentials.as_ref().map_or(0, |kept| kept.current().number);
-    let (to, heard): (Arc<str>, _) = (address.clone().into(), Heard::default());
+    let (to, recognized): (Arc<str>, _) = (address.clone().into(), Recognized::default());
     let connector = credentials.clone().map(|kept| Connector {
         address: to.clone(),
         kept,
         proven: proven.clone(),
-        heard: heard.clone(),
+        recognized: recognized.clone(),
     });
     let channel = match connector.clone() {
         None => {
-            let plain = PlainConnector { address: to, heard: heard.clone() };
+            let plain = PlainConnector { address: to, recognized: recognized.clone() };
             endpoint.connect_with_connector(plain).await
         }
         Some(connector) => endpoint.connect_with_connector(connector).await,
@@ -134,7 +134,7 @@ pub async fn connect(address: &str, credentials: Option<Arc<Kept>>) -> Result<Cl
         cause => anyhow!("no coordinator answers at {address}: {cause}"),
     })?;
     debug!(address, "connected to the coordinator");
-    let rpc = rpc(CoordinatorChannel::new(channel, heard));
+    let rpc = rpc(CoordinatorChannel::new(channel, recognized));
     Ok(Client { rpc, endpoint, number, credentials, proven, connector })
 }
 
@@ -167,7 +167,7 @@ struct Connector {
     address: Arc<str>,
     kept: Arc<Kept>,
     proven: Arc<Mutex<Option<Arc<Proven>>>>,
-    heard: Heard,
+    recognized: Recognized,
 }
 
 impl Service<Uri> for Connector {
@@ -187,7 +187,7 @@ impl Service<Uri> for Connector {
 impl Connector {
     /// An encrypted connection to whoever listens there, if that is a coordinator.
     async fn secure(self) -> io::Result<TokioIo<BufReader<TlsStream<TcpStream>>>> {
-        let Connector { address, kept, proven, heard } = self;
+        let Connector { address, kept, proven, recognized } = self;
         let tcp = TcpStream::connect(&*address).await?;
         tcp.set_nodelay(true)?;
         // What it is called is in its certificate, and not where it is.
@@ -208,7 +208,7 @@ impl Connector {
         if stream.fill_buf().await.map_err(explained)?.is_empty() {
             return Err(distrust("it ended the connection and did not say why".into()));
         }
-        heard.note();
+        recognized.note();
         Ok(TokioIo::new(stream))
     }
 }
@@ -332,10 +332,10 @@ mod tests {
     }
 
     /// What a call is refused with by a listener that takes one connection, says this, waits until
-    /// it is heard and the call has come, and ends; and what the next call is refused with.
+    /// that is read and the call has come, and ends; and what the next call is refused with.
     async fn refused_by(words: &'static [u8]) -> [String; 2] {
         const HEADERS: u8 = 1;
-        const HEARD_SETTINGS: [u8; 2] = [4, 1];
+        const SETTINGS_READ: [u8; 2] = [4, 1];
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap().to_string();
         let listens = tokio::spawn(async move {
@@ -344,11 +344,11 @@ mod tests {
             stream.write_all(words).await.unwrap();
             let is_over = |frames: &[[u8; 2]]| {
                 frames.iter().any(|[kind, _]| *kind == HEADERS)
-                    && (words.is_empty() || frames.contains(&HEARD_SETTINGS))
+                    && (words.is_empty() || frames.contains(&SETTINGS_READ))
             };
-            let mut heard = Vec::new();
-            while !is_over(&frames(&heard)) {
-                assert!(stream.read_buf(&mut heard).await.unwrap() > 0);
+            let mut received = Vec::new();
+            while !is_over(&frames(&received)) {
+                assert!(stream.read_buf(&mut received).await.unwrap() > 0);
             }
         });
         let mut client = connect(&address, None).await.unwrap();

@@ -1,4 +1,5 @@
-//! What was heard on the way to a coordinator, so that it can be said what a call has ended with.
+//! Whether a coordinator was recognized at the other end, so that it can be said what a call has
+//! ended with.
 //!
 //! Place: [a connection made] -> put, get or an operator's command.
 //! A port may be anybody's, and a connection that ends does not say whose it was. A coordinator
@@ -30,9 +31,9 @@ const SETTINGS: u8 = 4;
 
 /// Whether whoever listens at an address has spoken as coordinators do, by any connection so far.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Heard(Arc<AtomicBool>);
+pub(super) struct Recognized(Arc<AtomicBool>);
 
-impl Heard {
+impl Recognized {
     /// Notes that it has.
     pub fn note(&self) {
         self.0.store(true, Ordering::Relaxed);
@@ -47,12 +48,12 @@ impl Heard {
 #[derive(Clone, Debug)]
 pub struct CoordinatorChannel {
     channel: Channel,
-    heard: Heard,
+    recognized: Recognized,
 }
 
 impl CoordinatorChannel {
-    pub(super) fn new(channel: Channel, heard: Heard) -> CoordinatorChannel {
-        CoordinatorChannel { channel, heard }
+    pub(super) fn new(channel: Channel, recognized: Recognized) -> CoordinatorChannel {
+        CoordinatorChannel { channel, recognized }
     }
 }
 
@@ -62,13 +63,13 @@ impl Service<Request<Body>> for CoordinatorChannel {
     type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, EndedCall>> + Send>>;
 
     fn poll_ready(&mut self, cx: &mut Waker<'_>) -> Poll<Result<(), EndedCall>> {
-        let heard = &self.heard;
-        self.channel.poll_ready(cx).map_err(|why| EndedCall::new(why, heard))
+        let recognized = &self.recognized;
+        self.channel.poll_ready(cx).map_err(|why| EndedCall::new(why, recognized))
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let (answer, heard) = (self.channel.call(request), self.heard.clone());
-        Box::pin(async move { answer.await.map_err(|why| EndedCall::new(why, &heard)) })
+        let (answer, recognized) = (self.channel.call(request), self.recognized.clone());
+        Box::pin(async move { answer.await.map_err(|why| EndedCall::new(why, &recognized)) })
     }
 }
 
@@ -80,8 +81,8 @@ pub struct EndedCall {
 }
 
 impl EndedCall {
-    fn new(why: tonic::transport::Error, heard: &Heard) -> EndedCall {
-        EndedCall { why, is_of_coordinator: heard.is_coordinator() }
+    fn new(why: tonic::transport::Error, recognized: &Recognized) -> EndedCall {
+        EndedCall { why, is_of_coordinator: recognized.is_coordinator() }
     }
 
     /// Whether an error comes from such a call to a coordinator.
@@ -108,11 +109,11 @@ impl Error for EndedCall {
 #[derive(Clone, Debug)]
 pub(super) struct PlainConnector {
     pub address: Arc<str>,
-    pub heard: Heard,
+    pub recognized: Recognized,
 }
 
 impl Service<Uri> for PlainConnector {
-    type Response = TokioIo<FirstWords<TcpStream>>;
+    type Response = TokioIo<FirstBytes<TcpStream>>;
     type Error = io::Error;
     type Future = Pin<Box<dyn Future<Output = io::Result<Self::Response>> + Send>>;
 
@@ -121,38 +122,38 @@ impl Service<Uri> for PlainConnector {
     }
 
     fn call(&mut self, _: Uri) -> Self::Future {
-        let PlainConnector { address, heard } = self.clone();
+        let PlainConnector { address, recognized } = self.clone();
         Box::pin(async move {
             let stream = TcpStream::connect(&*address).await?;
             stream.set_nodelay(true)?;
-            Ok(TokioIo::new(FirstWords { stream, first: Vec::new(), heard }))
+            Ok(TokioIo::new(FirstBytes { stream, first: Vec::new(), recognized }))
         })
     }
 }
 
 /// A stream of which the first bytes that come are looked at.
 #[derive(Debug)]
-pub(super) struct FirstWords<S> {
+pub(super) struct FirstBytes<S> {
     stream: S,
     /// The header of the first frame, as far as it has come.
     first: Vec<u8>,
-    heard: Heard,
+    recognized: Recognized,
 }
 
-impl<S> FirstWords<S> {
-    fn look_at(&mut self, bytes: &[u8]) {
+impl<S> FirstBytes<S> {
+    fn inspect(&mut self, bytes: &[u8]) {
         let lacking = HEADER - self.first.len();
         if lacking == 0 || bytes.is_empty() {
             return;
         }
         self.first.extend(bytes.iter().take(lacking));
         if matches!(self.first[..], [_, _, _, SETTINGS, _, 0, 0, 0, 0]) {
-            self.heard.note();
+            self.recognized.note();
         }
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for FirstWords<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for FirstBytes<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Waker<'_>,
@@ -160,12 +161,12 @@ impl<S: AsyncRead + Unpin> AsyncRead for FirstWords<S> {
     ) -> Poll<io::Result<()>> {
         let before = buf.filled().len();
         ready!(Pin::new(&mut self.stream).poll_read(cx, buf))?;
-        self.look_at(&buf.filled()[before..]);
+        self.inspect(&buf.filled()[before..]);
         Poll::Ready(Ok(()))
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for FirstWords<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for FirstBytes<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Waker<'_>,
@@ -200,25 +201,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_begins_with_a_frame_of_settings_is_heard_however_its_bytes_come() {
-        let heard_of = |parts: &[&[u8]]| {
-            let heard = Heard::default();
-            let mut words = FirstWords { stream: (), first: Vec::new(), heard: heard.clone() };
-            parts.iter().for_each(|part| words.look_at(part));
-            heard.is_coordinator()
+    fn who_begins_with_a_frame_of_settings_is_recognized_however_its_bytes_come() {
+        let recognized_by = |parts: &[&[u8]]| {
+            let recognized = Recognized::default();
+            let mut stream =
+                FirstBytes { stream: (), first: Vec::new(), recognized: recognized.clone() };
+            parts.iter().for_each(|part| stream.inspect(part));
+            recognized.is_coordinator()
         };
         let settings = [0, 0, 6, SETTINGS, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 100];
-        assert!(heard_of(&[&settings]));
-        assert!(heard_of(&[&settings[..3], &[], &settings[3..8], &settings[8..]]));
-        assert!(!heard_of(&[]) && !heard_of(&[&settings[..8]]));
+        assert!(recognized_by(&[&settings]));
+        assert!(recognized_by(&[&settings[..3], &[], &settings[3..8], &settings[8..]]));
+        assert!(!recognized_by(&[]) && !recognized_by(&[&settings[..8]]));
         // An alert of TLS, an answer of HTTP/1.1, a frame of a stream.
         for other in [
             &[0x15, 3, 3, 0, 2, 2, 10, 0, 0][..],
             b"HTTP/1.1 400 Bad Request",
             &[0, 0, 1, SETTINGS, 0, 0, 0, 0, 1],
         ] {
-            assert!(!heard_of(&[other]), "{other:?}");
-            assert!(!heard_of(&[other, &settings]), "only the first words count: {other:?}");
+            assert!(!recognized_by(&[other]), "{other:?}");
+            assert!(!recognized_by(&[other, &settings]), "only the first bytes count: {other:?}");
         }
     }
 }
