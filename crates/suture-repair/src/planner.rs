@@ -38,7 +38,8 @@ use request::read_all;
 use route::Joiner;
 use route::balance::car::{self, Recovery};
 use route::balance::chameleon::{self, Account};
-use route::balance::{chameleon_artifact, greedy, lru, random, repairboost};
+use route::balance::lru::{self, Turns};
+use route::balance::{chameleon_artifact, greedy, random, repairboost};
 
 /// One stripe with lost chunks that a plan is asked for.
 #[derive(Clone, Debug)]
@@ -308,7 +309,8 @@ fn plan_shape(shape: Shape, balance: Balance, jobs: &[Job], view: &View<'_>, see
     let joiner = &mut Joiner::new(view);
     let routes = match balance {
         Balance::Random => random::place(&requests, view, seed, joiner),
-        Balance::Lru => lru::place(&requests, view, joiner),
+        Balance::Lru => lru::place(&requests, Turns::Apart, view, joiner),
+        Balance::LruShared => lru::place(&requests, Turns::Shared, view, joiner),
         Balance::RepairBoost => repairboost::place(&requests, view, joiner),
         Balance::Car => car::place(&requests, Recovery::Aware, view, seed, joiner),
         Balance::CarRandom => car::place(&requests, Recovery::Random, view, seed, joiner),

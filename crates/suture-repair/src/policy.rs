@@ -55,8 +55,10 @@ pub enum Shape {
 pub enum Balance {
     /// Anyone, with equal chances.
     Random,
-    /// The nodes that helped least recently.
+    /// The nodes that helped least recently; destinations take turns of their own.
     Lru,
+    /// The nodes that were selected least recently, to help or to receive: RepairBoost's LRU.
+    LruShared,
     /// Algorithm 1 of RepairBoost.
     RepairBoost,
     /// As few racks as possible: CAR.

@@ -19,7 +19,7 @@ use suture_repair::policy::Policy;
 use suture_repair::random::Random;
 
 /// Every shape and every balance, in sensible company.
-const BUILT: [&str; 25] = [
+const BUILT: [&str; 26] = [
     "star/random/all",
     "ppr/random/all",
     "chain/random/all",
@@ -30,6 +30,7 @@ const BUILT: [&str; 25] = [
     "star/lru/all",
     "chain/lru/all",
     "pivot/lru/all",
+    "star/lru:shared/all",
     "star/repairboost/all",
     "ppr/repairboost/all",
     "chain/repairboost/all",

@@ -20,9 +20,10 @@ use suture_repair::random::Random;
 const SHAPES: [&str; 10] =
     ["star", "ppr", "chain", "ppt", "pivot", "rack", "tunable", "split", "trace", "mix"];
 
-const BALANCES: [&str; 10] = [
+const BALANCES: [&str; 11] = [
     "random",
     "lru",
+    "lru:shared",
     "repairboost",
     "car",
     "car:random",

@@ -30,8 +30,8 @@ const CODES: [&str; 7] = [
 /// Every shape with every balance that can be planned.
 fn plannable() -> Vec<Policy> {
     let shapes = "star ppr chain ppt pivot rack tunable split trace mix".split(' ');
-    let balances = "random lru repairboost car car:random chameleon chameleon:artifact \
-                    chameleon:io flow greedy";
+    let balances = "random lru lru:shared repairboost car car:random chameleon \
+                    chameleon:artifact chameleon:io flow greedy";
     let triples = shapes.flat_map(|shape| {
         let balances = balances.split_whitespace();
         balances.map(move |balance| format!("{shape}/{balance}/all").parse::<Policy>().unwrap())

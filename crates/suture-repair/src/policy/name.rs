@@ -28,6 +28,7 @@ pub(super) const SHAPES: &[(&str, Shape)] = &[
 pub(super) const BALANCES: &[(&str, Balance)] = &[
     ("random", Balance::Random),
     ("lru", Balance::Lru),
+    ("lru:shared", Balance::LruShared),
     ("repairboost", Balance::RepairBoost),
     ("car", Balance::Car),
     ("car:random", Balance::CarRandom),

@@ -70,6 +70,7 @@ pub fn who_helps(policy: Policy) -> String {
     let balance = match policy.balance {
         Balance::Random => "helpers and destinations are drawn at random",
         Balance::Lru => "those that helped least recently help",
+        Balance::LruShared => "those that helped or received least recently help and receive",
         Balance::RepairBoost => "each place of the graph goes to the node that it delays least",
         Balance::Car => "as few racks as possible help, and their uplinks are evened out",
         Balance::CarRandom => "helpers are drawn at random; destinations are those of car",

@@ -11,15 +11,30 @@
 //! repair get the same timestamp, and of equals the lower node comes first. That is unfair to low
 //! numbers, but what a list of timestamps does: with 16 equal nodes the busiest uplink of rs(6,3)
 //! has a sixth more than it would with lots drawn.
+//!
+//! `lru:shared` is the LRU-based selection that RepairBoost is compared with: S. Lin, G. Gong, Z.
+//! Shen, P. P. C. Lee, J. Shu, "Boosting Full-Node Repair in Erasure-Coded Storage", USENIX ATC'21,
+//! section 5.1. A node has one timestamp there, of when it was last selected for whatever, and of
+//! equals the lower node comes first. Destinations then are as uneven as helpers leave them.
 
 use crate::planner::View;
 use crate::planner::route::balance::destination::Destinations;
 use crate::planner::route::request::RouteRequest;
 use crate::planner::route::{Choice, Joiner, Route};
 
+/// By which timestamps destinations are chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::planner) enum Turns {
+    /// Their own, in which having helped does not count.
+    Apart,
+    /// Those of helpers: a node has one.
+    Shared,
+}
+
 /// A route for each request.
 pub(in crate::planner) fn place(
     requests: &[RouteRequest<'_>],
+    turns: Turns,
     view: &View<'_>,
     joiner: &mut Joiner<'_>,
 ) -> Vec<Route> {
@@ -35,7 +50,12 @@ pub(in crate::planner) fn place(
             destinations.set(node, turn as f64);
             last_turn[node.index()] = turn;
         }
-        route.helpers.iter().for_each(|(_, node)| last_turn[node.index()] = turn);
+        for &(_, node) in &route.helpers {
+            last_turn[node.index()] = turn;
+            if turns == Turns::Shared {
+                destinations.set(node, turn as f64);
+            }
+        }
         route
     };
     (1..).zip(requests).map(route).collect()
