@@ -312,7 +312,9 @@ fn plan_shape(shape: Shape, balance: Balance, jobs: &[Job], view: &View<'_>, see
         Balance::Lru => lru::place(&requests, Turns::Apart, view, joiner),
         Balance::LruShared => lru::place(&requests, Turns::Shared, view, joiner),
         Balance::RepairBoost => repairboost::place(&requests, view, joiner),
-        Balance::Car => car::place(&requests, Recovery::Aware, view, seed, joiner),
+        Balance::Car(iterations) => {
+            car::place(&requests, Recovery::Aware { iterations }, view, seed, joiner)
+        }
         Balance::CarRandom => car::place(&requests, Recovery::Random, view, seed, joiner),
         Balance::Chameleon => chameleon::place(&requests, Account::Links, view, joiner),
         Balance::ChameleonIo => chameleon::place(&requests, Account::LinksAndDisks, view, joiner),

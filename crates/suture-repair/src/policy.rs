@@ -61,8 +61,9 @@ pub enum Balance {
     LruShared,
     /// Algorithm 1 of RepairBoost.
     RepairBoost,
-    /// As few racks as possible: CAR.
-    Car,
+    /// As few racks as possible: CAR. Evened out by so many iterations, or by as many as change
+    /// something.
+    Car(Option<u32>),
     /// CAR's baseline: its destinations, and anyone's help.
     CarRandom,
     /// The dispatch rule of ChameleonEC.
@@ -118,7 +119,7 @@ const PRESETS: &[(&str, Policy)] = &[
     ("rp", policy(Shape::Chain, Balance::Random, Schedule::Window(None))),
     ("ppt", policy(Shape::Ppt, Balance::Random, Schedule::Window(None))),
     ("pivot", policy(Shape::Pivot, Balance::Random, Schedule::Adaptive)),
-    ("car", policy(Shape::Rack, Balance::Car, Schedule::Window(None))),
+    ("car", policy(Shape::Rack, Balance::Car(None), Schedule::Window(None))),
     ("chameleon", policy(Shape::Tunable, Balance::Chameleon, PHASES)),
     ("repairboost+cr", policy(Shape::Star, Balance::RepairBoost, SLOTS)),
     ("repairboost+ppr", policy(Shape::Ppr, Balance::RepairBoost, SLOTS)),

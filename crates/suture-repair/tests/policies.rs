@@ -20,12 +20,13 @@ use suture_repair::random::Random;
 const SHAPES: [&str; 10] =
     ["star", "ppr", "chain", "ppt", "pivot", "rack", "tunable", "split", "trace", "mix"];
 
-const BALANCES: [&str; 11] = [
+const BALANCES: [&str; 12] = [
     "random",
     "lru",
     "lru:shared",
     "repairboost",
     "car",
+    "car:3",
     "car:random",
     "chameleon",
     "chameleon:artifact",
@@ -529,6 +530,33 @@ fn car_asks_as_few_racks_as_can_be_and_all_of_them_equally() {
         assert!(baseline.iter().sum::<u64>() > fewest * 3 / 2);
     }
     assert!(balanced < 1.03 && unbalanced > balanced, "{balanced} {unbalanced}");
+}
+
+/// Algorithm 2 moves one stripe from one rack to another in each of its iterations.
+#[test]
+fn car_evens_out_racks_one_iteration_after_the_other() {
+    let mut made = 0;
+    for seed in 0..10 {
+        let world = World::failed_node("rs(6,3)", 48, 100, seed).with_racks(5);
+        let sent = |balance: &str| {
+            let policy = format!("rack/{balance}/all").parse().unwrap();
+            sent_by_racks(&world, &plan(policy, &world.jobs, &world.view(), seed))
+        };
+        let mut before = sent("car:0");
+        assert_eq!(before, sent("car:random"), "the racks of Theorem 1 alone");
+        for iterations in 1..=100 {
+            let now = sent(&format!("car:{iterations}"));
+            let apart: u64 = before.iter().zip(&now).map(|(a, b)| a.abs_diff(*b)).sum();
+            if apart == 0 {
+                break;
+            }
+            assert!(apart == 2 && now.iter().max() <= before.iter().max(), "{before:?} {now:?}");
+            (before, made) = (now, made + 1);
+        }
+        assert_eq!(before, sent("car"), "as many as change something");
+        assert_eq!(before, sent("car:100"));
+    }
+    assert!(made > 20, "{made} iterations are few");
 }
 
 #[test]

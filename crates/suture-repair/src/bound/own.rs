@@ -35,7 +35,7 @@ pub fn own_bound_seconds(
     let is_any_k = jobs.iter().all(|job| is_mds(job.code) && job.code.sub_chunk_count() == 1);
     let has_traces = jobs.iter().any(|job| !job.code.schemes().is_empty());
     match (policy.shape, policy.balance) {
-        (Shape::Rack | Shape::Star, Balance::Car | Balance::CarRandom) => {
+        (Shape::Rack | Shape::Star, Balance::Car(_) | Balance::CarRandom) => {
             let crossing = with_batch(jobs, view, car_seconds);
             Some(k_chunk().max(crossing?))
         }

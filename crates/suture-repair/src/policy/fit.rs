@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use super::name::{BALANCES, SHAPES, entry};
+use super::name::{SHAPES, entry};
 use super::{Balance, Policy, Shape};
 
 /// Why a policy cannot be used, although its name is understood.
@@ -47,14 +47,14 @@ impl Policy {
     pub fn needs_racks(self) -> Option<&'static str> {
         match (self.shape, self.balance) {
             (Shape::Rack, _) => Some(entry(SHAPES, self.shape)),
-            (_, Balance::Car | Balance::CarRandom) => Some(entry(BALANCES, self.balance)),
+            (_, Balance::Car(_) | Balance::CarRandom) => Some(self.balance.name()),
             _ => None,
         }
     }
 
     /// The name of the part for which every disk's rates have to be known, if there is one.
     pub fn needs_disks(self) -> Option<&'static str> {
-        (self.balance == Balance::ChameleonIo).then(|| entry(BALANCES, self.balance))
+        (self.balance == Balance::ChameleonIo).then(|| self.balance.name())
     }
 }
 

@@ -10,6 +10,9 @@ use suture_code::code::edit_distance;
 
 use super::{Balance, Order, PHASE_SECONDS, PHASES, PRESETS, Policy, SLOTS, Schedule, Shape};
 
+/// CAR with as many iterations as change something.
+const CAR: Balance = Balance::Car(None);
+
 /// The name of each shape.
 pub(super) const SHAPES: &[(&str, Shape)] = &[
     ("star", Shape::Star),
@@ -24,13 +27,13 @@ pub(super) const SHAPES: &[(&str, Shape)] = &[
     ("mix", Shape::Mix),
 ];
 
-/// The name of each balance.
-pub(super) const BALANCES: &[(&str, Balance)] = &[
+/// The name of each balance; `car` may be followed by `:number`.
+const BALANCES: &[(&str, Balance)] = &[
     ("random", Balance::Random),
     ("lru", Balance::Lru),
     ("lru:shared", Balance::LruShared),
     ("repairboost", Balance::RepairBoost),
-    ("car", Balance::Car),
+    ("car", CAR),
     ("car:random", Balance::CarRandom),
     ("chameleon", Balance::Chameleon),
     ("chameleon:artifact", Balance::ChameleonArtifact),
@@ -77,7 +80,7 @@ pub enum PolicyError {
     PartCount { text: String, found: usize },
     /// No such shape, balance or schedule.
     UnknownName { part: PolicyPart, name: String, nearest: &'static str },
-    /// The number after the colon is missing, zero or no number, or the schedule takes none.
+    /// What stands behind the colon is no number that the balance or the schedule takes.
     Parameter { name: &'static str, found: String },
 }
 
@@ -100,9 +103,21 @@ impl FromStr for Policy {
         };
         Ok(Policy {
             shape: lookup(SHAPES, PolicyPart::Shape, shape)?.1,
-            balance: lookup(BALANCES, PolicyPart::Balance, balance)?.1,
+            balance: parse_balance(balance)?,
             schedule: parse_schedule(schedule)?,
         })
+    }
+}
+
+fn parse_balance(text: &str) -> Result<Balance, PolicyError> {
+    let iterations = text.strip_prefix(CAR.name()).and_then(|rest| rest.strip_prefix(':'));
+    // What does not begin like a word is to be a number.
+    match iterations.filter(|found| !found.starts_with(|c: char| c.is_ascii_alphabetic())) {
+        Some(found) => match found.parse::<u32>() {
+            Ok(iterations) => Ok(Balance::Car(Some(iterations))),
+            Err(_) => Err(PolicyError::Parameter { name: CAR.name(), found: found.to_string() }),
+        },
+        None => Ok(lookup(BALANCES, PolicyPart::Balance, text)?.1),
     }
 }
 
@@ -156,6 +171,16 @@ fn nearest(name: &str, known: impl Iterator<Item = &'static str>) -> &'static st
     known.min_by_key(|known| edit_distance(known, name)).expect("tables are not empty")
 }
 
+impl Balance {
+    /// Its name, without a number.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Balance::Car(_) => entry(BALANCES, CAR),
+            other => entry(BALANCES, other),
+        }
+    }
+}
+
 impl Schedule {
     fn without_parameter(self) -> Schedule {
         match self {
@@ -175,7 +200,10 @@ impl fmt::Display for Shape {
 
 impl fmt::Display for Balance {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(entry(BALANCES, *self))
+        match self {
+            Balance::Car(Some(iterations)) => write!(f, "{}:{iterations}", self.name()),
+            _ => f.write_str(self.name()),
+        }
     }
 }
 
@@ -232,6 +260,9 @@ impl fmt::Display for PolicyError {
                 write!(f, "there is no {part} '{name}'; did you mean '{nearest}'?")
             }
             PolicyError::Parameter { name, found } => match *name {
+                "car" => {
+                    write!(f, "'{name}:{found}' needs a whole number of iterations, like {name}:50")
+                }
                 "window" => {
                     write!(f, "'{name}:{found}' needs a whole number above zero, like {name}:20")
                 }
@@ -289,8 +320,10 @@ mod tests {
             "phases:9:by-time",
             "waves",
         ];
+        let balances = BALANCES.iter().map(|(balance, _)| *balance);
+        let balances: Vec<&str> = balances.chain(["car:0", "car:50"]).collect();
         for (shape, ..) in SHAPES {
-            for (balance, ..) in BALANCES {
+            for balance in &balances {
                 for schedule in schedules {
                     let text = format!("{shape}/{balance}/{schedule}");
                     let policy: Policy = text.parse().unwrap();
@@ -308,6 +341,10 @@ mod tests {
             ("repairboost+ec", "did you mean 'repairboost+cr'?"),
             ("chian/random/all", "no shape 'chian'; did you mean 'chain'?"),
             ("star/rnd/all", "no balance 'rnd'; did you mean 'random'?"),
+            ("rack/car:randm/all", "no balance 'car:randm'; did you mean 'car:random'?"),
+            ("rack/car:-1/all", "'car:-1' needs a whole number of iterations, like car:50"),
+            ("rack/car:/all", "'car:' needs a whole number of iterations"),
+            ("star/lru:5/all", "no balance 'lru:5'; did you mean 'lru'?"),
             ("star/random/windwo", "no schedule 'windwo'; did you mean 'window'?"),
             ("star/random", "has 2 parts"),
             ("star/random/window:0", "above zero"),

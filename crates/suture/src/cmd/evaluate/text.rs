@@ -72,7 +72,8 @@ pub fn who_helps(policy: Policy) -> String {
         Balance::Lru => "those that helped least recently help",
         Balance::LruShared => "those that helped or received least recently help and receive",
         Balance::RepairBoost => "each place of the graph goes to the node that it delays least",
-        Balance::Car => "as few racks as possible help, and their uplinks are evened out",
+        Balance::Car(Some(0)) => "as few racks as possible help",
+        Balance::Car(_) => "as few racks as possible help, and their uplinks are evened out",
         Balance::CarRandom => "helpers are drawn at random; destinations are those of car",
         Balance::Chameleon => "each transfer goes to the node that finishes it first",
         Balance::ChameleonArtifact => {

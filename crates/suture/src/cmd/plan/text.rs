@@ -98,7 +98,7 @@ pub(super) fn print_comparison(
 /// What no plan of the policy's kind can do.
 fn own_bound(policy: Policy, code: &Code) -> &'static str {
     match (policy.shape, policy.balance) {
-        (Shape::Rack | Shape::Star, Balance::Car | Balance::CarRandom) => {
+        (Shape::Rack | Shape::Star, Balance::Car(_) | Balance::CarRandom) => {
             "no plan that keeps chunks in the failed rack is faster"
         }
         (Shape::Star, _) => "no plan that gathers each chunk in one place is faster",

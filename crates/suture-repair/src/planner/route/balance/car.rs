@@ -18,7 +18,8 @@
 //!   most of the stripe and stays within the loss tolerance, which then counts as the failed one.
 //! * Chunks beyond k are left out at random, in the rack that is taken last.
 //! * Iterations end when no stripe can be changed, which the paper's fifty do for its hundred
-//!   stripes; each of them lowers the sum of the squares, so they do end.
+//!   stripes; each of them lowers the sum of the squares, so they do end. `car:N` has at most N of
+//!   them, the paper's e; `car:0` is Theorem 1 alone.
 //! * Where the code chooses its helpers (LRC), racks are preferred by what they hold and then
 //!   fixed.
 //!
@@ -39,7 +40,10 @@ use crate::random::Random;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::planner) enum Recovery {
     /// Few racks, equally often.
-    Aware,
+    Aware {
+        /// How many iterations Algorithm 2 has at most; none: as many as change something.
+        iterations: Option<u32>,
+    },
     /// Any k of the survivors.
     Random,
 }
@@ -59,12 +63,12 @@ pub(in crate::planner) fn place(
     let mut offers: Vec<Vec<Holder>> =
         requests.iter().map(|request| request.candidates.to_vec()).collect();
     offers.iter_mut().for_each(|offer| random.shuffle(offer));
-    if recovery == Recovery::Aware {
+    if let Recovery::Aware { iterations } = recovery {
         let solutions = requests.iter().zip(&offers).zip(&destinations);
         let solutions =
             solutions.map(|((request, offer), to)| Solution::new(request, offer, to[0], view));
         let mut solutions: Vec<Solution> = solutions.collect();
-        balance(&mut solutions, rack_count(view));
+        balance(&mut solutions, rack_count(view), iterations);
         for (solution, offer) in solutions.iter().zip(&mut offers) {
             solution.arrange(offer, view);
         }
@@ -238,8 +242,8 @@ impl Solution {
     }
 }
 
-/// Algorithm 2 of the paper.
-fn balance(solutions: &mut [Solution], rack_count: usize) {
+/// Algorithm 2 of the paper, with so many iterations, or as many as change something.
+fn balance(solutions: &mut [Solution], rack_count: usize, iterations: Option<u32>) {
     let mut sent = vec![0usize; rack_count];
     let mut helping: Vec<Vec<usize>> = vec![Vec::new(); rack_count];
     for (index, solution) in solutions.iter().enumerate() {
@@ -248,7 +252,12 @@ fn balance(solutions: &mut [Solution], rack_count: usize) {
             helping[rack.0 as usize].push(index);
         }
     }
-    while substitute_once(solutions, &mut sent, &mut helping) {}
+    let mut made = 0;
+    while iterations.is_none_or(|most| made < most)
+        && substitute_once(solutions, &mut sent, &mut helping)
+    {
+        made += 1;
+    }
 }
 
 /// One iteration: moves one stripe away from the rack that sends most, to the rack that sends least

@@ -70,8 +70,8 @@ const PLACED: &str = "LRU draws nothing: its degree follows from where chunks li
     timestamps.";
 
 /// Why LRU and chance compare otherwise.
-const CLOSE: &str = "In the paper's table both are within 2 % of each other in nine of the 18 pairs, \
-    which placements of a hundred stripes decide.";
+const CLOSE: &str = "In the paper's table both are within 2 % of each other in nine of the 18 \
+    pairs, which placements of a hundred stripes decide.";
 
 pub const TABLE1: PaperExperiment = PaperExperiment {
     paper: Paper::RepairBoost,
