@@ -40,16 +40,17 @@ const WORKLOAD: &str = "The paper says neither under which workload nor with how
     time its nodes were repaired.";
 
 /// Why adaptive scheduling gains otherwise.
-const ADAPTIVE: &str =
-    "Equation 3 starts few repairs at a time, and all of them end on slow links.";
+const ADAPTIVE: &str = "Equation 3 leaves its weights and its threshold to experience. With those \
+    chosen here about eight repairs share a link, and what waits for them meets the links of a \
+    later second.";
 
 pub const FIGURE7: PaperExperiment = PaperExperiment {
     paper: Paper::PivotRepair,
     id: "fig7",
     title: "Node repair",
-    did: "Experiment 6 on EC2: 64 lost chunks of one node, links replayed with tc.",
-    here: "The simulator under TPC-H; all schemes see links second by second, and plan each stripe \
-        when it starts. A repair of one chunk under the same workload is beside it.",
+    did: "Experiment 6 on EC2: 64 lost chunks of one of 15 nodes, links replayed with tc.",
+    here: "The simulator under TPC-H, 16 nodes; all schemes see links second by second, and plan \
+        each stripe when it starts. A repair of one chunk under the same workload is beside it.",
     panels: &[
         PanelSpec {
             title: "congested",
@@ -112,7 +113,7 @@ pub const FIGURE7: PaperExperiment = PaperExperiment {
         Claim {
             text: "adaptive scheduling is faster than PivotRepair without it",
             place: "section V-C, Experiment 6",
-            quantity: Below(PIVOT.panel(&["congested"]), of(&["PivotRepair, no adaptive"])),
+            quantity: LeastBelow(PIVOT.panel(&["congested"]), of(&["PivotRepair, no adaptive"])),
             said: Said::Positive,
             apart: ADAPTIVE,
         },
