@@ -169,6 +169,7 @@ fn measure(
     let bed = PointBed::new(rules, at, &policies)?;
     let mut campaign = Campaign::new(bed.read()?);
     campaign.until = Some(until);
+    campaign.stop = Some(&IS_STOPPED);
     campaign::measure(&mut campaign, |campaign, network| {
         errln!("{}: testbed {}", campaign.experiment.title, network.run());
     })?;

@@ -5,9 +5,10 @@
 //! go on.
 
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, ensure};
 use suture_edge::error::bad_input;
 use suture_edge::units::{format_percent, format_seconds, format_size};
 use suture_repair::policy::Policy;
@@ -51,12 +52,15 @@ pub struct Campaign {
     /// By when the last repetition is to be over; the first is made all the same. None: there is
     /// time for all of them.
     pub until: Option<Instant>,
+    /// Is set when no other repair is to be begun. A signal that comes while the network or the
+    /// data are made reaches none of the processes, and nothing else that waits for signals.
+    pub stop: Option<&'static AtomicBool>,
 }
 
 impl Campaign {
     /// One of which nothing was measured yet.
     pub fn new(experiment: Experiment) -> Campaign {
-        Campaign { experiment, runs: Vec::new(), until: None }
+        Campaign { experiment, runs: Vec::new(), until: None, stop: None }
     }
 
     /// How many repairs the scenario has.
@@ -160,8 +164,9 @@ pub fn measure(campaign: &mut Campaign, announce: impl FnOnce(&Campaign, &Networ
 /// # Errors
 /// When the data cannot be made, or it is interrupted.
 fn perform(campaign: &mut Campaign, network: &Network) -> Result<()> {
-    let Campaign { experiment, runs, until } = campaign;
-    let (experiment, until) = (&*experiment, *until);
+    let Campaign { experiment, runs, until, stop } = campaign;
+    let (experiment, until, stop) = (&*experiment, *until, *stop);
+    go_on(stop)?;
     let folder = network.folder().context("the testbed has no folder")?;
     let data = folder.join("data");
     std::fs::create_dir(&data).context("cannot make a directory for the data")?;
@@ -177,6 +182,7 @@ fn perform(campaign: &mut Campaign, network: &Network) -> Result<()> {
                 break;
             }
             for policy in &experiment.policies {
+                go_on(stop)?;
                 let result = one(&bed, *policy, stage).await;
                 let result = result.map_err(|error| format!("{error:#}"));
                 let record = RunRecord { policy: *policy, repetition, result };
@@ -186,6 +192,15 @@ fn perform(campaign: &mut Campaign, network: &Network) -> Result<()> {
         }
         Ok(())
     })
+}
+
+/// Whether another repair may be begun.
+///
+/// # Errors
+/// When none is to be begun any more.
+fn go_on(stop: Option<&AtomicBool>) -> Result<()> {
+    ensure!(!stop.is_some_and(|stop| stop.load(Ordering::Relaxed)), "interrupted");
+    Ok(())
 }
 
 /// Bytes of each source: whole stripes, about 64 MiB of them.
@@ -223,5 +238,18 @@ fn describe(run: &RunRecord, repetitions: usize) -> String {
             figures.limit.name(),
         ),
         Err(why) => format!("{of}: {why}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_repair_is_begun_once_none_is_to_be() {
+        let stop = AtomicBool::new(false);
+        assert!(go_on(None).is_ok() && go_on(Some(&stop)).is_ok());
+        stop.store(true, Ordering::Relaxed);
+        assert_eq!(go_on(Some(&stop)).unwrap_err().to_string(), "interrupted");
     }
 }
