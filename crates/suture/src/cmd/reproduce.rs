@@ -12,7 +12,7 @@ use suture_files::output::remove_temporaries;
 use crate::daemon;
 use crate::outcome::Outcome;
 use crate::output::{Format, print_json};
-use crate::reproduce::experiment::PaperExperiment;
+use crate::reproduce::experiment::{Extent, PaperExperiment};
 use crate::reproduce::folder::{
     CLAIMS, Configuration, Finished, FinishedEmulation, FinishedTables, Folder, Holdings, PAGE,
     REPORT,
@@ -29,7 +29,7 @@ const REPETITIONS: u64 = 5;
 const REPETITIONS_QUICK: u64 = 1;
 
 /// How often each repair is made on the emulated network, while there is time.
-const EMULATED_REPETITIONS: usize = 3;
+const EMULATED_REPETITIONS: u64 = 3;
 
 /// Measure the published figures again: what each paper did, what comes out here beside the bound,
 /// and which of its claims hold.
@@ -49,7 +49,8 @@ pub struct Args {
     /// Directory of the report
     #[arg(short, long, value_name = "DIR", default_value = "reproduction")]
     output: PathBuf,
-    /// Measure everything once instead of five times, each time with another seed
+    /// Measure everything once instead of five times, each time with another seed; and where many
+    /// requests of applications are under way, with a quarter of them and of the lost chunks
     #[arg(long)]
     quick: bool,
     /// The published link measurements instead of models of them: tpcds_upload.csv,
@@ -171,7 +172,11 @@ fn perform(
         };
         let mut is_new = found.is_none();
         if args.on == Some(On::Testbed) && !is_whole(&finished[at]) {
-            finished[at].emulation = perform_on_testbed(experiment, args.quick, traces, finished)?;
+            let extent = Extent {
+                repetitions: if args.quick { 1 } else { EMULATED_REPETITIONS },
+                ..configuration.extent()
+            };
+            finished[at].emulation = perform_on_testbed(experiment, extent, traces, finished)?;
             if let Some(emulation) = &finished[at].emulation {
                 folder.keep_emulation(experiment, emulation)?;
             }
@@ -198,7 +203,7 @@ fn perform_in_simulator(
     traces: &Traces,
 ) -> Result<FinishedTables> {
     let started = Instant::now();
-    let table = runner::perform(experiment, configuration.seeds, traces)?;
+    let table = runner::perform(experiment, configuration.extent(), traces)?;
     let seconds = started.elapsed().as_secs_f64();
     let starts = starts::of(experiment, configuration.seeds, traces)?;
     Ok(FinishedTables { table, starts, seconds, machine: machine_name() })
@@ -214,7 +219,7 @@ fn is_whole(finished: &Finished) -> bool {
 /// some of it.
 fn perform_on_testbed(
     experiment: &PaperExperiment,
-    is_quick: bool,
+    extent: Extent,
     traces: &Traces,
     finished: &[Finished],
 ) -> Result<Option<FinishedEmulation>> {
@@ -222,12 +227,11 @@ fn perform_on_testbed(
         bail!("interrupted");
     }
     let started = Instant::now();
-    let repetitions = if is_quick { 1 } else { EMULATED_REPETITIONS };
     let known = finished.iter().filter_map(|f| Some((f.experiment, f.emulation.as_ref()?)));
     let before = known.clone().filter(|(other, _)| other.name() == experiment.name());
     let before: f64 = before.map(|(_, emulation)| emulation.seconds).sum();
     let known: Vec<_> = known.map(|(other, emulation)| (other, &emulation.emulated)).collect();
-    let emulated = emulate::perform(experiment, repetitions, traces, &known)?;
+    let emulated = emulate::perform(experiment, extent, traces, &known)?;
     let seconds = before + started.elapsed().as_secs_f64();
     Ok(emulated.map(|emulated| FinishedEmulation { emulated, seconds }))
 }

@@ -21,13 +21,13 @@ use suture_repair::policy::Policy;
 use suture_repair::stripe::Stripe;
 
 use self::bed::{BedRules, CHUNKS, LINK_MAX, LINKS, PointBed, TIMES, scaled};
-use self::listed::{EmulatedFigure, EmulatedPoint, LostChunks};
+use self::listed::{EmulatedFigure, EmulatedPoint, LostChunks, QUICK_POINTS};
 use self::predict::{DRAWS, Draw, draws, nodes_of};
 use super::emulated::{
     Emulated, EmulatedFacts, EmulatedRow, EmulatedWhat, FailedPoint, KeptScenario, RequestFacts,
     Spread,
 };
-use super::experiment::{Paper, PaperExperiment, Series};
+use super::experiment::{Extent, Paper, PaperExperiment, Series};
 use super::runner::IS_STOPPED;
 use super::traces::Traces;
 use crate::testbed::campaign::{self, Campaign};
@@ -62,15 +62,14 @@ pub fn is_whole(experiment: &PaperExperiment, emulated: Option<&Emulated>) -> bo
 /// When an experiment names a policy that there is not.
 pub fn perform(
     experiment: &PaperExperiment,
-    repetitions: usize,
+    extent: Extent,
     traces: &Traces,
     known: &Known<'_>,
 ) -> Result<Option<Emulated>> {
     let Some(figure) = listed::of(experiment) else { return Ok(None) };
-    let mut emulated =
-        Emulated { scale: scale(experiment, figure, repetitions), ..Emulated::default() };
+    let mut emulated = Emulated { scale: scale(experiment, figure, extent), ..Emulated::default() };
     let mut missing = Vec::new();
-    for at in figure.points(experiment) {
+    for at in figure.measured(experiment, extent) {
         let series = series(&at)?;
         match reused(figure, &at, &series, known) {
             Some((rows, kept)) => {
@@ -80,7 +79,7 @@ pub fn perform(
             None => missing.push((at, series)),
         }
     }
-    let rules = BedRules { figure, repetitions, traces };
+    let rules = BedRules { figure, experiment, extent, traces };
     let minutes = Duration::from_secs(60 * u64::from(figure.minutes));
     let each = minutes.checked_div(missing.len() as u32).unwrap_or_default();
     for (at, series) in missing {
@@ -384,8 +383,8 @@ fn of_draw(what: EmulatedWhat, draw: &Draw, lost_bytes: f64) -> Option<f64> {
 }
 
 /// How an experiment is scaled down, and what is left out of it.
-fn scale(experiment: &PaperExperiment, figure: &EmulatedFigure, repetitions: usize) -> String {
-    let points = figure.points(experiment);
+fn scale(experiment: &PaperExperiment, figure: &EmulatedFigure, extent: Extent) -> String {
+    let points = figure.measured(experiment, extent);
     let has = |of: fn(&EmulatedPoint) -> bool| points.iter().any(of);
     let mbit = LINK_MAX * 8.0 / 1e6;
     let mut parts = vec![
@@ -394,13 +393,18 @@ fn scale(experiment: &PaperExperiment, figure: &EmulatedFigure, repetitions: usi
             Some(bytes) => format!("chunks have {} KiB", bytes >> 10),
             None => format!("chunks have a {CHUNKS}nd of the paper's bytes"),
         },
-        match figure.lost {
+        match figure.lost_chunks(extent) {
             LostChunks::One => "the lost chunk is that of a single stripe".to_string(),
             LostChunks::About(lost) => format!("about {lost} chunks are lost"),
         },
         "disks are memory, and rebuilt chunks go to any node".to_string(),
     ];
-    if experiment.paper == Paper::ChameleonEc {
+    if experiment.paper == Paper::ChameleonEc && extent.is_quick {
+        parts.push(format!(
+            "phases and what comes before a node turns slow take a {TIMES}th of the paper's time, \
+             a repair less"
+        ));
+    } else if experiment.paper == Paper::ChameleonEc {
         parts.push(format!(
             "a repair takes a {TIMES}th of the paper's time, and so do phases and what comes before \
              a node turns slow"
@@ -428,6 +432,13 @@ fn scale(experiment: &PaperExperiment, figure: &EmulatedFigure, repetitions: usi
         );
     }
     parts.extend(figure.omissions(experiment));
+    if extent.is_quick {
+        parts.push(format!(
+            "with --quick there are fewer chunks and requests, and no more than {QUICK_POINTS} \
+             points"
+        ));
+    }
+    let repetitions = extent.repetitions;
     parts.push(format!(
         "up to {repetitions} repetitions on {}, of which the one in the middle is shown, from the \
          declaration of the failure to the last commit, planning included; the simulator has the \
@@ -527,7 +538,8 @@ mod tests {
             ("chameleonec/fig22", &["keeps a part of its rates", "5 s of 'whole repair'"]),
         ] {
             let (experiment, figure) = found(name);
-            let text = scale(experiment, figure, 3);
+            let text = scale(experiment, figure, Extent { repetitions: 3, is_quick: false });
+            assert!(!text.contains("--quick") && text.contains("up to 3 repetitions"), "{text}");
             assert!(words.iter().all(|word| text.contains(word)), "{name}: {text}");
         }
     }

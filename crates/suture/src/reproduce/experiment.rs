@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::claim::Claim;
 use super::metric::Metric;
-use super::setting::FigureSetting;
+use super::setting::{CALM_REQUESTS, FigureSetting};
 
 /// Whose figures are measured again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -138,7 +138,30 @@ impl PanelSpec {
     }
 }
 
+/// How much of an experiment is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// How often each policy is measured.
+    pub repetitions: u64,
+    /// Whether it is to take minutes: with smaller settings where runs take long.
+    pub is_quick: bool,
+}
+
 impl PaperExperiment {
+    /// A setting of it as it is measured. Beside many requests of applications a run takes long:
+    /// where some setting has them, all of its settings are smaller when it is to be quick, so that
+    /// they can still be compared.
+    pub fn measured(&self, setting: FigureSetting, extent: Extent) -> FigureSetting {
+        if extent.is_quick && self.is_crowded() { setting.quarter() } else { setting }
+    }
+
+    /// Whether many requests of applications are under way in some setting of it.
+    pub fn is_crowded(&self) -> bool {
+        let points = self.panels.iter().flat_map(|panel| panel.points);
+        let mut requests = points.filter_map(|point| point.setting.foreground);
+        requests.any(|(_, requests)| requests > CALM_REQUESTS)
+    }
+
     /// `PAPER/ID`.
     pub fn name(&self) -> String {
         format!("{}/{}", self.paper.name(), self.id)

@@ -19,7 +19,7 @@ use suture_files::directory::write_output;
 use suture_files::output::file_place;
 
 pub use super::emulated::Emulated;
-use super::experiment::{PanelSpec, PaperExperiment};
+use super::experiment::{Extent, PanelSpec, PaperExperiment};
 use super::papers;
 use super::starts::TraceStart;
 use super::table::{Table, shown};
@@ -43,7 +43,7 @@ pub struct Configuration {
     pub format: String,
     /// Of the program.
     pub version: String,
-    /// Whether everything is measured once only.
+    /// Whether everything is measured once only, and what takes long in smaller settings.
     pub quick: bool,
     /// Every policy is measured with seeds from 1 to this.
     pub seeds: u64,
@@ -100,6 +100,7 @@ pub struct FinishedEmulation {
 /// A folder that may be written to.
 pub struct Folder {
     path: PathBuf,
+    extent: Extent,
 }
 
 impl Folder {
@@ -108,7 +109,7 @@ impl Folder {
     /// # Errors
     /// Bad input when it holds something that it may not, or was begun in another way.
     pub fn open(path: &Path, configuration: &Configuration, holdings: Holdings) -> Result<Folder> {
-        let folder = Folder { path: path.to_path_buf() };
+        let folder = Folder { path: path.to_path_buf(), extent: configuration.extent() };
         let found: Option<Configuration> = match holdings {
             Holdings::Kept => folder.read(CONFIGURATION)?,
             Holdings::Refused | Holdings::Removed => None,
@@ -153,7 +154,7 @@ impl Folder {
     fn finished(&self, experiment: &'static PaperExperiment) -> Result<Option<Finished>> {
         let [_, tables, emulation] = file_names(experiment);
         let Some(document) = self.read::<Value>(&tables)? else { return Ok(None) };
-        if document["panels"] != as_read(experiment.panels)? {
+        if document["panels"] != as_read(&as_measured(experiment, self.extent)?)? {
             return Ok(None);
         }
         let outcome = serde_json::from_value(document)
@@ -171,7 +172,7 @@ impl Folder {
         let document = json!({
             "experiment": experiment.name(),
             "configuration": configuration,
-            "panels": experiment.panels,
+            "panels": as_measured(experiment, self.extent)?,
             "starts": outcome.starts,
             "seconds": outcome.seconds,
             "machine": outcome.machine,
@@ -312,6 +313,11 @@ impl Folder {
 }
 
 impl Configuration {
+    /// How much of each experiment is measured.
+    pub fn extent(&self) -> Extent {
+        Extent { repetitions: self.seeds, is_quick: self.quick }
+    }
+
     /// In words.
     pub fn describe(&self) -> String {
         format!(
@@ -346,8 +352,20 @@ fn pretty(value: &impl Serialize) -> Result<String> {
     Ok(serde_json::to_string_pretty(value)? + "\n")
 }
 
+/// The panels of an experiment, with their settings as they are measured.
+fn as_measured(experiment: &PaperExperiment, extent: Extent) -> Result<Value> {
+    let mut panels = serde_json::to_value(experiment.panels)?;
+    for (index, panel) in experiment.panels.iter().enumerate() {
+        for (place, point) in panel.points.iter().enumerate() {
+            let measured = serde_json::to_value(experiment.measured(point.setting, extent))?;
+            panels[index]["points"][place]["setting"] = measured;
+        }
+    }
+    Ok(panels)
+}
+
 /// Settings as they are read from a file: numbers that went through text.
-fn as_read(panels: &[PanelSpec]) -> Result<Value> {
+fn as_read(panels: &Value) -> Result<Value> {
     Ok(serde_json::from_str(&serde_json::to_string(panels)?)?)
 }
 
@@ -455,6 +473,25 @@ mod tests {
         assert_eq!(found[0].emulation.as_ref().map(|found| found.seconds), Some(60.0));
         keep(&folder);
         assert!(folder.all_finished().unwrap()[0].emulation.is_none());
+    }
+
+    #[test]
+    fn settings_are_kept_as_they_were_measured() {
+        let experiment = papers::find("chameleonec/fig24").unwrap()[0];
+        let kept = |quick| {
+            let panels =
+                as_measured(experiment, Configuration { quick, ..configuration() }.extent());
+            panels.unwrap()[0]["points"][3]["setting"].clone()
+        };
+        assert_eq!(
+            (&kept(false)["lost"], &kept(true)["lost"]),
+            (&json!({ "Chunks": 200 }), &json!({ "Chunks": 50 }))
+        );
+        assert_eq!(
+            (&kept(false)["foreground"][1], &kept(true)["foreground"][1]),
+            (&json!(64), &json!(16))
+        );
+        assert_eq!(kept(false)["link"], kept(true)["link"]);
     }
 
     #[test]

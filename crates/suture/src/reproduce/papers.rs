@@ -109,7 +109,9 @@ mod tests {
     use suture_repair::policy::Policy;
 
     use super::*;
+    use crate::reproduce::experiment::Extent;
     use crate::reproduce::metric::Means;
+    use crate::reproduce::setting::{FigureSetting, Lost};
 
     #[test]
     fn every_policy_and_code_of_every_experiment_can_be_read() {
@@ -176,6 +178,43 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn what_is_measured_quickly_beside_many_requests_is_smaller_in_all_of_its_settings() {
+        let quick = Extent { repetitions: 1, is_quick: true };
+        let whole = Extent { is_quick: false, ..quick };
+        let mut crowded = 0;
+        for experiment in all() {
+            crowded += usize::from(experiment.is_crowded());
+            for point in experiment.panels.iter().flat_map(|panel| panel.points) {
+                let setting = point.setting;
+                let measured = experiment.measured(setting, quick);
+                assert_eq!(experiment.measured(setting, whole), setting);
+                assert_eq!(measured == setting, !experiment.is_crowded() || is_small(&setting));
+                // The starts of runs on traces are those of the paper's setting.
+                assert!(measured == setting || setting.trace.is_none());
+            }
+        }
+        assert!(crowded > 5, "{crowded} experiments are few");
+        let fig4 = find("chameleonec/fig4").unwrap()[0];
+        let measured = |label: &str| {
+            let mut points = fig4.panels.iter().flat_map(|panel| panel.points);
+            fig4.measured(points.find(|point| point.label == label).unwrap().setting, quick)
+        };
+        assert_eq!((measured("0 clients").lost, measured("0 clients").foreground), (FEW, None));
+        assert_eq!(measured("4 clients").lost, FEW);
+        assert_eq!(measured("4 clients").foreground, Some(("ycsb-a", 16)));
+        assert_eq!(measured("1 client").foreground, Some(("ycsb-a", 4)));
+    }
+
+    /// A quarter of the 200 chunks of ChameleonEC.
+    const FEW: Lost = Lost::Chunks(50);
+
+    /// Whether a setting has nothing that there can be less of.
+    fn is_small(setting: &FigureSetting) -> bool {
+        let requests = setting.foreground.map_or(0, |(_, requests)| requests);
+        setting.lost == Lost::Chunks(1) && requests <= 4
     }
 
     #[test]

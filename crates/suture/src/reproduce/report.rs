@@ -133,6 +133,14 @@ impl Reproduction<'_> {
              helpers send at least); traces, which suture uses, can go below it."
                 .to_string(),
         ];
+        if configuration.quick {
+            lines.push(
+                "With --quick, figures that have many requests of applications under way \
+                 (chameleonec) are measured with a quarter of them and of the lost chunks, in all \
+                 of their settings: their values are not those of a whole run."
+                    .to_string(),
+            );
+        }
         if configuration.testbed {
             lines.push(
                 "Where a figure has a table of emulated repairs, these ran as processes on an \

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use anyhow::{Result, bail};
 use suture_repair::policy::Policy;
 
-use super::experiment::{PanelPoint, PanelSpec, PaperExperiment};
+use super::experiment::{Extent, PanelSpec, PaperExperiment};
 use super::kernels;
 use super::links;
 use super::measure::Measured;
@@ -47,8 +47,8 @@ type Values = Result<Vec<Option<f64>>, String>;
 ///
 /// # Errors
 /// When a setting is impossible, or it was interrupted.
-pub fn perform(experiment: &PaperExperiment, repetitions: u64, traces: &Traces) -> Result<Table> {
-    let tasks = tasks(experiment, repetitions);
+pub fn perform(experiment: &PaperExperiment, extent: Extent, traces: &Traces) -> Result<Table> {
+    let tasks = tasks(experiment, extent);
     let results: Vec<Mutex<Option<Result<Values>>>> =
         tasks.iter().map(|_| Mutex::default()).collect();
     let next = AtomicUsize::new(0);
@@ -72,17 +72,18 @@ pub fn perform(experiment: &PaperExperiment, repetitions: u64, traces: &Traces) 
     };
     let results = results.into_iter().collect::<Result<Vec<Values>>>()?;
     let results: Vec<(&Task, Values)> = tasks.iter().zip(results).collect();
-    let panels = experiment.panels.iter().map(|panel| panel_table(panel, repetitions, &results));
+    let panels = experiment.panels.iter();
+    let panels = panels.map(|panel| panel_table((experiment, extent), panel, &results));
     Ok(Table { panels: panels.collect() })
 }
 
 /// Every run that some panel needs, each once.
-fn tasks(experiment: &PaperExperiment, repetitions: u64) -> Vec<Task> {
+fn tasks(experiment: &PaperExperiment, extent: Extent) -> Vec<Task> {
     let mut tasks: Vec<Task> = Vec::new();
     for panel in experiment.panels {
         for (index, point) in panel.points.iter().enumerate() {
-            for seed in seeds(panel, repetitions) {
-                let setting = point.setting;
+            let setting = experiment.measured(point.setting, extent);
+            for seed in seeds(panel, extent.repetitions) {
                 let of_series = panel.series.iter().map(|series| work(panel.metric, series.policy));
                 let bound = panel.metric.bound_name().map(|_| Work::Bound);
                 for work in of_series.chain(bound) {
@@ -165,7 +166,11 @@ impl Task {
     }
 }
 
-fn panel_table(panel: &PanelSpec, repetitions: u64, results: &[(&Task, Values)]) -> PanelTable {
+fn panel_table(
+    (experiment, extent): (&PaperExperiment, Extent),
+    panel: &PanelSpec,
+    results: &[(&Task, Values)],
+) -> PanelTable {
     let groups = panel.points.iter().enumerate();
     PanelTable {
         title: panel.title.to_string(),
@@ -174,19 +179,21 @@ fn panel_table(panel: &PanelSpec, repetitions: u64, results: &[(&Task, Values)])
         is_logarithmic: panel.metric.is_logarithmic(),
         bound_name: panel.metric.bound_name().map(str::to_string),
         groups: groups
-            .map(|(index, point)| group(panel, index, point, repetitions, results))
+            .map(|(index, point)| {
+                let setting = experiment.measured(point.setting, extent);
+                group(panel, point.label, (index, setting), extent.repetitions, results)
+            })
             .collect(),
     }
 }
 
 fn group(
     panel: &PanelSpec,
-    index: usize,
-    point: &PanelPoint,
+    label: &str,
+    (index, setting): (usize, FigureSetting),
     repetitions: u64,
     results: &[(&Task, Values)],
 ) -> Group {
-    let setting = point.setting;
     // What a kind of work gave for this point, seed by seed; and why it gave nothing.
     let gather = |work: &Work| {
         let mut values = Vec::new();
@@ -210,7 +217,7 @@ fn group(
         Cell { series, policy, values, refused }
     };
     Group {
-        label: point.label.to_string(),
+        label: label.to_string(),
         bound: mean(&gather(&Work::Bound).0),
         cells: panel.series.iter().map(cell).collect(),
     }

@@ -23,6 +23,10 @@ use crate::input::{Input, place};
 const READERS: usize = 8;
 const OBJECT_BYTES: u64 = 1 << 20;
 
+/// What a quick measurement divides lost chunks and requests by, and how many requests it leaves.
+const QUICK_PART: usize = 4;
+pub const CALM_REQUESTS: usize = 4;
+
 /// What links and disks have, what is stored, what fails.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct FigureSetting {
@@ -115,6 +119,18 @@ impl FigureSetting {
     /// When there is no such code.
     pub fn code(&self) -> Result<Code> {
         self.code.parse().map_err(|why| anyhow::anyhow!("{}: {why}", self.code))
+    }
+
+    /// The same with a quarter of the lost chunks and of the requests that are under way, of which
+    /// a few are left.
+    pub fn quarter(self) -> FigureSetting {
+        let lost = match self.lost {
+            Lost::Chunks(count) => Lost::Chunks(count.div_ceil(QUICK_PART)),
+            Lost::OfStripes(count) => Lost::OfStripes(count.div_ceil(QUICK_PART)),
+        };
+        let fewer = |count: usize| (count / QUICK_PART).max(count.min(CALM_REQUESTS));
+        let foreground = self.foreground.map(|(name, requests)| (name, fewer(requests)));
+        FigureSetting { lost, foreground, ..self }
     }
 
     /// Cluster, stripes and failure of a seed.

@@ -172,7 +172,7 @@ fn a_report_says_how_long_it_took_and_on_what() {
     let said = "1 of 3 experiments, one seed (--quick); suture 9.8.7. They took 1 min 15 s on 2 x \
                 processor.";
     for report in reports(finished()) {
-        check(&report, &[said]);
+        check(&report, &[said, "With --quick, figures that have many requests of applications"]);
     }
     let emulation = FinishedEmulation { emulated: Emulated::default(), seconds: 3600.0 };
     let [text, claims, _] = reports(Finished { emulation: Some(emulation), ..finished() });

@@ -199,7 +199,7 @@ fn perform(campaign: &mut Campaign, network: &Network) -> Result<()> {
 /// # Errors
 /// When none is to be begun any more.
 fn go_on(stop: Option<&AtomicBool>) -> Result<()> {
-    ensure!(!stop.is_some_and(|stop| stop.load(Ordering::Relaxed)), "interrupted");
+    ensure!(stop.is_none_or(|stop| !stop.load(Ordering::Relaxed)), "interrupted");
     Ok(())
 }
 

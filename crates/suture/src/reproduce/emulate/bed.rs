@@ -18,6 +18,7 @@ use suture_sim::trace::Trace;
 use super::listed::{EmulatedFigure, EmulatedPoint, LostChunks};
 use crate::input::Input;
 use crate::reproduce::emulated::{DOWNLINKS, EmulatedWhat, KeptScenario, UPLINKS, file_stem};
+use crate::reproduce::experiment::{Extent, PaperExperiment};
 use crate::reproduce::setting::{Between, FigureSetting};
 use crate::reproduce::traces::Traces;
 use crate::testbed::placing::first_stripe;
@@ -67,8 +68,10 @@ pub struct PointBed {
 pub struct BedRules<'a> {
     /// The figure.
     pub figure: &'a EmulatedFigure,
-    /// How often each policy is measured, at most.
-    pub repetitions: usize,
+    /// The same as it is simulated.
+    pub experiment: &'a PaperExperiment,
+    /// How often each policy is measured, at most, and whether in smaller settings.
+    pub extent: Extent,
     /// Links that change.
     pub traces: &'a Traces,
 }
@@ -89,7 +92,7 @@ impl PointBed {
     /// # Errors
     /// When there is no such code.
     pub fn new(rules: &BedRules<'_>, at: &EmulatedPoint, policies: &[Policy]) -> Result<PointBed> {
-        let setting = &at.point.setting;
+        let setting = &rules.experiment.measured(at.point.setting, rules.extent);
         let code = setting.code()?;
         let cluster = cluster(setting);
         let first = first_stripe(&cluster, code, PLACEMENT_SEED);
@@ -113,7 +116,7 @@ impl PointBed {
         };
         let (panel, label) = (at.panel.title.to_string(), at.point.label.to_string());
         let mut kept = KeptScenario { panel, label, toml: String::new(), uplinks, downlinks };
-        kept.toml = toml_text(rules, at, (code, failed, policies), &kept);
+        kept.toml = toml_text(rules, setting, (code, failed, policies), &kept);
         Ok(PointBed { kept, first: is_single.then_some(first), slow })
     }
 
@@ -195,14 +198,13 @@ pub fn chunk_bytes(figure: &EmulatedFigure, setting: &FigureSetting, code: Code)
 }
 
 fn toml_text(
-    BedRules { figure, repetitions, .. }: &BedRules<'_>,
-    at: &EmulatedPoint,
+    BedRules { figure, extent, .. }: &BedRules<'_>,
+    setting: &FigureSetting,
     (code, failed, policies): (Code, NodeId, &[Policy]),
     kept: &KeptScenario,
 ) -> String {
-    let setting = &at.point.setting;
     let quoted = |text: String| toml::Value::String(text).to_string();
-    let stripes = match figure.lost {
+    let stripes = match figure.lost_chunks(*extent) {
         LostChunks::One => 1,
         LostChunks::About(lost) => (lost * setting.nodes).div_ceil(code.chunk_count()),
     };
@@ -211,13 +213,13 @@ fn toml_text(
     let mut text = format!("# {name}, scaled down, as `suture testbed run` reads it.\n");
     let policies = policies.iter().map(|policy| quoted(policy.to_string()));
     let lines = [
-        ("title", quoted(format!("{name}, {}, {}", at.panel.title, at.point.label))),
+        ("title", quoted(format!("{name}, {}, {}", kept.panel, kept.label))),
         ("code", quoted(code.to_string())),
         ("chunk_size", quoted(format!("{}B", chunk_bytes(figure, setting, code)))),
         ("stripes", stripes.to_string()),
         ("placement_seed", PLACEMENT_SEED.to_string()),
         ("policies", format!("[{}]", policies.collect::<Vec<_>>().join(", "))),
-        ("repetitions", repetitions.to_string()),
+        ("repetitions", extent.repetitions.to_string()),
         ("agent_memory", quoted(format!("{AGENT_MEMORY}B"))),
         ("timeout", quoted(format!("{}s", TIMEOUT.as_secs()))),
     ];
@@ -270,7 +272,6 @@ fn load_text(figure: &EmulatedFigure, setting: &FigureSetting) -> String {
 mod tests {
     use super::*;
     use crate::reproduce::emulate::listed::{FIGURES, of};
-    use crate::reproduce::experiment::PaperExperiment;
     use crate::reproduce::papers;
     use crate::testbed::applications::Applications;
     use crate::testbed::network::PortName;
@@ -280,7 +281,8 @@ mod tests {
         let experiment = papers::find(name).unwrap()[0];
         let figure = of(experiment).unwrap();
         let traces = Traces::read(None).unwrap();
-        let rules = BedRules { figure, repetitions: 3, traces: &traces };
+        let extent = Extent { repetitions: 3, is_quick: false };
+        let rules = BedRules { figure, experiment, extent, traces: &traces };
         let points = figure.points(experiment);
         let at = points.iter().find(|at| at.point.label == label).unwrap();
         let policies: Vec<Policy> =
@@ -299,14 +301,20 @@ mod tests {
                 (experiment.paper, experiment.id) == (figure.paper, figure.id)
             };
             let experiment = papers::all().find(is_it).unwrap();
-            let rules = BedRules { figure, repetitions: 1, traces: &traces };
             for at in figure.points(experiment) {
-                let bed = PointBed::new(&rules, &at, &["cr".parse().unwrap()]).unwrap();
-                let read = bed.read().unwrap_or_else(|why| panic!("{}: {why:#}", bed.kept.toml));
-                assert_eq!(read.code, at.point.setting.code().unwrap());
-                assert_eq!(read.cluster.nodes.len(), at.point.setting.nodes);
-                assert!(read.cluster.nodes[0].uplink.0 <= LINK_MAX);
-                assert_eq!(read.load.is_some(), at.point.setting.foreground.is_some());
+                let read = |is_quick| {
+                    let extent = Extent { repetitions: 1, is_quick };
+                    let rules = BedRules { figure, experiment, extent, traces: &traces };
+                    let bed = PointBed::new(&rules, &at, &["cr".parse().unwrap()]).unwrap();
+                    bed.read().unwrap_or_else(|why| panic!("{}: {why:#}", bed.kept.toml))
+                };
+                let (whole, quick) = (read(false), read(true));
+                assert_eq!(whole.code, at.point.setting.code().unwrap());
+                assert_eq!(whole.cluster.nodes.len(), at.point.setting.nodes);
+                assert!(whole.cluster.nodes[0].uplink.0 <= LINK_MAX);
+                assert_eq!(whole.load.is_some(), at.point.setting.foreground.is_some());
+                assert!(quick.stripes <= whole.stripes);
+                assert_eq!((quick.chunk_bytes, quick.code), (whole.chunk_bytes, whole.code));
             }
         }
     }
@@ -332,6 +340,27 @@ mod tests {
         let at = |second| read.traces.rate(PortName::NodeUp(slow.node.index()), second).unwrap();
         assert!((at(1) - LINK_MAX).abs() < 1.0 && (at(2) / LINK_MAX - slow.factor).abs() < 1e-3);
         assert!(matches!(read.load, Some(Applications::Closed(load)) if load.clients > 0));
+    }
+
+    #[test]
+    fn a_quick_measurement_has_fewer_stripes_and_clients() {
+        let experiment = papers::find("chameleonec/fig12").unwrap()[0];
+        let figure = of(experiment).unwrap();
+        let traces = Traces::read(None).unwrap();
+        let read = |is_quick| {
+            let extent = Extent { repetitions: 1, is_quick };
+            let rules = BedRules { figure, experiment, extent, traces: &traces };
+            let at = figure.points(experiment)[0];
+            PointBed::new(&rules, &at, &["cr".parse().unwrap()]).unwrap().read().unwrap()
+        };
+        let clients = |bed: &Experiment| match bed.load {
+            Some(Applications::Closed(load)) => load.clients,
+            _ => panic!("there are no clients"),
+        };
+        let (whole, quick) = (read(false), read(true));
+        assert_eq!((clients(&whole), clients(&quick)), (64, 16));
+        // A node of 20 holds a chunk of 14 in so many stripes: 26 and 8 of them.
+        assert_eq!((whole.stripes, quick.stripes), (38, 12));
     }
 
     #[test]

@@ -19,7 +19,8 @@
 //! | ChameleonEC 22 | 2 x 6 x 40 | 8 |
 //! | Butterfly | 4 x 2 x 14 | 2 |
 //!
-//! or some 47 minutes. Other repetitions, up to three of each, are made while the time lasts that
+//! or some 47 minutes. With --quick the first points of each figure are measured, with fewer chunks:
+//! a few minutes for each. Other repetitions, up to three of each, are made while the time lasts that
 //! is given to a figure below: 77 minutes for all of them, so that `reproduce all --on testbed`
 //! comes to about 100 with what is simulated.
 
@@ -28,7 +29,14 @@ use std::time::Duration;
 use crate::reproduce::emulated::EmulatedWhat::{
     self, CoordinatorSeconds, Degree, P99, Seconds, Throughput, Traffic,
 };
-use crate::reproduce::experiment::{PanelPoint, PanelSpec, Paper, PaperExperiment};
+use crate::reproduce::experiment::{Extent, PanelPoint, PanelSpec, Paper, PaperExperiment};
+
+/// With --quick, so many points of a figure are measured.
+pub const QUICK_POINTS: usize = 2;
+
+/// With --quick, so many times fewer chunks are lost, but not fewer than these.
+const QUICK_PART: usize = 3;
+const QUICK_LOST: usize = 8;
 
 /// A figure that is measured on the emulated network.
 #[derive(Clone, Copy, Debug)]
@@ -229,6 +237,25 @@ impl EmulatedFigure {
         points
     }
 
+    /// Those of them that are measured.
+    pub fn measured(&self, experiment: &PaperExperiment, extent: Extent) -> Vec<EmulatedPoint> {
+        let mut points = self.points(experiment);
+        if extent.is_quick {
+            points.truncate(QUICK_POINTS);
+        }
+        points
+    }
+
+    /// What is lost at a point that is measured.
+    pub fn lost_chunks(&self, extent: Extent) -> LostChunks {
+        match self.lost {
+            LostChunks::About(lost) if extent.is_quick => {
+                LostChunks::About((lost / QUICK_PART).max(lost.min(QUICK_LOST)))
+            }
+            lost => lost,
+        }
+    }
+
     /// What of the experiment is not measured, and why; nothing where all of it is.
     pub fn omissions(&self, experiment: &PaperExperiment) -> Option<String> {
         let mut omitted = Vec::new();
@@ -293,6 +320,28 @@ mod tests {
                 assert_eq!(figure.lost == LostChunks::One, is_one, "{} {}", figure.id, point.label);
             }
         }
+    }
+
+    #[test]
+    fn a_quick_measurement_has_fewer_points_and_chunks() {
+        let whole = Extent { repetitions: 1, is_quick: false };
+        let quick = Extent { is_quick: true, ..whole };
+        for figure in FIGURES {
+            let experiment = experiment(figure);
+            let count = |extent| figure.measured(experiment, extent).len();
+            assert_eq!(count(whole), figure.points(experiment).len());
+            assert_eq!(count(quick), count(whole).min(QUICK_POINTS));
+            assert_eq!(figure.lost_chunks(whole), figure.lost);
+            let is_less = figure.lost_chunks(quick) != figure.lost;
+            let lost = match figure.lost {
+                LostChunks::One => 1,
+                LostChunks::About(lost) => lost,
+            };
+            assert_eq!(is_less, lost > QUICK_LOST, "{}", experiment.name());
+        }
+        let chunks = FIGURES.iter().map(|figure| figure.lost_chunks(quick));
+        assert!(chunks.clone().any(|lost| lost == LostChunks::About(33)), "a third of a hundred");
+        assert!(chunks.clone().any(|lost| lost == LostChunks::About(QUICK_LOST)));
     }
 
     #[test]
