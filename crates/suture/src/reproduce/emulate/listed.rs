@@ -19,10 +19,10 @@
 //! | ChameleonEC 22 | 2 x 6 x 40 | 8 |
 //! | Butterfly | 4 x 2 x 14 | 2 |
 //!
-//! or some 47 minutes. With --quick the first points of each figure are measured, with fewer chunks:
-//! a few minutes for each. Other repetitions, up to three of each, are made while the time lasts that
+//! or some 47 minutes. Other repetitions, up to three of each, are made while the time lasts that
 //! is given to a figure below: 77 minutes for all of them, so that `reproduce all --on testbed`
-//! comes to about 100 with what is simulated.
+//! comes to about 100 with what is simulated. With --quick only the first points of each figure
+//! are measured, once and with fewer chunks.
 
 use std::time::Duration;
 
