@@ -54,7 +54,8 @@ impl Timestamps {
 /// The helpers and the destination of each plan.
 fn selected(batch: &Batch) -> Vec<(BTreeSet<NodeId>, NodeId)> {
     let of_plan = |plan: &suture_repair::plan::Plan| {
-        let helpers = plan.lanes[0].edges.iter().map(|edge| edge.child).collect();
+        let edges = plan.lanes[0].edges.iter();
+        let helpers: BTreeSet<NodeId> = edges.map(|edge| edge.child).collect();
         let destination = plan.destinations.values().next().copied();
         (helpers, destination.expect("a plan has a destination"))
     };

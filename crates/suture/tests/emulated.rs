@@ -10,6 +10,7 @@ mod networks;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Output, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use networks::can_make_networks;
 use rustix::process::{Pid, Signal, kill_process};
@@ -25,6 +26,12 @@ const LABELS: [&str; 2] = ["RS, k=5", "Butterfly, k=5"];
 /// What nodes may send for each simulated byte, without what they send at rest: framing and
 /// acknowledgements are a tenth of it.
 const SENT: std::ops::Range<f64> = 0.95..1.3;
+
+/// What is measured is to have the machine for itself, as far as this file goes.
+fn take_turns() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 fn suture(folder: &TempDir, args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_suture"));
@@ -79,6 +86,7 @@ fn traffic_on_links_is_measured_beside_the_simulated_and_each_point_can_be_run_a
     if !can_make_networks() {
         return;
     }
+    let _turn = take_turns();
     let folder = TempDir::new().unwrap();
     let args = ["reproduce", "butterfly/network", "--quick", "--on", "testbed", "-o"];
     let mut faults = Vec::new();
@@ -117,6 +125,7 @@ fn an_interrupted_emulation_keeps_what_was_simulated_and_names_what_is_missing()
     if !can_make_networks() {
         return;
     }
+    let _turn = take_turns();
     let folder = TempDir::new().unwrap();
     let args = ["reproduce", "chameleonec/fig18", "--quick", "--on", "testbed", "-o", "out"];
     let mut running = suture(&folder, &args).spawn().unwrap();

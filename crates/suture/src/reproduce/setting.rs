@@ -23,8 +23,10 @@ use crate::input::{Input, place};
 const READERS: usize = 8;
 const OBJECT_BYTES: u64 = 1 << 20;
 
-/// What a quick measurement divides lost chunks and requests by, and how many requests it leaves.
+/// What a quick measurement divides lost chunks and requests by.
 const QUICK_PART: usize = 4;
+
+/// So many requests at a time take no long time to simulate.
 pub const CALM_REQUESTS: usize = 4;
 
 /// What links and disks have, what is stored, what fails.
