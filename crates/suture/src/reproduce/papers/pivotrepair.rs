@@ -1,10 +1,11 @@
 //! PivotRepair, IEEE ICDCS 2022: Figure 2, Table I, Figures 5 to 7.
 //!
 //! Place: experiments as data. 16 nodes whose links of 1 Gbit/s follow what three workloads left of
-//! them, chunks of 64 MiB in slices of 32 KiB (section V-B). Each is shown from starts that are
-//! drawn at random, and from starts at which some node of the stripe is congested: links are idle
-//! most of the time, and the paper chose situations with congestion. What links alone show is here,
-//! repairs of single chunks are in `single.rs`, those of nodes in `node.rs`.
+//! them (section III-A), chunks of 64 MiB (section V-B) in slices of 32 KiB, which the text has in
+//! Experiment 5. Each is shown from starts that are drawn at random, and from starts at which some
+//! node of the stripe is congested: links are idle most of the time, and the paper chose situations
+//! with congestion. What links alone show is here, repairs of single chunks are in `single.rs`,
+//! those of nodes in `node.rs`.
 
 mod node;
 mod single;
