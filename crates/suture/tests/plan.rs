@@ -452,6 +452,7 @@ fn a_wrong_command_line_says_what_to_do() {
         ("--code rx(6,3)", "did you mean rs"),
         ("--code rs(6,3) --policy sutre", "did you mean 'suture'"),
         ("--code rs(6,3) --policy chain/gredy/all", "no balance 'gredy'; did you mean 'greedy'"),
+        ("--code rs(6,3) --policy rack/car:-1/all", "needs a whole number of iterations"),
         ("--code rs(6,3) --policy trace/random/all", "'random' does not decide; use flow"),
         ("--code rs(6,3) --policy tunable/random/all", "use chameleon"),
         ("--code rs(6,3) --bandwidth 0Mbit", "above zero"),
