@@ -124,7 +124,8 @@ fn task(seed: u64) -> ToAgent {
     let plan = arbitrary_plan(&mut Random::new(seed), &facts, NODES);
     let (repair, slice_bytes, window, gated) = (RepairId::new(7, seed as u32), 1024, 4, false);
     let label = Label::new(b"a label").expect("it is short");
-    let task = Task { repair, stripe, plan, slice_bytes, window, gated, continues: None, label };
+    let (continues, skips) = (None, false);
+    let task = Task { repair, stripe, plan, slice_bytes, window, gated, continues, skips, label };
     ToAgent::Dispatch(task.into())
 }
 

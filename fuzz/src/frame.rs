@@ -20,7 +20,8 @@ pub fn valid() -> Vec<Vec<u8>> {
     let frames = [
         Frame::Hello { cluster: ClusterId(0x1234), who: Who::Client },
         Frame::Hello { cluster: ClusterId(0), who: Who::Agent(NodeId(u32::MAX)) },
-        Frame::Grant { repair, lane, below: 12 },
+        Frame::Grant { repair, lane, first: 0, below: 12 },
+        Frame::Grant { repair, lane, first: 9, below: 12 },
         Frame::Slice { id: SliceId { repair, lane, slice: u32::MAX }, payload },
         Frame::WriteChunk { copy, bytes: 1 << 30 },
         Frame::WriteData(payload),

@@ -102,7 +102,10 @@ fn task(code: &str, seed: u64) -> Task {
     let slice_bytes = if seed % 4 == 2 { code.alignment() as u32 } else { slice_bytes };
     let (repair, gated) = (RepairId::new(7, seed as u32), seed.is_multiple_of(4));
     let label = Label::new(b"a label").expect("it is short");
-    Task { repair, stripe, plan, slice_bytes, window: 4, gated, continues: None, label }
+    // It goes on with an attempt that is not here, so it begins anew.
+    let skips = seed % 4 == 1;
+    let continues = skips.then_some(RepairId::new(7, 0));
+    Task { repair, stripe, plan, slice_bytes, window: 4, gated, continues, skips, label }
 }
 
 /// Gives whether the task is one whose plan is valid.
@@ -253,9 +256,9 @@ impl Runner {
                 self.walk(&role, id);
                 self.inputs.push(AgentInput::SliceRead { id, result });
             }
-            AgentOutput::Grant { to, repair, lane, below } => {
+            AgentOutput::Grant { to, repair, lane, first, below } => {
                 let slice = |slice| SliceId { repair, lane, slice };
-                let from = below.saturating_sub(2);
+                let from = below.saturating_sub(2).max(first);
                 let arrived = |at| AgentInput::SliceArrived { from: to, id: slice(at) };
                 self.inputs.extend((from..below).map(arrived));
             }
@@ -268,7 +271,9 @@ impl Runner {
                 self.walk(&role, id);
                 for parent in role.parents() {
                     let (repair, lane, below) = (id.repair, id.lane, id.slice.saturating_add(9));
-                    self.inputs.push(AgentInput::Granted { from: parent, repair, lane, below });
+                    let first = 0;
+                    let from = parent;
+                    self.inputs.push(AgentInput::Granted { from, repair, lane, first, below });
                 }
                 self.inputs.push(AgentInput::SliceLeft(id));
             }

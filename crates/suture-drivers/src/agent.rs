@@ -394,8 +394,8 @@ impl AgentDriver {
 
     fn on_net(&mut self, event: NetEvent) {
         match event {
-            NetEvent::Granted { from, repair, lane, below } => {
-                self.handle(AgentInput::Granted { from, repair, lane, below });
+            NetEvent::Granted { from, repair, lane, first, below } => {
+                self.handle(AgentInput::Granted { from, repair, lane, first, below });
             }
             NetEvent::Arrived { from, id, slice } => {
                 if self.core.wants(from, id) {
@@ -455,10 +455,10 @@ impl AgentDriver {
     fn perform(&mut self, output: AgentOutput) {
         match output {
             AgentOutput::Send(message) => self.notify(*message),
-            AgentOutput::Grant { to, repair, lane, below } => {
+            AgentOutput::Grant { to, repair, lane, first, below } => {
                 self.task(repair);
-                self.grants.grant(repair, lane, to, below);
-                self.send(to, ToPeer::Grant { repair, lane, below });
+                self.grants.grant(repair, lane, to, (first, below));
+                self.send(to, ToPeer::Grant { repair, lane, first, below });
             }
             AgentOutput::Prepare { repair, bytes } => {
                 self.task(repair);

@@ -48,6 +48,8 @@ pub enum NetEvent {
         repair: RepairId,
         /// The lane of the slices.
         lane: u16,
+        /// The first slice that is wanted at all.
+        first: u32,
         /// One past the last granted slice.
         below: u32,
     },

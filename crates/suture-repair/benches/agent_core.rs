@@ -30,7 +30,7 @@ fn relay() -> Agent {
     let mut agent = Agent::new(AgentConfig {
         me: RELAY,
         incarnation: 1,
-        abilities: Abilities { partial: true, combined: false, traces: false, finished: false },
+        abilities: Abilities::PARTIAL,
         pool_bytes: 1 << 30,
         heartbeat_every: Span::from_secs(1),
         stall_after: Span::from_secs(60),
@@ -83,6 +83,7 @@ fn task() -> Task {
         slice_bytes: SLICE_BYTES,
         gated: false,
         continues: None,
+        skips: false,
         label: Label::default(),
         window: WINDOW,
     }
@@ -94,7 +95,7 @@ fn pass_all(agent: &mut Agent) -> u64 {
     let mut answers = Vec::new();
     agent.handle(
         Time::ZERO,
-        AgentInput::Granted { from: PARENT, repair: REPAIR, lane: 0, below: WINDOW },
+        AgentInput::Granted { from: PARENT, repair: REPAIR, lane: 0, first: 0, below: WINDOW },
     );
     while passed < SLICES {
         while let Some(output) = agent.poll() {
@@ -116,8 +117,8 @@ fn pass_all(agent: &mut Agent) -> u64 {
                     answers.push(AgentInput::SliceLeft(id));
                     if passed % (WINDOW / 2) == 0 {
                         let below = passed + WINDOW;
-                        let (from, repair) = (PARENT, REPAIR);
-                        answers.push(AgentInput::Granted { from, repair, lane: 0, below });
+                        let (from, repair, first) = (PARENT, REPAIR, 0);
+                        answers.push(AgentInput::Granted { from, repair, lane: 0, first, below });
                     }
                 }
                 _ => {}

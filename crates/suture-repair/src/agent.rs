@@ -14,6 +14,7 @@ mod copies;
 mod early;
 mod invariants;
 mod links;
+mod lost;
 mod outcomes;
 mod running;
 mod status;
@@ -27,14 +28,13 @@ use crate::message::{
 };
 use crate::mutant::{Mistake, Mutant};
 use crate::pump::{Pump, Step};
-use crate::role::Role;
 use crate::slice::SliceId;
 use crate::stripe::ChunkRecord;
 use crate::time::Time;
 
 pub use contract::{AgentConfig, AgentInput, AgentOutput, AgentStatus};
 use copies::CopyWork;
-use early::Early;
+use early::{Early, GrantedSlices};
 use links::LinkState;
 use outcomes::Outcomes;
 use running::{Phase, Running};
@@ -67,7 +67,9 @@ const ENDED_MAX: usize = 4096;
 /// A task is `Preparing -> Filling -> Publishing -> gone` at a destination; at a helper or relay it
 /// is `Passing`, and gone when its last slice has left. A chunk without a recorded checksum is
 /// `Proving` before it is published: each heartbeat says that it is written, the coordinator asks
-/// for its fingerprint and those of other chunks, and answers by `Publish` or `Cancel`. Outcomes
+/// for its fingerprint and those of other chunks, and answers by `Publish` or `Cancel`. One that
+/// skips keeps what it is `Filling` when a peer is lost, and says so with every heartbeat until
+/// another task takes that over or the coordinator says `Cancel`. Outcomes
 /// are repeated with every heartbeat until the coordinator says `Forget`. A restart loses all tasks
 /// and nothing else: copies are listed anew, temporaries discarded.
 ///
@@ -136,8 +138,8 @@ impl Agent {
         assert!(self.now <= now, "time: from {} back to {now}", self.now);
         self.now = now;
         match input {
-            AgentInput::Granted { from, repair, lane, below } => {
-                self.granted(now, from, (repair, lane), below)
+            AgentInput::Granted { from, repair, lane, first, below } => {
+                self.granted(now, from, (repair, lane), GrantedSlices { first, below })
             }
             AgentInput::SliceArrived { from, id } => {
                 self.pump(now, id.repair, id.lane, |pump| pump.on_arrived(from, id.slice));
@@ -275,24 +277,23 @@ impl Agent {
         if !self.mistake.is(Mutant::UncountedMemory) {
             self.reserved += running.reserved;
         }
-        let (phase, continues) = (running.phase, running.task.continues);
+        let (phase, takes_over) = (running.phase, running.takes_over);
+        let before = running.task.continues;
         let made = running.phase.copy();
         let bytes = made.map_or(0, |copy| running.task.stripe.record(copy.chunk).bytes);
         self.tasks.insert(repair, running);
         if self.mistake.is(Mutant::OpenEarly) {
             self.open(now, repair);
         }
-        match (phase, continues) {
-            (Phase::Passing, from) => {
-                from.into_iter().for_each(|from| self.cancel(from));
-                self.open(now, repair);
-            }
-            (_, None) => self.outputs.push_back(AgentOutput::Prepare { repair, bytes }),
-            (_, Some(from)) => {
-                // Its file goes on, so nothing is discarded.
-                self.remove(from);
-                self.outputs.push_back(AgentOutput::Continue { repair, from });
-            }
+        if let Some(from) = takes_over {
+            // Its file goes on, so nothing is discarded.
+            self.remove(from);
+            return self.outputs.push_back(AgentOutput::Continue { repair, from });
+        }
+        before.into_iter().for_each(|before| self.cancel(before));
+        match phase {
+            Phase::Passing => self.open(now, repair),
+            _ => self.outputs.push_back(AgentOutput::Prepare { repair, bytes }),
         }
     }
 
@@ -317,8 +318,8 @@ impl Agent {
         for (lane, pump) in &mut task.lanes {
             let parents: Vec<NodeId> = pump.role().parents().collect();
             for from in parents {
-                if let Some(below) = self.early.granted((repair, *lane, from)) {
-                    pump.on_granted(from, below);
+                if let Some(slices) = self.early.granted((repair, *lane, from)) {
+                    pump.on_granted(from, slices.first, slices.below);
                 }
             }
             let children: Vec<NodeId> = pump.role().children.iter().map(|c| c.node).collect();
@@ -333,11 +334,18 @@ impl Agent {
         self.go_on(now, repair);
     }
 
-    fn granted(&mut self, now: Time, from: NodeId, (repair, lane): (RepairId, u16), below: u32) {
+    fn granted(
+        &mut self,
+        now: Time,
+        from: NodeId,
+        (repair, lane): (RepairId, u16),
+        slices: GrantedSlices,
+    ) {
         if self.tasks.contains_key(&repair) {
-            self.pump(now, repair, lane, |pump| pump.on_granted(from, below));
+            let GrantedSlices { first, below } = slices;
+            self.pump(now, repair, lane, |pump| pump.on_granted(from, first, below));
         } else if self.may_come(repair) {
-            self.early.grant((repair, lane, from), below);
+            self.early.grant((repair, lane, from), slices);
         }
     }
 
@@ -471,17 +479,6 @@ impl Agent {
         }
     }
 
-    fn peer_lost(&mut self, peer: NodeId) {
-        let hit = |task: &Running| {
-            task.lanes.iter().any(|(_, pump)| pump.awaits(peer) || pump.feeds(peer))
-        };
-        let lost: Vec<RepairId> =
-            self.tasks.iter().filter(|(_, t)| hit(t)).map(|(id, _)| *id).collect();
-        for repair in lost {
-            self.fail(repair, Failure::PeerLost(peer));
-        }
-    }
-
     fn cancel(&mut self, repair: RepairId) {
         self.forget(repair);
         self.early.forget(repair);
@@ -567,6 +564,7 @@ impl Agent {
         let beat = Heartbeat { incarnation, free_bytes, disk, running, arrived, written, links };
         self.send(FromAgent::Heartbeat(beat));
         self.outcomes.more().into_iter().for_each(|outcome| self.send(outcome));
+        self.say_lost();
         if now >= self.next_inventory && !self.copy_work.is_listing() {
             self.next_inventory = now + self.config.inventory_every;
             self.list();
@@ -579,20 +577,23 @@ impl Agent {
 fn collect(pump: &mut Pump, repair: RepairId, lane: u16, outputs: &mut VecDeque<AgentOutput>) {
     let Some(first) = pump.poll() else { return };
     pump.assert_positions(repair, lane);
-    outputs.push_back(effect(first, pump.role(), repair, lane));
+    outputs.push_back(effect(first, pump, repair, lane));
     while let Some(step) = pump.poll() {
-        outputs.push_back(effect(step, pump.role(), repair, lane));
+        outputs.push_back(effect(step, pump, repair, lane));
     }
 }
 
-fn effect(step: Step, role: &Arc<Role>, repair: RepairId, lane: u16) -> AgentOutput {
-    let (role, id) = (|| role.clone(), |slice| SliceId { repair, lane, slice });
+fn effect(step: Step, pump: &Pump, repair: RepairId, lane: u16) -> AgentOutput {
+    let (role, id) = (|| pump.role().clone(), |slice| SliceId { repair, lane, slice });
     match step {
         Step::ReadOwn(slice) => AgentOutput::Read { id: id(slice), role: role(), spool: false },
         Step::ReadSpool(slice) => AgentOutput::Read { id: id(slice), role: role(), spool: true },
         Step::Deliver(slice) => AgentOutput::Deliver { id: id(slice), role: role() },
         Step::Spool(slice) => AgentOutput::Spool { id: id(slice), role: role() },
         Step::Keep(from, slice) => AgentOutput::Keep { id: id(slice), from, role: role() },
-        Step::Grant(to, below) => AgentOutput::Grant { to, repair, lane, below },
+        Step::Grant(to, below) => {
+            let first = pump.first().unwrap_or(0);
+            AgentOutput::Grant { to, repair, lane, first, below }
+        }
     }
 }

@@ -37,6 +37,10 @@ pub struct Task {
     /// The attempt whose temporary file the destination goes on with: the plan covers what that
     /// attempt left, and what lies before the plan's range is there already.
     pub continues: Option<RepairId>,
+    /// What a destination has of a lane by then is not sent again, whatever the plan says: its
+    /// grants say with which slice the lane begins, and nothing moves before. The destination keeps
+    /// what it has when a helper is lost, until it is told how to go on.
+    pub skips: bool,
     /// What a destination keeps beside its chunk.
     pub label: Label,
 }
@@ -244,7 +248,8 @@ pub enum FromAgent {
         /// The copy that is durable.
         copy: ChunkCopy,
     },
-    /// This agent cannot do its part. Repeated until `Forget`.
+    /// This agent cannot do its part. Repeated until `Forget`; or, where its task skips and it has
+    /// lost a peer but not what has come, until another task takes that over or `Cancel`.
     Failed {
         /// The repair that did not succeed.
         repair: RepairId,

@@ -344,6 +344,16 @@ impl Windows {
         piece * self.first.bytes() + within * slice_bytes + u64::from(self.get(last).bytes)
     }
 
+    /// How many of the first slices end at `offset` or before, where they follow on each other: in
+    /// a plan without a period.
+    pub fn count_until(&self, offset: u64) -> u32 {
+        if offset >= self.end {
+            return self.count;
+        }
+        let bytes = offset.saturating_sub(self.first.from);
+        u32::try_from(bytes / u64::from(self.slice_bytes)).map_or(self.count, |n| n.min(self.count))
+    }
+
     /// The length of all of them but the last of each piece.
     pub fn slice_bytes(&self) -> u32 {
         self.slice_bytes

@@ -114,7 +114,7 @@ impl View<'_> {
     }
 }
 
-/// The kinds of edges that agents can execute.
+/// The kinds of edges that agents can execute, and what else of a task not every agent understands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Abilities {
     /// Partial sums of full width.
@@ -125,12 +125,14 @@ pub struct Abilities {
     pub traces: bool,
     /// Rebuilt bytes forwarded by a decoder.
     pub finished: bool,
+    /// Tasks of which a destination has part already, which is not sent to it again.
+    pub skips: bool,
 }
 
 impl Abilities {
     /// No kind at all.
     pub const NONE: Abilities =
-        Abilities { partial: false, combined: false, traces: false, finished: false };
+        Abilities { partial: false, combined: false, traces: false, finished: false, skips: false };
 
     /// Partial sums, which every agent speaks.
     pub const PARTIAL: Abilities = Abilities { partial: true, ..Abilities::NONE };
@@ -142,12 +144,13 @@ impl Abilities {
             combined: self.combined && other.combined,
             traces: self.traces && other.traces,
             finished: self.finished && other.finished,
+            skips: self.skips && other.skips,
         }
     }
 
-    /// Everything that a plan can ask for.
+    /// Everything that a task can ask for.
     pub const ALL: Abilities =
-        Abilities { partial: true, combined: true, traces: true, finished: true };
+        Abilities { partial: true, combined: true, traces: true, finished: true, skips: true };
 }
 
 /// The outcome for a batch of jobs.

@@ -18,6 +18,10 @@
 //! (`gate.rs`); when all of it is there, the pump goes on like a leaf whose sources all lie on its
 //! own disk. Stored lanes stay as they are, because a sum takes one write and children take many.
 //!
+//! Where a destination has the first slices of a lane already, its grants say with which one the
+//! lane begins, and whoever forwards begins with the first that any of its parents wants. Nobody
+//! reads or asks for anything before it has heard that, so nothing is moved that is there.
+//!
 //! A pump that is held grants nothing more; what was granted still comes. Its senders stop by
 //! themselves when their windows are full; no message is needed.
 
@@ -29,6 +33,7 @@ use std::sync::Arc;
 
 use crate::id::{NodeId, RepairId};
 use crate::mutant::{Mistake, Mutant};
+use crate::plan::Range;
 use crate::role::{Role, Sink, Spools};
 use gate::Gate;
 use stream::{Path, Stream};
@@ -60,6 +65,8 @@ pub struct Pump {
     role: Arc<Role>,
     window: u32,
     stage: Stage,
+    /// For each sink: the first slice that it wants, once that is known.
+    firsts: Vec<Option<u32>>,
     /// For each sink: it takes all slices below this.
     granted: Vec<u32>,
     /// All sinks take the slices below this.
@@ -85,14 +92,15 @@ impl Pump {
     pub fn new(role: Arc<Role>, window: u32) -> Pump {
         assert!((1..=WINDOW_MAX).contains(&window), "window {window}");
         let stage = match role.spools {
-            Spools::Nothing => Stage::Streaming(Stream::new(Path::Direct, &role, window)),
-            Spools::Results => Stage::Streaming(Stream::new(Path::ToSpool, &role, window)),
+            Spools::Nothing => Stage::Streaming(Stream::new(Path::Direct, &role, window, 0)),
+            Spools::Results => Stage::Streaming(Stream::new(Path::ToSpool, &role, window, 0)),
             Spools::Sources => Stage::Keeping(vec![Gate::default(); role.children.len()]),
         };
         let granted: Vec<u32> = role.sinks.iter().map(|sink| sink.takes_at_once(&role)).collect();
         Pump {
             stage,
             window,
+            firsts: vec![Some(0); granted.len()],
             taken: least(&granted),
             granted,
             is_open: false,
@@ -101,6 +109,19 @@ impl Pump {
             mistake: Mistake::default(),
             role,
         }
+    }
+
+    /// The pump of a lane of which this agent has so many slices, if it keeps them; what others
+    /// have, they say by their grants.
+    pub fn skipping(mut self, has: u32) -> Pump {
+        let has = has.min(self.count());
+        let first = |sink: &Sink| match sink {
+            Sink::Store => Some(has),
+            Sink::Forward(_) => None,
+        };
+        self.firsts = self.role.sinks.iter().map(first).collect();
+        self.begin();
+        self
     }
 
     /// The pump with a mistake that it commits from now on (tests).
@@ -114,16 +135,34 @@ impl Pump {
         self.advance();
     }
 
-    /// `parent` takes all slices below `below`.
-    pub fn on_granted(&mut self, parent: NodeId, below: u32) {
-        let below = below.min(self.count());
-        for (sink, granted) in self.role.sinks.iter().zip(&mut self.granted) {
+    /// `parent` takes the slices from `first` on, below `below`.
+    pub fn on_granted(&mut self, parent: NodeId, first: u32, below: u32) {
+        let (count, was_known) = (self.count(), self.first().is_some());
+        let sinks = self.role.sinks.iter().zip(&mut self.firsts).zip(&mut self.granted);
+        for ((sink, known), granted) in sinks {
             if *sink == Sink::Forward(parent) {
-                *granted = below.max(*granted);
+                let first = *known.get_or_insert(first.min(count));
+                *granted = below.min(count).max(first).max(*granted);
             }
+        }
+        if !was_known {
+            self.begin();
         }
         self.taken = least(&self.granted);
         self.advance();
+    }
+
+    /// The first slice that is wanted of it, once every sink has said so.
+    pub fn first(&self) -> Option<u32> {
+        let mut firsts = self.firsts.iter().copied();
+        firsts.try_fold(u32::MAX, |least, first| Some(least.min(first?)))
+    }
+
+    /// What the slices that have left are of the chunk, where they follow on each other.
+    pub fn range_done(&self) -> Range {
+        let (windows, done) = (self.role.windows, self.slices_done());
+        let from = windows.get(0).offset;
+        Range { from, to: from + windows.bytes_below(done) }
     }
 
     /// `child` may be granted slices from now on. Where nothing is gated it always might.
@@ -182,12 +221,8 @@ impl Pump {
 
     /// A result of a slice has left memory: sent, stored or spooled.
     pub fn on_left(&mut self, slice: u32) {
-        let count = self.count();
-        let stream = self.stream_mut();
-        stream.on_left(slice);
-        if stream.path() == Path::ToSpool && stream.done() == count {
-            self.drain();
-        }
+        self.stream_mut().on_left(slice);
+        self.drain_full();
         self.refill();
     }
 
@@ -371,15 +406,41 @@ impl Pump {
         }
     }
 
+    /// Goes on from the spool when all that is to be spooled is there.
+    fn drain_full(&mut self) {
+        if let Stage::Streaming(stream) = &self.stage
+            && stream.path() == Path::ToSpool
+            && stream.done() == self.count()
+        {
+            self.drain();
+        }
+    }
+
     fn drain(&mut self) {
-        self.stage = Stage::Streaming(Stream::new(Path::FromSpool, &self.role, self.window));
+        let first = self.first().unwrap_or(0);
+        let stream = Stream::new(Path::FromSpool, &self.role, self.window, first);
+        self.stage = Stage::Streaming(stream);
+    }
+
+    /// Begins where the lane does, once that is known. Nothing has moved before.
+    fn begin(&mut self) {
+        let (Some(first), Stage::Streaming(stream)) = (self.first(), &self.stage) else { return };
+        let stream = Stream::new(stream.path(), &self.role, self.window, first);
+        self.stage = Stage::Streaming(stream);
+        if self.is_held() {
+            self.held = Some(self.promised());
+        }
     }
 
     /// Whatever became possible: consume, then grant and read ahead as far as memory allows.
     fn advance(&mut self) {
-        if self.is_open {
+        if self.is_open && self.first().is_some() {
             self.consume();
             self.refill();
+            if !self.is_held() {
+                // Where a lane is there in full, nothing will leave for the spool.
+                self.drain_full();
+            }
         }
     }
 

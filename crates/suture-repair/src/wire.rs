@@ -78,12 +78,15 @@ pub enum Frame {
         /// The peer that has connected.
         who: Who,
     },
-    /// The sender takes all slices of the lane below `below`.
+    /// The sender takes the slices of the lane from `first` on, below `below`.
     Grant {
         /// The repair that moves them.
         repair: RepairId,
         /// The lane of its plan.
         lane: u16,
+        /// The first slice that is wanted at all; other than 0 only in a task that skips, so that
+        /// whoever does not know of it never sees one.
+        first: u32,
         /// One past the last granted slice.
         below: u32,
     },
@@ -230,10 +233,11 @@ impl Frame {
                 to.who(who);
                 1
             }
-            Frame::Grant { repair, lane, below } => {
+            Frame::Grant { repair, lane, first, below } => {
                 to.u64(repair.0);
                 to.u16(lane);
                 to.u32(below);
+                to.u32(first);
                 2
             }
             Frame::Slice { id, payload } => {
@@ -308,7 +312,10 @@ impl Frame {
         }
         let frame = match from.u8() {
             1 => Frame::Hello { cluster: ClusterId(from.u64()), who: from.who()? },
-            2 => Frame::Grant { repair: RepairId(from.u64()), lane: from.u16(), below: from.u32() },
+            2 => {
+                let (repair, lane) = (RepairId(from.u64()), from.u16());
+                Frame::Grant { repair, lane, below: from.u32(), first: from.u32() }
+            }
             3 => Frame::Slice { id: from.slice_id(), payload: from.payload("slice")? },
             4 => Frame::WriteChunk { copy: from.copy(), bytes: from.chunk_bytes("chunk")? },
             5 => Frame::WriteData(from.payload("chunk data")?),
@@ -621,7 +628,8 @@ mod tests {
             Frame::Hello { cluster: ClusterId(0x1234), who: Who::Client },
             Frame::Hello { cluster: ClusterId(0), who: Who::Agent(NodeId(u32::MAX)) },
             Frame::Hello { cluster: ClusterId(0), who: Who::Prober },
-            Frame::Grant { repair, lane, below: 12 },
+            Frame::Grant { repair, lane, first: 0, below: 12 },
+            Frame::Grant { repair, lane, first: 9, below: 12 },
             Frame::Slice { id: SliceId { repair, lane, slice: u32::MAX }, payload },
             Frame::WriteChunk { copy, bytes: CHUNK_BYTES_MAX },
             Frame::WriteData(payload),
@@ -655,6 +663,16 @@ mod tests {
         for frame in every_kind() {
             assert_eq!(Frame::decode(&frame.encode()), Ok(frame));
         }
+    }
+
+    /// By those who do not know of it, the rest of a header has to be zero.
+    #[test]
+    fn a_grant_from_the_first_slice_on_is_what_it_always_was() {
+        let (repair, lane) = (RepairId::new(3, 77), 9);
+        let rest =
+            |first| Frame::Grant { repair, lane, first, below: 12 }.encode()[21..CHECK_AT].to_vec();
+        assert!(rest(0).iter().all(|byte| *byte == 0));
+        assert_eq!(rest(9)[0], 9);
     }
 
     #[test]

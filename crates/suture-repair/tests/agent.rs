@@ -84,8 +84,8 @@ impl Host {
         let (mut at, mut sent) = (0, BTreeMap::new());
         while at < outputs.len() {
             let more = match outputs[at].clone() {
-                AgentOutput::Grant { to, repair, lane, below } => {
-                    let from = sent.insert((repair, lane, to), below).unwrap_or(0);
+                AgentOutput::Grant { to, repair, lane, first, below } => {
+                    let from = sent.insert((repair, lane, to), below).unwrap_or(first);
                     let id = |slice| SliceId { repair, lane, slice };
                     let arrived = |slice| AgentInput::SliceArrived { from: to, id: id(slice) };
                     (from..below.min(slices)).map(arrived).collect()
@@ -151,6 +151,7 @@ fn star(repair: RepairId, from: u64, to: u64) -> Task {
         window: WINDOW,
         gated: false,
         continues: None,
+        skips: false,
         label: Label::default(),
     }
 }
@@ -342,7 +343,7 @@ fn relayed(repair: RepairId) -> Task {
 }
 
 fn grant(repair: RepairId, below: u32) -> AgentInput {
-    AgentInput::Granted { from: NodeId(4), repair, lane: 0, below }
+    AgentInput::Granted { from: NodeId(4), repair, lane: 0, first: 0, below }
 }
 
 fn has_delivery(outputs: &[AgentOutput]) -> bool {

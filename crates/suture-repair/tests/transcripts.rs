@@ -298,6 +298,7 @@ fn agent_input(random: &mut Random) -> agent::AgentInput {
             from,
             repair,
             lane: lane_number(random),
+            first: if random.per_mille(500) { 0 } else { random.next_u64() as u32 },
             below: random.next_u64() as u32,
         },
         4 => AgentInput::SliceArrived { from, id: slice(random) },
@@ -454,6 +455,7 @@ fn task(random: &mut Random) -> Task {
         window: random.next_u64() as u32,
         gated: random.per_mille(500),
         continues: maybe(random, repair),
+        skips: random.per_mille(500),
         label: label(random),
     }
 }
@@ -527,6 +529,7 @@ fn abilities(random: &mut Random) -> Abilities {
         combined: random.per_mille(500),
         traces: random.per_mille(500),
         finished: random.per_mille(500),
+        skips: random.per_mille(500),
     }
 }
 

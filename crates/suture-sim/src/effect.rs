@@ -63,8 +63,9 @@ impl World {
     pub(crate) fn agent_output(&mut self, node: NodeId, output: agent::AgentOutput) {
         match output {
             agent::AgentOutput::Send(message) => self.send_coordinator(node, *message),
-            agent::AgentOutput::Grant { to, repair, lane, below } => {
-                self.send_peer(node, to, || Event::Grant { from: node, to, repair, lane, below });
+            agent::AgentOutput::Grant { to, repair, lane, first, below } => {
+                let (from, slices) = (node, (first, below));
+                self.send_peer(node, to, || Event::Grant { from, to, repair, lane, slices });
             }
             agent::AgentOutput::Prepare { repair, bytes } => {
                 let host = &mut self.hosts[node.index()];

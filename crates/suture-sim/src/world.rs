@@ -99,7 +99,8 @@ pub(crate) enum Event {
         to: NodeId,
         repair: RepairId,
         lane: u16,
-        below: u32,
+        /// The first that is wanted at all, and one past the last that is granted.
+        slices: (u32, u32),
     },
     Slice {
         from: NodeId,
@@ -458,9 +459,10 @@ impl World {
                     self.coordinator_input(event::Input::Agent { node: from, message });
                 }
             }
-            Event::Grant { from, to, repair, lane, below } => {
+            Event::Grant { from, to, repair, lane, slices: (first, below) } => {
                 if self.can_receive(Party::Agent(from), Party::Agent(to)) {
-                    self.agent_input(to, agent::AgentInput::Granted { from, repair, lane, below });
+                    let granted = agent::AgentInput::Granted { from, repair, lane, first, below };
+                    self.agent_input(to, granted);
                 }
             }
             Event::Slice { from, to, id, bytes } => {

@@ -89,6 +89,7 @@ fn copy() -> Task {
         window: 4,
         gated: false,
         continues: None,
+        skips: false,
         label: Label::default(),
     }
 }

@@ -166,7 +166,9 @@ impl Endpoint {
         for slice in 0..slices.count() {
             while granted <= slice {
                 match read_frame(self.into()) {
-                    Frame::Grant { repair: of, lane: 0, below } if of == repair => granted = below,
+                    Frame::Grant { repair: of, lane: 0, below, .. } if of == repair => {
+                        granted = below
+                    }
                     frame => panic!("the source got {frame:?}"),
                 }
             }
@@ -207,7 +209,8 @@ impl Endpoint {
     }
 
     fn grant(&mut self, repair: RepairId, below: u32) {
-        self.out.write_all(&Frame::Grant { repair, lane: 0, below }.encode()).unwrap();
+        let grant = Frame::Grant { repair, lane: 0, first: 0, below };
+        self.out.write_all(&grant.encode()).unwrap();
     }
 
     fn into(&mut self) -> &mut Wire {

@@ -547,6 +547,7 @@ fn encode_task(task: &Task) -> Bytes {
         window: task.window,
         gated: task.gated,
         continues: task.continues.map(|repair| repair.0),
+        skips: task.skips,
         label: task.label.bytes().to_vec(),
     };
     message.encode_to_vec().into()
@@ -571,6 +572,7 @@ fn decode_task(task: Bytes) -> Result<Task, Malformed> {
         window: task.window,
         gated: task.gated,
         continues: task.continues.map(RepairId),
+        skips: task.skips,
         label,
     })
 }

@@ -95,10 +95,10 @@ mod tests {
         let generation = Generation(0);
         let (chunk_bytes, unit_bytes, chunks) = (64, 64, Vec::new());
         let stripe = Stripe { id: stripe, code, chunk_bytes, unit_bytes, generation, chunks };
-        let (slice_bytes, window, gated, continues) = (64, 1, false, None);
+        let (slice_bytes, window, gated, continues, skips) = (64, 1, false, None, false);
         let label = suture_repair::label::Label::default();
         let repair = RepairId(1);
-        Arc::new(Task { repair, stripe, plan, slice_bytes, window, gated, continues, label })
+        Arc::new(Task { repair, stripe, plan, slice_bytes, window, gated, continues, skips, label })
     }
 
     #[test]

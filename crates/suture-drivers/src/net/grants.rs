@@ -30,11 +30,13 @@ struct Granted {
 }
 
 impl Grants {
-    /// `child` may send the slices of the lane below `below`.
-    pub fn grant(&self, repair: RepairId, lane: u16, child: NodeId, below: u32) {
+    /// `child` may send the slices of the lane from `first` on, below `below`.
+    pub fn grant(&self, repair: RepairId, lane: u16, child: NodeId, (first, below): (u32, u32)) {
         let mut repairs = self.repairs();
         let granted = repairs.entry(repair).or_default().entry((lane, child)).or_default();
         granted.below = granted.below.max(below);
+        // There is no memory for those before the first: they count as if they had come.
+        granted.admitted = granted.admitted.max(first);
     }
 
     /// Whether there is memory for this slice; if so, it is taken.
@@ -68,15 +70,26 @@ mod tests {
         let (grants, repair, child) = (Grants::default(), RepairId(1), NodeId(2));
         let id = |slice| SliceId { repair, lane: 0, slice };
         assert!(!grants.admit(child, id(0)));
-        grants.grant(repair, 0, child, 2);
-        grants.grant(repair, 0, child, 1);
+        grants.grant(repair, 0, child, (0, 2));
+        grants.grant(repair, 0, child, (0, 1));
         assert!(!grants.admit(child, id(2)));
         assert!(!grants.admit(NodeId(3), id(0)));
         assert!(grants.admit(child, id(1)));
         assert!(grants.admit(child, id(1)), "the core drops it; memory was reserved for two");
         assert!(!grants.admit(child, id(0)));
         grants.discard(repair);
-        grants.grant(repair, 1, child, 9);
+        grants.grant(repair, 1, child, (0, 9));
         assert!(!grants.admit(child, id(0)));
+    }
+
+    #[test]
+    fn what_is_skipped_leaves_no_room_for_more() {
+        let (grants, repair, child) = (Grants::default(), RepairId(1), NodeId(2));
+        let id = |slice| SliceId { repair, lane: 0, slice };
+        grants.grant(repair, 0, child, (5, 7));
+        assert!(grants.admit(child, id(5)) && grants.admit(child, id(6)));
+        assert!(!grants.admit(child, id(4)) && !grants.admit(child, id(5)));
+        grants.grant(repair, 0, child, (5, 8));
+        assert!(grants.admit(child, id(7)) && !grants.admit(child, id(7)));
     }
 }

@@ -182,8 +182,8 @@ async fn read_all(
     let mut round = Round::default();
     loop {
         let event = match connection.read_frame().await? {
-            Frame::Grant { repair, lane, below } => {
-                NetEvent::Granted { from: peer, repair, lane, below }
+            Frame::Grant { repair, lane, first, below } => {
+                NetEvent::Granted { from: peer, repair, lane, first, below }
             }
             Frame::Slice { id, payload } => {
                 let round_bytes = round.note((id.repair, id.lane), payload.bytes.into());

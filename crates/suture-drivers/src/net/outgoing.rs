@@ -45,6 +45,8 @@ pub enum ToPeer {
         repair: RepairId,
         /// The lane of the slices.
         lane: u16,
+        /// The first slice that is wanted at all.
+        first: u32,
         /// One past the last granted slice.
         below: u32,
     },
@@ -196,8 +198,8 @@ impl SendQueue {
 
     fn add(&mut self, item: ToPeer) {
         match item {
-            ToPeer::Grant { repair, lane, below } => {
-                self.grants.extend(Frame::Grant { repair, lane, below }.encode());
+            ToPeer::Grant { repair, lane, first, below } => {
+                self.grants.extend(Frame::Grant { repair, lane, first, below }.encode());
             }
             ToPeer::Slice(SliceId { repair, lane, slice }, pending) => {
                 let is_its = |queued: &&mut Lane| queued.repair == repair && queued.lane == lane;

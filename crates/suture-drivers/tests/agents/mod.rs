@@ -347,6 +347,7 @@ pub fn task(
         window: 4,
         gated: false,
         continues: None,
+        skips: false,
         label: Label::default(),
     }
 }

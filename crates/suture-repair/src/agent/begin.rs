@@ -8,11 +8,11 @@ use std::sync::Arc;
 
 use super::Agent;
 use super::running::{Phase, Running};
-use crate::id::{ChunkCopy, Stamp};
+use crate::id::{ChunkCopy, RepairId, Stamp};
 use crate::message::{Failure, Refusal, Task};
 use crate::mutant::Mutant;
 use crate::plan::validate::validate;
-use crate::plan::{Lane, Plan};
+use crate::plan::{Lane, Plan, Range};
 use crate::pump::{Pump, WINDOW_MAX};
 use crate::role::Role;
 use crate::slice::{PAYLOAD_BYTES_MAX, lane_slice, memory};
@@ -33,12 +33,20 @@ impl Agent {
             return Err(Failure::Refused(Refusal::NotAParticipant));
         }
         let reserved = self.find_memory(&task)?;
-        let phase = self.first_phase(&task).map_err(Failure::Refused)?;
+        let (phase, takes_over) = self.first_phase(&task).map_err(Failure::Refused)?;
         let window = task.window + u32::from(self.mistake.is(Mutant::WideWindow));
         let window = window.min(WINDOW_MAX);
-        let pump = |role| Pump::new(role, window).mistaken(self.mistake);
+        let old = takes_over.and_then(|old| self.tasks.get(&old));
+        let written = old.map(Running::written).unwrap_or_default();
+        let skips = task.skips && task.continues.is_some() && !task.gated;
+        let pump = |role: Arc<Role>| {
+            let has = first_missing(&task, &role, &written);
+            let pump = Pump::new(role, window).mistaken(self.mistake);
+            if skips { pump.skipping(has) } else { pump }
+        };
         let lanes = roles.into_iter().map(|(lane, role)| (lane, pump(role))).collect();
-        Ok(Running { task, lanes, phase, reserved, progressed_at: now })
+        let (lost, progressed_at) = (None, now);
+        Ok(Running { task, lanes, phase, takes_over, lost, reserved, progressed_at })
     }
 
     /// The slice memory that a task takes, if it is free or the task that it continues leaves it.
@@ -57,22 +65,34 @@ impl Agent {
         mine.sum::<u64>() * u64::from(task.window)
     }
 
-    /// The phase in which a task begins; refused where it cannot continue what it is to continue.
-    fn first_phase(&self, task: &Task) -> Result<Phase, Refusal> {
+    /// The phase in which a task begins, and the attempt that leaves it its file; refused where it
+    /// cannot continue what it is to continue. One that skips makes all that is not there.
+    fn first_phase(&self, task: &Task) -> Result<(Phase, Option<RepairId>), Refusal> {
         let mut destinations = task.plan.destinations.iter();
         let mine = destinations.find(|(_, node)| **node == self.config.me);
         let mine = mine.filter(|_| !self.mistake.is(Mutant::ForgetCopy));
-        let Some((&chunk, _)) = mine else { return Ok(Phase::Passing) };
+        let Some((&chunk, _)) = mine else { return Ok((Phase::Passing, None)) };
         let stamp = Stamp::from(task.repair);
         let copy = ChunkCopy { stripe: task.stripe.id, chunk, stamp };
-        if let Some(old) = task.continues {
-            let old = self.tasks.get(&old);
-            if !old.is_some_and(|old| old.leaves(copy, task.plan.range.from)) {
-                return Err(Refusal::CannotContinue);
-            }
+        let (from, before) = (task.plan.range.from, task.continues);
+        let old = before.and_then(|old| self.tasks.get(&old));
+        let leaves = old.is_some_and(|old| old.leaves(copy, from));
+        // What is being published is the whole chunk: it is better than beginning anew.
+        let is_published = old.is_some_and(|old| matches!(old.phase, Phase::Publishing(_)));
+        let may_begin_anew = task.skips && from == 0 && !is_published;
+        if before.is_some() && !leaves && !may_begin_anew {
+            return Err(Refusal::CannotContinue);
         }
-        Ok(Phase::Preparing(copy))
+        Ok((Phase::Preparing(copy), before.filter(|_| leaves)))
     }
+}
+
+/// The first slice of a lane that is not in a file that has these ranges.
+fn first_missing(task: &Task, role: &Role, written: &[Range]) -> u32 {
+    let from = role.windows.get(0).offset;
+    let has_first = |range: &&Range| (range.from..range.to).contains(&from);
+    let range = written.iter().find(has_first).filter(|_| task.plan.period.is_none());
+    range.map_or(0, |range| role.windows.count_until(range.to))
 }
 
 /// Whether a task makes sense to whichever agent.

@@ -48,7 +48,7 @@ pub enum AgentInput {
     Disconnected,
     /// The coordinator sent a message.
     Message(Box<ToAgent>),
-    /// `from` takes all slices of the lane below `below`.
+    /// `from` takes the slices of the lane from `first` on, below `below`.
     Granted {
         /// The parent, which takes the slices.
         from: NodeId,
@@ -56,6 +56,8 @@ pub enum AgentInput {
         repair: RepairId,
         /// Which lane of its plan.
         lane: u16,
+        /// The first slice that it wants at all.
+        first: u32,
         /// One past the last granted slice.
         below: u32,
     },
@@ -153,7 +155,7 @@ pub enum AgentInput {
 pub enum AgentOutput {
     /// Send the coordinator a message.
     Send(Box<FromAgent>),
-    /// Tell a child that slices below `below` may come.
+    /// Tell a child that slices from `first` on, below `below`, may come.
     Grant {
         /// The child, which sends the slices.
         to: NodeId,
@@ -161,6 +163,8 @@ pub enum AgentOutput {
         repair: RepairId,
         /// Which lane of its plan.
         lane: u16,
+        /// The first slice that is wanted at all: the same in all grants of the lane.
+        first: u32,
         /// One past the last granted slice.
         below: u32,
     },

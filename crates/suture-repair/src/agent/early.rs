@@ -18,17 +18,26 @@ pub(super) type EdgeId = (RepairId, u16, NodeId);
 /// What was said too early.
 #[derive(Debug, Default)]
 pub(super) struct Early {
-    /// By parent: it takes all slices below the number.
-    grants: BTreeMap<EdgeId, u32>,
+    /// By parent: the slices that it takes.
+    grants: BTreeMap<EdgeId, GrantedSlices>,
     /// By child: it may send.
     releases: BTreeSet<EdgeId>,
 }
 
+/// The slices that a parent takes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct GrantedSlices {
+    /// The first that it wants at all: the same in all that it says of a lane.
+    pub first: u32,
+    /// One past the last that it takes by now.
+    pub below: u32,
+}
+
 impl Early {
-    /// A parent takes all slices below `below`.
-    pub fn grant(&mut self, edge: EdgeId, below: u32) {
+    /// A parent takes slices.
+    pub fn grant(&mut self, edge: EdgeId, GrantedSlices { first, below }: GrantedSlices) {
         let granted = self.grants.entry(edge).or_default();
-        *granted = below.max(*granted);
+        *granted = GrantedSlices { first, below: below.max(granted.below) };
         if self.grants.len() > EARLY_MAX {
             self.grants.pop_first();
         }
@@ -43,7 +52,7 @@ impl Early {
     }
 
     /// What the parent granted, once.
-    pub fn granted(&mut self, edge: EdgeId) -> Option<u32> {
+    pub fn granted(&mut self, edge: EdgeId) -> Option<GrantedSlices> {
         self.grants.remove(&edge)
     }
 
@@ -67,13 +76,14 @@ mod tests {
     fn early_words_are_given_once_and_the_oldest_are_forgotten() {
         let edge = |repair| (RepairId(repair), 0, NodeId(1));
         let mut early = Early::default();
-        early.grant(edge(1), 3);
-        early.grant(edge(1), 2);
+        let below = |below| GrantedSlices { first: 1, below };
+        early.grant(edge(1), below(3));
+        early.grant(edge(1), below(2));
         early.release(edge(1));
-        assert_eq!((early.granted(edge(1)), early.granted(edge(1))), (Some(3), None));
+        assert_eq!((early.granted(edge(1)), early.granted(edge(1))), (Some(below(3)), None));
         assert!(early.released(edge(1)) && !early.released(edge(1)));
         let last = EARLY_MAX as u64 + 1;
-        (1..=last).for_each(|repair| early.grant(edge(repair), 1));
+        (1..=last).for_each(|repair| early.grant(edge(repair), below(1)));
         (1..=last).for_each(|repair| early.release(edge(repair)));
         assert!(early.granted(edge(1)).is_none() && !early.released(edge(1)));
         early.forget(RepairId(last));

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use crate::id::{ChunkCopy, NodeId, RepairId};
 use crate::message::Task;
+use crate::plan::Range;
 use crate::pump::Pump;
 use crate::role::Sink;
 use crate::time::Time;
@@ -60,6 +61,10 @@ pub(super) struct Running {
     /// The pump of each lane that this agent takes part in, ascending by lane.
     pub lanes: Vec<(u16, Pump)>,
     pub phase: Phase,
+    /// The attempt whose temporary file it goes on with, if there is one.
+    pub takes_over: Option<RepairId>,
+    /// A peer without which it cannot go on as planned.
+    pub lost: Option<NodeId>,
     pub reserved: u64,
     pub progressed_at: Time,
 }
@@ -80,9 +85,10 @@ impl Running {
         pumps.filter(|pump| stores(pump)).for_each(|pump| pump.hold(held));
     }
 
-    /// Whether every slice of every lane has left.
+    /// Whether every slice of every lane has left. Lanes that were there already are done when they
+    /// are opened.
     pub fn is_done(&self) -> bool {
-        self.lanes.iter().all(|(_, pump)| pump.is_done())
+        self.lanes.iter().all(|(_, pump)| pump.is_open() && pump.is_done())
     }
 
     /// From the chunk's first byte on, of which an attempt that is gone on with did the first. At a
@@ -97,13 +103,37 @@ impl Running {
     /// the making here: whether it has every byte before that. Those before the plan's range were
     /// there when the task began.
     pub fn leaves(&self, copy: ChunkCopy, offset: u64) -> bool {
-        let Phase::Filling(made) = self.phase else { return false };
+        let (Phase::Filling(made) | Phase::Proving(made)) = self.phase else { return false };
         let reaches = |pump: &Pump| {
             let (windows, done) = (pump.role().windows, pump.slices_done());
             done == windows.count() || windows.get(done).offset >= offset
         };
         let mut pumps = self.lanes.iter().map(|(_, pump)| pump).filter(|pump| stores(pump));
         (made.stripe, made.chunk) == (copy.stripe, copy.chunk) && pumps.all(reaches)
+    }
+
+    /// Whether another plan can go on with what has come here, also when a peer was lost.
+    pub fn may_go_on(&self) -> bool {
+        self.task.skips && matches!(self.phase, Phase::Filling(_))
+    }
+
+    /// What the file in the making has of its chunk: ranges that are apart, ascending.
+    pub fn written(&self) -> Vec<Range> {
+        let plan = &self.task.plan;
+        let pumps = self.lanes.iter().map(|(_, pump)| pump);
+        // With a period, lanes have bytes here and there.
+        let pumps = pumps.filter(|pump| stores(pump) && plan.period.is_none());
+        let mut ranges = vec![Range { from: 0, to: plan.range.from }];
+        ranges.extend(pumps.map(Pump::range_done));
+        ranges.sort_unstable();
+        let mut written: Vec<Range> = Vec::new();
+        for range in ranges.into_iter().filter(|range| range.bytes() > 0) {
+            match written.last_mut().filter(|last| range.from <= last.to) {
+                Some(last) => last.to = last.to.max(range.to),
+                None => written.push(range),
+            }
+        }
+        written
     }
 
     /// Whether nothing can move here before the coordinator or a parent says so. A task that waits

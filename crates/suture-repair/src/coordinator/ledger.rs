@@ -416,6 +416,7 @@ impl Ledger {
             window,
             gated: self.slots.is_some(),
             continues: None,
+            skips: false,
             label: Label::default(),
         }
     }

@@ -2,6 +2,7 @@
 //!
 //! Place: ... dispatch -> [slices flow] -> chunk proven and durable ...
 //! Sources are counted: the own chunk or the spool first, where there is one, then the children.
+//! Where the sinks have the beginning of a lane, all counts begin behind it.
 //!
 //! Invariants: slices leave in the order in which they are consumed, `done <= next`; of each source
 //! what was asked for lies within the window, `next <= asked <= done + window`; and only what was
@@ -46,6 +47,8 @@ pub(super) struct Stream {
     read: u32,
     /// The children were granted all slices below this.
     promised: u32,
+    /// Whether the children were granted anything, if only to learn where the lane begins.
+    is_announced: bool,
     /// Slices below this have left memory.
     done: u32,
     /// How many results of each slice from there to `next` have not, at the slice's number modulo
@@ -54,8 +57,8 @@ pub(super) struct Stream {
 }
 
 impl Stream {
-    /// A stream of which nothing has moved.
-    pub fn new(path: Path, role: &Role, window: u32) -> Stream {
+    /// A stream of which nothing has moved, from the slice `first` on.
+    pub fn new(path: Path, role: &Role, window: u32, first: u32) -> Stream {
         let (has_local, children) = match path {
             Path::Direct | Path::ToSpool => (role.own.is_some(), role.children.len()),
             Path::FromSpool => (true, 0),
@@ -67,10 +70,11 @@ impl Stream {
             results: if path == Path::ToSpool { 1 } else { role.sinks.len() as u16 },
             has_local,
             arrived: vec![0; children + usize::from(has_local)],
-            next: 0,
-            read: 0,
-            promised: 0,
-            done: 0,
+            next: first,
+            read: first,
+            promised: first,
+            is_announced: false,
+            done: first,
             staying: [0; WINDOW_MAX as usize],
         }
     }
@@ -136,16 +140,17 @@ impl Stream {
     }
 
     /// The slices that the children are to be granted anew, if it is worth a message to each: half
-    /// a window at a time, since a grant for each slice would double the messages.
+    /// a window at a time, since a grant for each slice would double the messages. The first grant
+    /// is always worth it: where nothing is to be sent any more, it says so.
     pub fn grant(&mut self, mistake: Mistake) -> Option<u32> {
         let ahead = u32::from(mistake.is(Mutant::GrantAhead));
         let horizon = (self.horizon() + ahead).min(self.count);
         let more = horizon - self.promised;
         let is_worth = more > 0 && (more >= self.window.div_ceil(2) || horizon == self.count);
-        if self.is_leaf() || !is_worth {
+        if self.is_leaf() || (self.is_announced && !is_worth) {
             return None;
         }
-        self.promised = horizon;
+        (self.promised, self.is_announced) = (horizon, true);
         Some(horizon)
     }
 

@@ -54,13 +54,13 @@ fn a_leaf_reads_and_sends_only_what_its_parent_takes() {
     let mut pump = Pump::new(role(true, &[], &[Sink::Forward(PARENT)], Spools::Nothing), 4);
     pump.open();
     assert_eq!(steps(&mut pump), []);
-    pump.on_granted(PARENT, 2);
+    pump.on_granted(PARENT, 0, 2);
     assert_eq!(steps(&mut pump), [Step::ReadOwn(0), Step::ReadOwn(1)]);
     pump.on_read(1);
     assert_eq!(steps(&mut pump), [], "in order");
     pump.on_read(0);
     assert_eq!(steps(&mut pump), [Step::Deliver(0), Step::Deliver(1)]);
-    pump.on_granted(PARENT, 1);
+    pump.on_granted(PARENT, 0, 1);
     pump.on_left(1);
     assert_eq!(steps(&mut pump), [], "an old grant takes nothing back");
 }
@@ -83,7 +83,7 @@ fn a_slice_that_comes_twice_or_ungranted_is_not_wanted() {
 fn memory_never_holds_more_than_a_window_of_each_source() {
     let mut pump = Pump::new(role(true, &[CHILD], &[Sink::Forward(PARENT)], Spools::Nothing), 3);
     pump.open();
-    pump.on_granted(PARENT, 10);
+    pump.on_granted(PARENT, 0, 10);
     let (mut own, mut child, mut granted, mut forwarded) = (0, 0, 0, 0);
     for _ in 0..100 {
         for step in steps(&mut pump) {
@@ -118,7 +118,7 @@ fn memory_never_holds_more_than_a_window_of_each_source() {
 fn a_stored_relay_spools_all_of_it_before_it_sends_the_first_slice() {
     let mut pump = Pump::new(role(false, &[CHILD], &[Sink::Forward(PARENT)], Spools::Results), 4);
     pump.open();
-    pump.on_granted(PARENT, 10);
+    pump.on_granted(PARENT, 0, 10);
     let (mut arrived, mut spooled, mut forwarded) = (0, 0, 0);
     for _ in 0..200 {
         for step in steps(&mut pump) {
@@ -159,9 +159,9 @@ fn a_decoder_goes_as_fast_as_its_slowest_parent() {
     assert_eq!(steps(&mut pump), [Step::Grant(CHILD, 2)]);
     pump.on_arrived(CHILD, 0);
     pump.on_arrived(CHILD, 1);
-    pump.on_granted(PARENT, 2);
+    pump.on_granted(PARENT, 0, 2);
     assert_eq!(steps(&mut pump), [], "the other one takes nothing yet");
-    pump.on_granted(OTHER, 1);
+    pump.on_granted(OTHER, 0, 1);
     assert_eq!(steps(&mut pump), [Step::Deliver(0)]);
     assert!(pump.feeds(PARENT) && pump.feeds(OTHER) && !pump.feeds(CHILD));
     pump.on_left(0);
@@ -206,7 +206,7 @@ fn a_gated_relay_keeps_each_child_when_released_and_sends_when_all_is_there() {
     let sinks = [Sink::Forward(PARENT)];
     let mut pump = Pump::new(role(true, &[CHILD, OTHER], &sinks, Spools::Sources), 4);
     pump.open();
-    pump.on_granted(PARENT, 10);
+    pump.on_granted(PARENT, 0, 10);
     assert_eq!(steps(&mut pump), [], "not even the own chunk is read");
     assert!(!pump.wants(CHILD, 0) && !pump.is_owed());
     pump.on_released(OTHER);
@@ -287,6 +287,72 @@ fn a_pump_is_owed_what_it_granted_read_and_passed_on() {
     assert!(pump.is_owed(), "grants");
     (0..2).for_each(|slice| pump.on_arrived(CHILD, slice));
     assert!(!pump.is_owed(), "the parent takes nothing");
-    pump.on_granted(PARENT, 1);
+    pump.on_granted(PARENT, 0, 1);
     assert!(pump.is_owed(), "a result is on its way");
+}
+
+#[test]
+fn a_destination_that_has_the_first_slices_asks_for_the_others_alone() {
+    let role = role(false, &[CHILD], &[Sink::Store], Spools::Nothing);
+    let mut pump = Pump::new(role.clone(), 4).skipping(7);
+    pump.open();
+    assert_eq!((pump.first(), pump.bytes_done()), (Some(7), 700));
+    assert!(!pump.wants(CHILD, 6) && pump.wants(CHILD, 7));
+    assert_eq!(settle(&mut pump), [7, 8, 9]);
+    assert!(pump.is_done());
+    assert_eq!(pump.range_done(), Range { from: 0, to: 1000 });
+    pump.assert_invariants(RepairId(0), 0);
+
+    let mut pump = Pump::new(role, 4).skipping(10);
+    pump.hold(true);
+    pump.open();
+    assert_eq!(steps(&mut pump), [], "it is held");
+    pump.hold(false);
+    assert_eq!(steps(&mut pump), [Step::Grant(CHILD, 10)], "nothing is to come, and that is said");
+    assert!(pump.is_done() && !pump.wants(CHILD, 9) && !pump.is_owed());
+}
+
+#[test]
+fn who_forwards_does_nothing_before_it_has_heard_what_is_wanted_and_then_no_more() {
+    let role = |spools| role(true, &[CHILD], &[Sink::Forward(PARENT)], spools);
+    let mut pump = Pump::new(role(Spools::Nothing), 4).skipping(3);
+    pump.open();
+    assert_eq!((steps(&mut pump), pump.first(), pump.is_owed()), (vec![], None, false));
+    pump.on_granted(PARENT, 7, 9);
+    let reads = (7..10).map(Step::ReadOwn);
+    let expected: Vec<Step> = [Step::Grant(CHILD, 10)].into_iter().chain(reads).collect();
+    assert_eq!(steps(&mut pump), expected);
+    pump.on_granted(PARENT, 0, 10);
+    assert_eq!(pump.first(), Some(7), "it is said once");
+    for spools in [Spools::Nothing, Spools::Results] {
+        let mut pump = Pump::new(role(spools), 4).skipping(0);
+        pump.open();
+        pump.on_granted(PARENT, 10, 10);
+        assert_eq!(steps(&mut pump), [Step::Grant(CHILD, 10)], "the child hears it too");
+        assert!(pump.is_done());
+        let mut pump = Pump::new(role(spools), 4).skipping(0);
+        pump.open();
+        pump.on_granted(PARENT, 8, 10);
+        assert_eq!(settle(&mut pump), [8, 9]);
+        assert!(pump.is_done());
+        pump.assert_invariants(RepairId(0), 0);
+    }
+}
+
+#[test]
+fn a_decoder_begins_with_the_first_slice_that_any_of_its_parents_wants() {
+    const OTHER: NodeId = NodeId(3);
+    let sinks = [Sink::Store, Sink::Forward(PARENT), Sink::Forward(OTHER)];
+    let mut pump = Pump::new(role(false, &[CHILD], &sinks, Spools::Nothing), 2).skipping(8);
+    pump.open();
+    pump.on_granted(OTHER, 6, 8);
+    assert_eq!((steps(&mut pump), pump.first()), (vec![], None), "one has not spoken");
+    // A grant of less than it has: nothing is wanted before its first.
+    pump.on_granted(PARENT, 5, 0);
+    assert_eq!((steps(&mut pump), pump.first()), (vec![Step::Grant(CHILD, 7)], Some(5)));
+    pump.on_arrived(CHILD, 5);
+    assert_eq!(steps(&mut pump), []);
+    pump.on_granted(PARENT, 5, 7);
+    assert_eq!(steps(&mut pump), [Step::Deliver(5)]);
+    pump.assert_invariants(RepairId(0), 0);
 }

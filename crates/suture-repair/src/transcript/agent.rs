@@ -85,10 +85,11 @@ impl Textual for AgentInput {
             AgentInput::Connected { epoch } => line.word("connected").field("epoch", epoch),
             AgentInput::Disconnected => line.word("disconnected"),
             AgentInput::Message(message) => line.word("coordinator").value(message),
-            AgentInput::Granted { from, repair, lane, below } => line
+            AgentInput::Granted { from, repair, lane, first, below } => line
                 .field("granted by", from)
                 .field("repair", repair)
                 .field("lane", lane)
+                .option("from", Some(first).filter(|first| **first > 0))
                 .field("below", below),
             AgentInput::SliceArrived { from, id } => line.field("arrived", id).field("from", from),
             AgentInput::SliceRead { id, result } => write_result(line.field("read", id), result),
@@ -138,6 +139,7 @@ impl Textual for AgentInput {
                 from: line.field("by")?,
                 repair: line.field("repair")?,
                 lane: line.field("lane")?,
+                first: line.option("from")?.unwrap_or(0),
                 below: line.field("below")?,
             },
             "arrived" => AgentInput::SliceArrived { id: line.value()?, from: line.field("from")? },
@@ -187,9 +189,9 @@ fn output_line(output: &AgentOutput) -> String {
     let mut line = LineWriter::default();
     match output {
         AgentOutput::Send(message) => line.word("-> coordinator").value(message),
-        AgentOutput::Grant { to, repair, lane, below } => {
+        AgentOutput::Grant { to, repair, lane, first, below } => {
             line.field("->", to).field("grant repair", repair).field("lane", lane);
-            line.field("below", below)
+            line.option("from", Some(first).filter(|first| **first > 0)).field("below", below)
         }
         AgentOutput::Prepare { repair, bytes } => {
             line.field("prepare repair", repair).field("bytes", bytes)

@@ -211,7 +211,7 @@ impl Textual for Task {
     fn write(&self, line: &mut LineWriter) {
         line.field("repair", &self.repair).field("slice", &self.slice_bytes);
         line.field("window", &self.window).flag("gated", self.gated);
-        line.option("continues", self.continues.as_ref());
+        line.option("continues", self.continues.as_ref()).flag("skips", self.skips);
         line.option("label", Some(&self.label).filter(|label| !label.is_empty()));
         line.field("stripe", &self.stripe).field("plan", &self.plan);
     }
@@ -223,6 +223,7 @@ impl Textual for Task {
             window: line.field("window")?,
             gated: line.take("gated"),
             continues: line.option("continues")?,
+            skips: line.take("skips"),
             label: line.option("label")?.unwrap_or_default(),
             stripe: line.field("stripe")?,
             plan: line.field("plan")?,

@@ -106,8 +106,8 @@ one_word!(YesNo, "yes or no", |is| if is.0 { "yes" } else { "no" }.to_string(), 
 
 impl Textual for Abilities {
     fn write(&self, line: &mut LineWriter) {
-        let Abilities { partial, combined, traces, finished } = *self;
-        let all = [partial, combined, traces, finished];
+        let Abilities { partial, combined, traces, finished, skips } = *self;
+        let all = [partial, combined, traces, finished, skips];
         let names = ABILITIES.into_iter().zip(all).filter(|(_, is_set)| *is_set);
         let names: Vec<&str> = names.map(|(name, _)| name).collect();
         line.word(if names.is_empty() { "nothing".to_string() } else { names.join("+") });
@@ -122,6 +122,7 @@ impl Textual for Abilities {
                 combined: has("combined"),
                 traces: has("traces"),
                 finished: has("finished"),
+                skips: has("skips"),
             };
             let is_known = !word.is_empty() && names.iter().all(|name| ABILITIES.contains(name));
             is_known.then_some(abilities)
@@ -130,7 +131,7 @@ impl Textual for Abilities {
 }
 
 /// The names of abilities, in the order of their fields.
-const ABILITIES: [&str; 4] = ["partial", "combined", "traces", "finished"];
+const ABILITIES: [&str; 5] = ["partial", "combined", "traces", "finished", "skips"];
 
 fn quote(text: &str) -> String {
     serde_json::to_string(text).expect("every text is a JSON string")

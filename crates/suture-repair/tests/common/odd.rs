@@ -68,7 +68,8 @@ pub fn odd_world(random: &mut Random) -> World {
         load = Load::of(&cluster, planned);
     }
     let mut may = || random.per_mille(850);
-    let abilities = Abilities { partial: may(), combined: may(), traces: may(), finished: may() };
+    let (partial, combined, traces, finished) = (may(), may(), may(), may());
+    let abilities = Abilities { partial, combined, traces, finished, skips: false };
     World { cluster, room, load, jobs, abilities }
 }
 

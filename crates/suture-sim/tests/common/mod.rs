@@ -121,6 +121,7 @@ impl Case {
             window: self.random.between(1, 8) as u32,
             gated: false,
             continues: None,
+            skips: false,
             label: metadata::label_of(self.stripe.id),
         }
     }

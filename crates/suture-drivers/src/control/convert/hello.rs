@@ -10,7 +10,7 @@ use crate::control::proto;
 /// What is said of an agent, as a message.
 pub fn encode(hello: Hello) -> proto::Hello {
     let Hello { incarnation, session, abilities, pool_bytes, free_bytes } = hello;
-    let Abilities { partial, combined, traces, finished } = abilities;
+    let Abilities { partial, combined, traces, finished, skips } = abilities;
     proto::Hello {
         incarnation,
         session,
@@ -18,6 +18,7 @@ pub fn encode(hello: Hello) -> proto::Hello {
         combined,
         traces,
         finished,
+        skips,
         pool_bytes,
         free_bytes,
     }
@@ -25,11 +26,11 @@ pub fn encode(hello: Hello) -> proto::Hello {
 
 /// From a message: all of it may be.
 pub fn decode(hello: proto::Hello) -> Hello {
-    let proto::Hello { partial, combined, traces, finished, .. } = hello;
+    let proto::Hello { partial, combined, traces, finished, skips, .. } = hello;
     Hello {
         incarnation: hello.incarnation,
         session: hello.session,
-        abilities: Abilities { partial, combined, traces, finished },
+        abilities: Abilities { partial, combined, traces, finished, skips },
         pool_bytes: hello.pool_bytes,
         free_bytes: hello.free_bytes,
     }

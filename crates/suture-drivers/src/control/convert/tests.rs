@@ -54,8 +54,10 @@ fn task(seed: u64) -> Task {
     let (slice_bytes, window) = (1024, 4);
     let (gated, continues) =
         (seed.is_multiple_of(2), seed.is_multiple_of(3).then_some(RepairId(seed)));
+    let skips = seed.is_multiple_of(5);
     let label = Label::new(&[seed as u8; 5]).unwrap();
-    Task { repair: RepairId::new(7, 9), stripe, plan, slice_bytes, window, gated, continues, label }
+    let repair = RepairId::new(7, 9);
+    Task { repair, stripe, plan, slice_bytes, window, gated, continues, skips, label }
 }
 
 /// Through bytes, as on the wire.
@@ -90,7 +92,8 @@ fn failures() -> Vec<Failure> {
 #[test]
 fn whatever_an_agent_says_arrives_as_it_was_said() {
     let repair = RepairId::new(3, 4);
-    let abilities = Abilities { partial: true, combined: false, traces: true, finished: false };
+    let abilities =
+        Abilities { partial: true, combined: false, traces: true, finished: false, skips: true };
     let hello = Hello { incarnation: 1, session: 4, abilities, pool_bytes: 2, free_bytes: 3 };
     let running = vec![(repair, 17), (RepairId(0), 0)];
     let arrived = vec![(repair, 3, NodeId(4)), (RepairId(0), u16::MAX, NodeId(0))];

@@ -1,0 +1,42 @@
+//! What becomes of tasks when a peer is out of reach: they fail, or keep what they have.
+//!
+//! Place: ... dispatch -> [slices flow -> a peer is lost] -> the rest flows another way -> ...
+//! A helper or a relay has nothing that anybody could go on with. A destination has: where its task
+//! skips, it says what it has lost and keeps its file, until another task takes that over or the
+//! coordinator cancels it. If neither comes it stalls in the end, as if nothing had been said.
+
+use super::Agent;
+use super::running::Running;
+use crate::id::{NodeId, RepairId};
+use crate::message::{Failure, FromAgent};
+
+impl Agent {
+    /// A peer is out of reach.
+    pub(super) fn peer_lost(&mut self, peer: NodeId) {
+        let hit = |task: &Running| {
+            task.lanes.iter().any(|(_, pump)| pump.awaits(peer) || pump.feeds(peer))
+        };
+        let lost: Vec<RepairId> =
+            self.tasks.iter().filter(|(_, t)| hit(t)).map(|(id, _)| *id).collect();
+        for repair in lost {
+            let why = Failure::PeerLost(peer);
+            match self.tasks.get_mut(&repair).filter(|task| task.may_go_on()) {
+                Some(task) => {
+                    task.lost = Some(peer);
+                    self.send(FromAgent::Failed { repair, why });
+                }
+                None => self.fail(repair, why),
+            }
+        }
+    }
+
+    /// Says again of tasks that have lost a peer and keep what has come: the word may have been
+    /// lost, and without an answer they stall in the end.
+    pub(super) fn say_lost(&mut self) {
+        let lost = self.tasks.iter().filter(|(_, task)| task.may_go_on());
+        let lost = lost.filter_map(|(repair, task)| Some((*repair, task.lost?)));
+        for (repair, peer) in lost.collect::<Vec<_>>() {
+            self.send(FromAgent::Failed { repair, why: Failure::PeerLost(peer) });
+        }
+    }
+}
