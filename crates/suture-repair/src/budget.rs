@@ -106,13 +106,38 @@ impl Budget {
         if self.mistake.is(Mutant::ReserveLess) {
             fit.needs.pop();
         }
-        for (node, need) in &fit.needs {
+        self.hold(repair, fit.needs.clone());
+        Ok(fit)
+    }
+
+    /// Reserves what `plan` needs in the place of what `old` holds, or leaves everything as it is:
+    /// a repair that goes on another way needs no room for both.
+    ///
+    /// # Errors
+    /// As [`admit`](Budget::admit).
+    pub fn exchange(
+        &mut self,
+        old: RepairId,
+        repair: RepairId,
+        plan: &Plan,
+        alignment: u32,
+    ) -> Result<Fit, NotAdmitted> {
+        let needs = self.held(old).map(<[_]>::to_vec);
+        self.release(old);
+        let fit = self.admit(repair, plan, alignment);
+        if let (Err(_), Some(needs)) = (&fit, needs) {
+            self.hold(old, needs);
+        }
+        fit
+    }
+
+    fn hold(&mut self, repair: RepairId, needs: Vec<(NodeId, u64)>) {
+        for (node, need) in &needs {
             let pool = self.pools.entry(*node).or_default();
             pool.reserved += need;
             pool.tasks += 1;
         }
-        self.held.insert(repair, fit.needs.clone());
-        Ok(fit)
+        self.held.insert(repair, needs);
     }
 
     /// Gives back what the repair held. Harmless when it held nothing.

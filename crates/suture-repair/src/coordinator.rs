@@ -8,7 +8,8 @@
 //! is started and ended (`dispatch.rs`), how chunks without a recorded checksum are proven
 //! (`proof.rs`), how durable ones become locations (`commit.rs`), what the schedule wants of what
 //! runs (`orders.rs`), the accounts of all that waits and runs (`ledger.rs`), how far each attempt
-//! has come (`attempt.rs`), what went wrong before (`trouble.rs`), what is wrong with copies
+//! has come (`attempt.rs`), how one goes on or ends that lost a node (`failed.rs`), what went wrong
+//! before (`trouble.rs`), what is wrong with copies
 //! (`faults.rs`), which whole chunks are to be elsewhere (`moves.rs`), or would lie better there
 //! (`rebalance.rs`), what each node has to check and delete (`work_list.rs`), which ids others gave
 //! out (`ranges.rs`), what a sleep of its own must not change (`sleep.rs`), what older metadata
@@ -24,6 +25,7 @@ mod attempt;
 mod commit;
 mod copies;
 mod dispatch;
+mod failed;
 mod faults;
 mod invariants;
 mod ledger;
@@ -49,7 +51,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use crate::cluster::{Cluster, Node};
 use crate::event::{Command, Health, Input, Liveness, NodeState, Output, Report, Timers};
 use crate::health::HealthTable;
-use crate::id::{ChunkCopy, ChunkIndex, NodeId, RepairId, StripeId};
+use crate::id::{ChunkCopy, ChunkIndex, NodeId, StripeId};
 use crate::message::{Failure, FromAgent, Heartbeat, Hello, ToAgent};
 use crate::mutant::Mutant;
 use crate::policy::Policy;
@@ -59,9 +61,8 @@ use crate::schedule::{Release, Sample};
 use crate::stripe::{Stripe, StripeMap};
 use crate::throttle::Throttle;
 use crate::time::{Span, Time};
-use attempt::{Attempt, Rebuild};
 use faults::CopyFaults;
-use ledger::{Ledger, Scene, Stop};
+use ledger::{Ledger, Scene};
 use racks::Crowded;
 use ranges::StripeRanges;
 use rebalance::Rebalance;
@@ -145,8 +146,8 @@ pub struct Config {
 /// - `Asked`, only where stripes are claimed, ends by `Claimed`, or by `ClaimRefused`, after which
 ///   the stripe waits. A claimed repair that ends without its commits is released.
 /// - `Flowing` ends by `Stored` (the chunk was proven, by its recorded checksum at the destination
-///   or by fingerprints), or by a failure, a dead participant or a stall; then the stripe is queued
-///   again under a fresh repair id.
+///   or by fingerprints), or by a failure, a dead participant or a stall. Then it goes on without
+///   a helper that was lost, as `Flowing` under a fresh repair id, or the stripe is queued again.
 /// - `Committing` ends by `Committed`, or by `CommitRefused` with the stripe as it is, which
 ///   decides. The chunks of one stripe commit one after the other.
 /// - a stripe that is well again, removed, or whose chunk came back leaves any state.
@@ -468,42 +469,6 @@ impl Coordinator {
         }
         beat.written.iter().for_each(|repair| self.written(now, node, *repair));
         self.release_again(node);
-    }
-
-    fn failed(&mut self, now: Time, node: NodeId, id: RepairId, why: Failure) {
-        self.send(node, ToAgent::Forget(id));
-        if self.ledger.get(id).is_some_and(Attempt::is_flowing) {
-            self.attempt_failed(now, id, Some(node), why);
-        }
-    }
-
-    /// Ends an attempt and queues the stripe again, wiser by what went wrong. Chunks that are
-    /// durable by now keep the attempt until their locations are settled.
-    fn attempt_failed(&mut self, now: Time, id: RepairId, node: Option<NodeId>, why: Failure) {
-        let Some(stopped) = self.ledger.stop(id, Stop::Flow) else { return };
-        self.cancel(&stopped);
-        self.report(Report::Failed { repair: id, node, why: why.clone() });
-        let trouble = self.trouble.entry(stopped.stripe).or_default();
-        trouble.failed(node, &why, &stopped.participants);
-        let wait = trouble.wait(&why, &self.config.timers);
-        if let (Failure::Source { copy, fault }, Some(node)) = (why, node) {
-            self.bad_copy(node, copy, fault);
-        }
-        if self.fail_move(now, stopped.stripe) {
-            return;
-        }
-        if !self.ledger.mistake.is(Mutant::ForgetFailed) {
-            self.enqueue(stopped.stripe, wait.map(|wait| now + wait));
-        }
-    }
-
-    fn end_repairs_with(&mut self, now: Time, node: NodeId) {
-        let takes_part = |r: &Rebuild| r.is_flowing() && r.involves(node);
-        let running = self.ledger.running();
-        let hit = running.filter(|(_, a)| a.rebuild().is_some_and(takes_part)).map(|(id, _)| id);
-        for id in hit.collect::<Vec<RepairId>>() {
-            self.attempt_failed(now, id, None, Failure::PeerLost(node));
-        }
     }
 
     fn apply(&mut self, now: Time, command: Command) {

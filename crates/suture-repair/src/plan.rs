@@ -11,6 +11,7 @@
 
 pub mod arbitrary;
 pub(crate) mod content;
+pub(crate) mod detour;
 mod fault;
 pub mod json;
 pub mod load;

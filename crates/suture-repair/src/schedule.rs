@@ -118,7 +118,7 @@ pub enum Directive {
     Replace {
         /// The repair that is planned anew.
         repair: RepairId,
-        /// What takes its place; its range begins at a multiple of the slice that has come.
+        /// What takes its place, for the same bytes: what has come of a lane is not sent again.
         plan: Plan,
     },
     /// Forget all plans that wait, so that they are made anew for links as they are now.

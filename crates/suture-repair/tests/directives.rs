@@ -8,11 +8,13 @@ use suture_repair::cluster::{Node, Rate};
 use suture_repair::event::{Command, Input, Output, Report};
 use suture_repair::id::{ChunkIndex, NodeId, RepairId};
 use suture_repair::message::{FromAgent, Heartbeat, Task, ToAgent};
+use suture_repair::planner::Abilities;
 use suture_repair::time::Span;
 
 /// A chunk of one stripe is lost, and repaired from the nodes that hold the others.
 fn one_repair(policy: &str) -> (Story, Task) {
     let mut story = Story::by(policy, 6, [stripe(0, [0, 1, 2, 3])]);
+    (0..6).for_each(|node| story.greet_with(node, Abilities::ALL));
     story.take();
     story.give(Input::Operator(Command::FailNode(NodeId(0))));
     let task = story.dispatched().remove(0);
@@ -101,10 +103,22 @@ fn a_repair_that_leaves_a_slow_helper_is_replaced_by_one_that_goes_on_with_what_
         });
         let next = dispatched.expect("another repair");
         assert!(!next.plan.participants().contains(&leaf(&task)));
-        let from = come / u64::from(task.slice_bytes) * u64::from(task.slice_bytes);
-        assert_eq!(next.plan.range.from, from);
-        assert_eq!(next.continues, (from > 0).then_some(task.repair), "{come} bytes have come");
+        assert_eq!(next.plan.range, task.plan.range, "its destination knows what it has");
+        assert_eq!((next.continues, next.skips), (Some(task.repair), true));
+        let line = &story.core.status().running[0];
+        assert_eq!((line.repair, line.bytes_done), (next.repair, come), "nothing was lost");
     }
+}
+
+#[test]
+fn agents_that_know_of_no_skipping_are_left_with_the_plan_that_they_have() {
+    let (mut story, task) = one_repair("chain/greedy/waves");
+    assert!(task.skips, "every agent does");
+    story.greet_with(5, Abilities { skips: false, ..Abilities::ALL });
+    story.take();
+    uplink(&mut story, leaf(&task), 1e5);
+    assert!(story.dispatched().is_empty());
+    assert_eq!(story.core.status().running[0].repair, task.repair);
 }
 
 #[test]

@@ -242,6 +242,17 @@ impl Rebuild {
         }
     }
 
+    /// The attempt as it goes on with another one's chunks: as far as those have come.
+    pub fn going_on(mut self, before: &Rebuild) -> Rebuild {
+        for goal in &mut self.goals {
+            let is_it =
+                |old: &&Goal| (old.chunk, old.destination) == (goal.chunk, goal.destination);
+            let come = before.goals.iter().find(is_it).map_or(0, |old| old.bytes_done);
+            goal.bytes_done = goal.bytes_done.max(come);
+        }
+        self
+    }
+
     /// Notes how much a participant has done of its part, counted from the beginning of the chunk.
     /// Returns whether it is more than before.
     pub fn report(&mut self, node: NodeId, bytes_done: u64) -> bool {

@@ -81,7 +81,8 @@ impl Coordinator {
 
     /// Tells agents of a repair that was just started.
     pub(super) fn dispatch(&mut self, task: Task) {
-        let task = Arc::new(task);
+        let skips = self.health.abilities().skips;
+        let task = Arc::new(Task { skips, ..task });
         for to in task.plan.participants() {
             self.send(to, ToAgent::Dispatch(task.clone()));
         }

@@ -374,26 +374,29 @@ impl Ledger {
         &mut self,
         scene: Scene,
         old: RepairId,
-        plan: Plan,
+        work: PlannedRepair,
         stripe: &Stripe,
     ) -> Option<(Task, Stopped)> {
+        let next = self.next_id();
         let before = self
             .running
             .get(&old)?
             .rebuild()
             .filter(|old| old.is_all_flowing() && !old.is_asked())?;
-        let job = before.work.job.clone();
-        let alignment = job.code.alignment() as u32;
-        let fit = self.budget.admit(self.next_id(), &plan, alignment).ok()?;
+        let alignment = work.job.code.alignment() as u32;
+        let fit = self.budget.exchange(old, next, &work.plan, alignment).ok()?;
         let (since, claim) = (before.since, before.claim.clone());
         let label = before.claim.label();
+        let rebuild = Rebuild::new(scene.now, Arc::new(work), &fit).going_on(before);
+        let come = rebuild.bytes_come();
         // The claim goes on with the stripe.
         let stopped = Stopped { claim: None, ..self.close(old) };
-        self.load.add(&self.cluster, &plan, &job.facts());
-        let continues = (plan.range.from > 0).then_some(old);
-        let rebuild = Rebuild::new(scene.now, Arc::new(PlannedRepair::new(job, plan)), &fit);
+        self.load.add(&self.cluster, &rebuild.work.plan, &rebuild.work.job.facts());
         let task = self.enter(scene, Rebuild { since, claim, ..rebuild }, stripe);
-        Some((Task { continues, label, ..task }, stopped))
+        if let Some(active) = self.active.get_mut(&task.repair) {
+            active.progressed(scene.now, come);
+        }
+        Some((Task { continues: Some(old), label, ..task }, stopped))
     }
 
     /// Enters a repair whose memory is reserved and whose load is charged.
@@ -404,7 +407,7 @@ impl Ledger {
             self.repairing.insert(stripe.id, repair);
         }
         self.running.insert(repair, Attempt::Rebuild(rebuild));
-        let active = ActiveRepair::new(scene.now, work.clone(), slice_bytes, &self.cluster);
+        let active = ActiveRepair::new(scene.now, work.clone(), &self.cluster);
         self.active.insert(repair, active);
         self.slots.iter_mut().for_each(|slots| slots.started(repair, &work.plan));
         self.consult(scene, |schedule, snapshot| schedule.started(snapshot, repair));

@@ -1,16 +1,17 @@
 //! Carries out the schedule's directives for running repairs, and computes when to ask it again.
 //!
 //! Place: ... dispatch -> [slices flow] -> chunk durable -> ...
-//! Directives are passed to agents as they are; nothing here decides.
+//! Directives are passed to agents as they are; nothing here decides. A repair whose helper is lost
+//! is given another plan in the same manner (`failed.rs`).
 
 use super::Coordinator;
-use super::attempt::GoalState;
+use super::attempt::{Attempt, GoalState};
 use super::ledger::Scene;
 use crate::event::Report;
 use crate::id::{NodeId, RepairId};
 use crate::message::ToAgent;
 use crate::plan::Plan;
-use crate::schedule::{Directive, Release};
+use crate::schedule::{Directive, PlannedRepair, Release};
 use crate::time::{Span, Time};
 
 /// The schedule is not asked again sooner than this when nothing happens.
@@ -30,7 +31,7 @@ impl Coordinator {
         for directive in self.ledger.directives(self.scene(now)) {
             match directive {
                 Directive::Hold { repair, held } => self.hold(now, repair, held),
-                Directive::Replace { repair, plan } => self.replace(now, repair, plan),
+                Directive::Replace { repair, plan } => self.change_plan(now, repair, plan),
                 Directive::PlanAgain => self.unplan_all(),
             }
         }
@@ -62,15 +63,30 @@ impl Coordinator {
         }
     }
 
-    /// Puts another plan in the place of a running one, where there is memory for it. The new task
-    /// is sent first: its destination takes over what the old one has.
-    fn replace(&mut self, now: Time, old: RepairId, plan: Plan) {
-        let scene = self.scene(now);
-        let Some(stripe) = self.stripes.get(plan.stripe) else { return };
-        let Some((task, stopped)) = self.ledger.supersede(scene, old, plan, stripe) else { return };
+    /// Has a repair go on by another plan of the same job.
+    fn change_plan(&mut self, now: Time, repair: RepairId, plan: Plan) {
+        let rebuild = self.ledger.get(repair).and_then(Attempt::rebuild);
+        if let Some(job) = rebuild.map(|rebuild| rebuild.work.job.clone()) {
+            self.replace(now, repair, PlannedRepair::new(job, plan));
+        }
+    }
+
+    /// Puts another plan in the place of a running one, where there is memory for it and agents
+    /// can go on where they are. The new task is sent first: its destinations take over what the
+    /// old one has. Returns whether the repair goes on so.
+    pub(super) fn replace(&mut self, now: Time, old: RepairId, work: PlannedRepair) -> bool {
+        let may_skip = self.health.abilities().skips && !self.ledger.is_gating();
+        let stripe = self.stripes.get(work.plan.stripe).filter(|_| may_skip);
+        let Some(stripe) = stripe else { return false };
+        let replaced = self.ledger.supersede(self.scene(now), old, work, stripe);
+        let Some((task, mut stopped)) = replaced else { return false };
+        // Who keeps a chunk ends the old task when it begins the new one, and not if it is about to
+        // publish.
+        stopped.workers.retain(|node| !task.plan.destinations.values().any(|to| to == node));
         let by = task.repair;
         self.dispatch(task);
         self.report(Report::Replaced { repair: old, by });
         self.cancel(&stopped);
+        true
     }
 }

@@ -50,6 +50,12 @@ impl Trouble {
         }
     }
 
+    /// Whether another attempt may go on at once with what this one has: not for ever, since whom
+    /// it loses may be lost again and again.
+    pub fn may_go_on(&self) -> bool {
+        self.attempts + 1 < AVOID_RESET
+    }
+
     /// Whether room on this node may be all that the stripe waits for: no node could take a chunk,
     /// or the last attempt failed at this one.
     pub fn may_lack_space(&self, node: NodeId) -> bool {
@@ -135,6 +141,17 @@ mod tests {
         for (why, expected) in cases {
             assert_eq!(avoided(std::slice::from_ref(&why)), expected, "{why:?}");
         }
+    }
+
+    #[test]
+    fn three_attempts_go_on_at_once_and_then_one_begins_anew() {
+        let mut trouble = Trouble::default();
+        let went_on = (1..=5).map(|node| {
+            let may_go_on = trouble.may_go_on();
+            trouble.failed(None, &Failure::PeerLost(NodeId(node)), &[]);
+            may_go_on
+        });
+        assert_eq!(went_on.collect::<Vec<_>>(), [true, true, true, false, false]);
     }
 
     #[test]

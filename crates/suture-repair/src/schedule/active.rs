@@ -38,8 +38,6 @@ pub struct ActiveRepair {
     pub bytes_done: u64,
     /// When that last grew.
     pub moved_at: Time,
-    /// The transport unit: bounds of ranges are multiples of it.
-    pub slice_bytes: u32,
     /// How long it would take with all links to itself, as they were when it began.
     pub alone_seconds: f64,
     /// Whether its agents were told to pause.
@@ -69,19 +67,13 @@ impl PlannedRepair {
 
 impl ActiveRepair {
     /// A repair that is dispatched now, to a cluster with these links.
-    pub fn new(
-        now: Time,
-        work: Arc<PlannedRepair>,
-        slice_bytes: u32,
-        cluster: &Cluster,
-    ) -> ActiveRepair {
+    pub fn new(now: Time, work: Arc<PlannedRepair>, cluster: &Cluster) -> ActiveRepair {
         ActiveRepair {
             alone_seconds: work.seconds_alone(cluster),
             work,
             since: now,
             bytes_done: 0,
             moved_at: now,
-            slice_bytes,
             is_held: false,
         }
     }

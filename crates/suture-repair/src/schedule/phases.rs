@@ -15,8 +15,8 @@
 //! - A phase is at least as long as its first chunk takes by itself, and takes at least one repair
 //!   when nothing runs.
 //! - A late repair is treated once; after two more phases it goes on, whatever else runs.
-//! - Re-tuning goes on with what is left of the chunk, where agents can; section III-C does not
-//!   say what becomes of what has come.
+//! - Re-tuning goes on with what is left of the chunk; section III-C does not say what becomes of
+//!   what has come. A decoder that lags hands its work over to the destination, too.
 //! - Chunks are planned in the order of the queue; with `by-time` the plans that take the least by
 //!   themselves come first (section III-D, multi-node repair, third option; `by-node` is the first,
 //!   and the second, stripes with more lost chunks first, is what the queue does anyway).

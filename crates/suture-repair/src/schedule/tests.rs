@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use suture_code::Code;
 
-use super::straggler::{find_straggler, relieve, replace};
+use super::straggler::{find_straggler, leave, relieve};
 use super::*;
 use crate::cluster::Rate;
 use crate::id::{ChunkIndex, NodeId};
@@ -22,7 +22,6 @@ use crate::policy::Policy;
 
 const CHUNK: u64 = 128;
 const LINK: f64 = CHUNK as f64;
-const SLICE: u32 = 16;
 
 type Edges<'a> = &'a [(u32, u32)];
 
@@ -87,7 +86,7 @@ fn alike(count: u64) -> Vec<PlannedRepair> {
 
 fn active(edges: Edges<'_>, bytes_done: u64) -> ActiveRepair {
     let cluster = Cluster::uniform(9, Rate(LINK));
-    let mut active = ActiveRepair::new(Time::ZERO, Arc::new(work(0, edges)), SLICE, &cluster);
+    let mut active = ActiveRepair::new(Time::ZERO, Arc::new(work(0, edges)), &cluster);
     active.progressed(at(1.0), bytes_done);
     active
 }
@@ -158,7 +157,7 @@ impl Bench {
             let work = Arc::new(self.waiting.remove(stripe).expect("it waits"));
             let repair = RepairId(stripe.0);
             self.slots.iter_mut().for_each(|slots| slots.started(repair, &work.plan));
-            self.active.insert(repair, ActiveRepair::new(self.now, work, SLICE, &self.cluster));
+            self.active.insert(repair, ActiveRepair::new(self.now, work, &self.cluster));
             self.ask(|schedule, snapshot| schedule.started(snapshot, repair));
             started.push(stripe.0);
         }
@@ -185,10 +184,10 @@ impl Bench {
         self.ask(|schedule, snapshot| schedule.directives(snapshot))
     }
 
-    /// The edges of the only replacement that is wanted, and where its range begins.
-    fn replacement(&mut self) -> (u64, Vec<(u32, u32)>, u64) {
+    /// The edges of the only replacement that is wanted.
+    fn replacement(&mut self) -> (u64, Vec<(u32, u32)>) {
         match &self.directives()[..] {
-            [Directive::Replace { repair, plan }] => (repair.0, edges_of(plan), plan.range.from),
+            [Directive::Replace { repair, plan }] => (repair.0, edges_of(plan)),
             other => panic!("a replacement, not {other:?}"),
         }
     }
@@ -397,7 +396,7 @@ fn a_late_repair_is_tuned_around_the_straggler() {
     bench.now = at(2.4);
     bench.progress(0, 40);
     let tuned = vec![(1, 3), (2, 3), (4, 3)];
-    assert_eq!(bench.replacement(), (0, tuned, 32), "for the slices that have not come");
+    assert_eq!(bench.replacement(), (0, tuned));
     assert!(bench.directives().is_empty(), "once");
 }
 
@@ -487,7 +486,7 @@ fn what_gets_less_than_half_of_its_share_goes_on_with_another_helper() {
     // Two chunks through a downlink: 64 bytes a second are fair.
     bench.progress(0, 48);
     bench.progress(1, 120);
-    assert_eq!(bench.replacement(), (0, vec![(8, 3), (2, 3)], 48));
+    assert_eq!(bench.replacement(), (0, vec![(8, 3), (2, 3)]));
     assert_eq!(bench.deadline(), Some(at(6.0)));
 }
 
@@ -508,15 +507,17 @@ fn the_node_is_blamed_of_whose_repairs_the_largest_share_is_late() {
 }
 
 #[test]
-fn the_rest_of_a_chunk_begins_at_the_slice_that_has_come() {
+fn what_goes_on_another_way_keeps_its_range_and_what_has_come_in_full_does_not() {
     let chain = active(&[(1, 2), (2, 3), (4, 3)], 100);
     let relieved = relieve(&chain, NodeId(2)).expect("node 2 receives");
-    assert_eq!((edges_of(&relieved), relieved.range.from), (vec![(1, 3), (2, 3), (4, 3)], 96));
-    assert_eq!(relieve(&chain, NodeId(1)), None, "node 1 receives nothing");
-    assert_eq!(relieve(&chain, NodeId(3)), None, "the destination cannot be relieved");
-    let replaced = replace(&chain, NodeId(2), NodeId(8)).expect("node 2 sends");
-    assert_eq!((edges_of(&replaced), replaced.range.from), (vec![(1, 3), (8, 3), (4, 3)], 96));
-    assert_eq!(replace(&active(&[(1, 2)], CHUNK), NodeId(1), NodeId(8)), None, "nothing is left");
+    assert_eq!(edges_of(&relieved), [(1, 3), (2, 3), (4, 3)]);
+    assert_eq!(relieved.lanes[0].range, chain.work.plan.lanes[0].range);
+    let left = leave(&chain, NodeId(2), &[NodeId(8)]).expect("node 8 stands in");
+    assert_eq!(edges_of(&left), [(1, 3), (8, 3), (4, 3)]);
+    assert_eq!(left.lanes[0].range, chain.work.plan.lanes[0].range);
+    let whole = active(&[(1, 2), (2, 3)], CHUNK);
+    assert_eq!(leave(&whole, NodeId(1), &[NodeId(8)]), None, "nothing is left");
+    assert_eq!(relieve(&whole, NodeId(2)), None, "nothing is left");
 }
 
 #[test]

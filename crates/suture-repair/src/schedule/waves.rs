@@ -15,13 +15,14 @@
 //! Plans are made for what links had on average of late: what a link has at one moment says little
 //! about the minutes that a repair takes. When the average changes, what waits is planned again.
 //! Then, and when a repair gets less than half of its fair share, what runs through the straggler
-//! goes on, for the rest of its chunk, with a helper that was not needed so far.
+//! goes on without it, for the rest of every lane: with a helper that a lane did without so far, or
+//! by gathering enough of the others (`plan/detour.rs`).
 
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::sync::Arc;
 
 use super::link_load::{LinkLoad, NodeLinks};
-use super::straggler::{can_swap, find_straggler, replace, spares};
+use super::straggler::{find_straggler, helpers, leave};
 use super::{ActiveRepair, Directive, PlannedRepair, Quota, Snapshot};
 use crate::cluster::{Cluster, Node, Rate};
 use crate::id::{NodeId, RepairId, StripeId};
@@ -285,16 +286,17 @@ impl Waves {
         straggler: NodeId,
         enough: f64,
     ) -> Option<Directive> {
-        let is_worth_it = active.part_left() > REST_MIN;
+        // Whole chunks in the place of traces are worth it where nothing else moves.
+        let is_traced = active.work.plan.lanes.iter().any(|lane| lane.scheme.is_some());
+        let is_worth_it = active.part_left() > REST_MIN && !(is_traced && enough > 0.0);
         if !is_worth_it || self.treated.contains(&repair) {
             return None;
         }
         let uplink = |node: NodeId| snapshot.cluster.node(node).uplink_free().0;
-        let mut faster = spares(active);
-        faster.retain(|&spare| uplink(spare) >= enough);
+        let mut faster = helpers(active);
+        faster.retain(|&helper| helper != straggler && uplink(helper) >= enough);
         faster.sort_by(|&a, &b| uplink(b).total_cmp(&uplink(a)).then(a.cmp(&b)));
-        let spare = faster.into_iter().find(|&spare| can_swap(active, straggler, spare))?;
-        let plan = replace(active, straggler, spare)?;
+        let plan = leave(active, straggler, &faster)?;
         self.treated.insert(repair);
         self.replaced.insert(plan.stripe);
         Some(Directive::Replace { repair, plan })

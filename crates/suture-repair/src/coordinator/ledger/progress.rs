@@ -40,6 +40,11 @@ impl Ledger {
         true
     }
 
+    /// Whether edges of repairs flow one by one, as they are released.
+    pub fn is_gating(&self) -> bool {
+        self.slots.is_some()
+    }
+
     /// Whether the schedule looks at what participants tell.
     pub fn heeds_progress(&self) -> bool {
         self.schedule.heeds_progress()

@@ -1,0 +1,147 @@
+//! An attempt loses a node: it goes on without it, or it ends and its stripe is queued again.
+//!
+//! Place: ... slices flow -> [an attempt fails -> by another plan, or from the queue] -> ...
+//! A helper that dies, or whose copy is of no use, takes nothing with it that has reached the
+//! destinations. So the attempt is given another plan for the same lanes (`plan/detour.rs`), under
+//! another id and at once, and only what has not come is sent. Everything else begins anew: where a
+//! destination fails or what it made is wrong, where the code takes more than is left, and where a
+//! stripe has had so much trouble that the next attempt had better wait.
+
+use super::Coordinator;
+use super::attempt::{Attempt, Rebuild};
+use super::ledger::Stop;
+use crate::event::Report;
+use crate::id::{NodeId, RepairId};
+use crate::message::{Failure, ToAgent};
+use crate::mutant::Mutant;
+use crate::plan::detour::Detour;
+use crate::schedule::PlannedRepair;
+use crate::time::Time;
+
+impl Coordinator {
+    /// An agent says that it cannot do its part.
+    pub(super) fn failed(&mut self, now: Time, node: NodeId, id: RepairId, why: Failure) {
+        self.send(node, ToAgent::Forget(id));
+        if self.ledger.get(id).is_some_and(Attempt::is_flowing) {
+            self.attempt_failed(now, id, Some(node), why);
+        }
+    }
+
+    /// Has an attempt go on without what it lost; or ends it and queues the stripe again, wiser by
+    /// what went wrong. Chunks that are durable by then keep the attempt until their locations are
+    /// settled.
+    pub(super) fn attempt_failed(
+        &mut self,
+        now: Time,
+        id: RepairId,
+        node: Option<NodeId>,
+        why: Failure,
+    ) {
+        if self.goes_on(now, id, node, &why) {
+            return self.note_source(node, why);
+        }
+        let Some(stopped) = self.ledger.stop(id, Stop::Flow) else { return };
+        self.cancel(&stopped);
+        self.report(Report::Failed { repair: id, node, why: why.clone() });
+        let trouble = self.trouble.entry(stopped.stripe).or_default();
+        trouble.failed(node, &why, &stopped.participants);
+        let wait = trouble.wait(&why, &self.config.timers);
+        self.note_source(node, why);
+        if self.fail_move(now, stopped.stripe) {
+            return;
+        }
+        if !self.ledger.mistake.is(Mutant::ForgetFailed) {
+            self.enqueue(stopped.stripe, wait.map(|wait| now + wait));
+        }
+    }
+
+    /// Where an attempt failed by its copy, that counts no more.
+    fn note_source(&mut self, node: Option<NodeId>, why: Failure) {
+        if let (Failure::Source { copy, fault }, Some(node)) = (why, node) {
+            self.bad_copy(node, copy, fault);
+        }
+    }
+
+    /// A node is dead, or begun anew: nothing that it was to do will be done.
+    pub(super) fn end_repairs_with(&mut self, now: Time, node: NodeId) {
+        for id in self.flowing_through(node) {
+            self.attempt_failed(now, id, None, Failure::PeerLost(node));
+        }
+    }
+
+    /// A node does not speak any more. What can do without it does not wait for its end.
+    pub(super) fn leave(&mut self, now: Time, node: NodeId) {
+        for id in self.flowing_through(node) {
+            self.goes_on(now, id, None, &Failure::PeerLost(node));
+        }
+    }
+
+    /// The repairs in which a node takes part and of which something flows.
+    fn flowing_through(&self, node: NodeId) -> Vec<RepairId> {
+        let takes_part = |r: &Rebuild| r.is_flowing() && r.involves(node);
+        let running = self.ledger.running();
+        let hit = running.filter(|(_, a)| a.rebuild().is_some_and(takes_part));
+        hit.map(|(id, _)| id).collect()
+    }
+
+    /// Gives an attempt that has lost a helper another plan for what has not come. Returns whether
+    /// it goes on by that.
+    fn goes_on(&mut self, now: Time, id: RepairId, node: Option<NodeId>, why: &Failure) -> bool {
+        let Some(gone) = lost_helper(node, why) else { return false };
+        let Some(rebuild) = self.ledger.get(id).and_then(Attempt::rebuild) else { return false };
+        let (stripe, participants) = (rebuild.work.plan.stripe, rebuild.work.plan.participants());
+        let is_over = self.trouble.get(&stripe).is_some_and(|trouble| !trouble.may_go_on());
+        // What has come in full needs no helper.
+        if is_over || rebuild.is_publishing() {
+            return false;
+        }
+        let Some(work) = self.work_without(rebuild, gone) else { return false };
+        let goes_on = self.replace(now, id, work);
+        if goes_on {
+            let trouble = self.trouble.entry(stripe).or_default();
+            trouble.failed(node, why, &participants);
+        }
+        goes_on
+    }
+
+    /// What an attempt has to do without a node, and without all others that do not speak.
+    fn work_without(&self, rebuild: &Rebuild, gone: NodeId) -> Option<PlannedRepair> {
+        let PlannedRepair { job, plan, .. } = &*rebuild.work;
+        let stripe = self.stripes.get(plan.stripe)?;
+        let cannot_keep = |node: &NodeId| !self.health.is_up(*node);
+        if plan.destinations.values().any(cannot_keep) {
+            return None;
+        }
+        let is_read = |node: NodeId| {
+            let chunk = stripe.chunk_on(node);
+            let is_there = chunk.is_some_and(|chunk| !self.is_lost(stripe.id, chunk));
+            node != gone && is_there && self.health.is_up(node)
+        };
+        let holders = || job.survivors.iter().map(|(_, node)| *node);
+        let sources = holders().chain(job.source);
+        let mut all_gone: Vec<NodeId> = sources.filter(|node| !is_read(*node)).collect();
+        if !all_gone.contains(&gone) {
+            all_gone.push(gone);
+        }
+        let avoided = self.avoided(stripe.id);
+        let mut helpers: Vec<NodeId> =
+            holders().filter(|node| is_read(*node) && !avoided.contains(node)).collect();
+        let uplink = |node: NodeId| self.ledger.cluster().node(node).uplink_free().0;
+        helpers.sort_by(|&a, &b| uplink(b).total_cmp(&uplink(a)).then(a.cmp(&b)));
+        let plan = Detour { plan, facts: job.facts(), helpers: &helpers }.around(&all_gone)?;
+        let mut job = job.clone();
+        job.survivors.retain(|(_, node)| !all_gone.contains(node));
+        job.avoid.push(gone);
+        Some(PlannedRepair::new(job, plan))
+    }
+}
+
+/// The node without which an attempt is to go on, where it is known that one is to blame and what
+/// the others have is good.
+fn lost_helper(node: Option<NodeId>, why: &Failure) -> Option<NodeId> {
+    match why {
+        Failure::PeerLost(peer) => Some(*peer),
+        Failure::Source { .. } => node,
+        _ => None,
+    }
+}
