@@ -23,6 +23,8 @@ pub enum Kind {
     Partition,
     /// A node that speaks counts as silent, since no other can reach it.
     CutOff,
+    /// A repair loses a helper, or leaves one that lags, and goes on with what has come.
+    GoneOn,
     /// A session breaks and is made anew.
     SessionBreak,
     /// An agent dies without notice.
@@ -105,13 +107,14 @@ pub enum Kind {
 
 impl Kind {
     /// All kinds, in the order of the table that people read.
-    pub const ALL: [Kind; 45] = [
+    pub const ALL: [Kind; 46] = [
         Kind::Drop,
         Kind::Duplicate,
         Kind::Reorder,
         Kind::Delay,
         Kind::Partition,
         Kind::CutOff,
+        Kind::GoneOn,
         Kind::SessionBreak,
         Kind::AgentCrash,
         Kind::AgentRestart,
@@ -163,6 +166,7 @@ impl fmt::Display for Kind {
             Kind::Delay => "message delayed",
             Kind::Partition => "partition",
             Kind::CutOff => "node cut off",
+            Kind::GoneOn => "repair gone on another way",
             Kind::SessionBreak => "session broken",
             Kind::AgentCrash => "agent crashed",
             Kind::AgentRestart => "agent restarted",

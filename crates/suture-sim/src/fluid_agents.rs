@@ -397,7 +397,10 @@ impl FluidAgents {
     fn dispatch(&mut self, task: Arc<Task>, network: &mut Network, ports: &PortMap) {
         let before = task.continues.and_then(|before| self.repairs.get(&before));
         let began = before.map_or(network.now(), |before| before.began);
-        let (id, repair) = (task.repair, Repair::new(task, ports, began));
+        let (id, mut repair) = (task.repair, Repair::new(task, ports, began));
+        if let Some(before) = before {
+            repair = repair.going_on(before, network);
+        }
         let lanes = repair.lane_count();
         for part in repair.unfinished() {
             self.coming[part.destination.index()] += 1;
@@ -442,7 +445,7 @@ impl FluidAgents {
         }
         if repair.unfinished().is_empty() {
             let repair = self.repairs.remove(&id).expect("looked up above");
-            self.charge(&repair.task.plan, &repair.task);
+            self.charge(&repair.moved(), &repair.task);
         }
     }
 

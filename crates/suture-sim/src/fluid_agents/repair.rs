@@ -43,6 +43,8 @@ struct Lane {
     lost: Vec<ChunkIndex>,
     /// Bytes of each of them.
     bytes: u64,
+    /// The part of them that was there when the repair began, and does not flow.
+    skipped: f64,
     /// Edges from its deepest leaf to the end.
     depth: u32,
     steps: Vec<LaneStep>,
@@ -160,6 +162,19 @@ impl Repair {
         Repair { task, lanes, unfinished, began, is_held: false, has_moved: false }
     }
 
+    /// The repair as it goes on with what the same lanes of another one have brought.
+    pub fn going_on(mut self, before: &Repair, network: &Network) -> Repair {
+        let mut lanes = self.task.plan.lanes.iter().zip(&before.task.plan.lanes);
+        let are_same = self.lanes.len() == before.lanes.len()
+            && lanes.all(|(lane, old)| lane.range == old.range);
+        if self.task.skips && are_same {
+            for (lane, old) in self.lanes.iter_mut().zip(&before.lanes) {
+                lane.skipped = old.part_done(network);
+            }
+        }
+        self
+    }
+
     /// How many lanes it has.
     pub fn lane_count(&self) -> usize {
         self.lanes.len()
@@ -179,15 +194,18 @@ impl Repair {
         network: &mut Network,
     ) -> bool {
         let lane = &mut self.lanes[index];
+        let left = 1.0 - lane.skipped;
         while let Some(step) = lane.next_ready() {
             self.has_moved = true;
             let LaneStep { work, state, .. } = &mut lane.steps[step];
-            if work.takes.is_empty() || work.bytes <= 0.0 {
+            let bytes = work.bytes * left;
+            if work.takes.is_empty() || bytes <= 0.0 {
                 *state = Motion::Ended;
                 lane.steps_left -= 1;
             } else {
                 let owner = Owner { repair: id, lane: index, step };
-                *state = flows.start(network, Transfer::lane(work.bytes), work, owner);
+                let transfer = Transfer { bytes, share: work.bytes };
+                *state = flows.start(network, transfer, work, owner);
             }
         }
         lane.steps_left == 0
@@ -254,17 +272,28 @@ impl Repair {
 
     /// Stops all flows. Returns its plan, cut down to what was moved.
     pub fn stop(&self, flows: &mut Flows, network: &mut Network) -> Plan {
-        let mut plan = self.task.plan.clone();
-        for (lane, part) in plan.lanes.iter_mut().zip(&self.lanes) {
-            let done = part.done(network) / (part.bytes as f64).max(1.0);
-            lane.range.to = lane.range.from + (lane.range.bytes() as f64 * done) as u64;
-            for edge in &mut lane.edges {
-                edge.bytes = (edge.bytes as f64 * done) as u64;
-            }
-        }
+        let plan = self.cut(|lane| lane.part_done(network) - lane.skipped);
         for step in self.lanes.iter().flat_map(|lane| &lane.steps) {
             if let Motion::Flowing(flow) = step.state {
                 flows.stop(network, flow);
+            }
+        }
+        plan
+    }
+
+    /// Its plan, cut down to what was moved, when it is over.
+    pub fn moved(&self) -> Plan {
+        self.cut(|lane| 1.0 - lane.skipped)
+    }
+
+    /// Its plan with so much of each lane.
+    fn cut(&self, part: impl Fn(&Lane) -> f64) -> Plan {
+        let mut plan = self.task.plan.clone();
+        for (lane, moved) in plan.lanes.iter_mut().zip(&self.lanes) {
+            let part = part(moved).max(0.0);
+            lane.range.to = lane.range.from + (lane.range.bytes() as f64 * part) as u64;
+            for edge in &mut lane.edges {
+                edge.bytes = (edge.bytes as f64 * part) as u64;
             }
         }
         plan
@@ -297,7 +326,7 @@ impl Lane {
         let mut gates = edges.iter().map(gate);
         let step = |work| LaneStep { work, state: Motion::Waiting, gate: gates.next() };
         let steps: Vec<LaneStep> = steps.into_iter().map(step).collect();
-        Lane { lost, bytes, depth, steps_left: steps.len(), steps }
+        Lane { lost, bytes, skipped: 0.0, depth, steps_left: steps.len(), steps }
     }
 
     /// A step that may begin.
@@ -317,12 +346,17 @@ impl Lane {
         for LaneStep { work, state, .. } in &self.steps {
             total += work.bytes;
             moved += match state {
-                Motion::Waiting => 0.0,
+                Motion::Waiting => work.bytes * self.skipped,
                 Motion::Flowing(flow) => work.bytes - network.left(*flow),
                 Motion::Resting(left) => work.bytes - left,
                 Motion::Ended => work.bytes,
             };
         }
         if total > 0.0 { self.bytes as f64 * moved / total } else { 0.0 }
+    }
+
+    /// The part of it that has come so far.
+    fn part_done(&self, network: &Network) -> f64 {
+        self.done(network) / (self.bytes as f64).max(1.0)
     }
 }

@@ -345,8 +345,12 @@ impl World {
                 if let event::Report::Started { plan, .. } = &report {
                     self.dispatched.insert(plan.stripe);
                 }
-                if let event::Report::CutOff { is_cut_off: true, .. } = report {
-                    self.coverage.count(Kind::CutOff);
+                match report {
+                    event::Report::CutOff { is_cut_off: true, .. } => {
+                        self.coverage.count(Kind::CutOff);
+                    }
+                    event::Report::Replaced { .. } => self.coverage.count(Kind::GoneOn),
+                    _ => {}
                 }
                 self.check_report(&report);
                 self.note(|| format!("report {report:?}"));
