@@ -33,11 +33,11 @@ pub struct ActiveRepair {
     pub work: Arc<PlannedRepair>,
     /// When it was dispatched.
     pub since: Time,
-    /// Bytes that have come to its slowest destination, as last heard, from the beginning of its
-    /// plan.
+    /// Bytes that have come to its slowest destination, as last heard of one, from the beginning
+    /// of its plan.
     pub bytes_done: u64,
-    /// When that last grew.
-    pub moved_at: Time,
+    /// When that was.
+    pub heard_at: Time,
     /// How long it would take with all links to itself, as they were when it began.
     pub alone_seconds: f64,
     /// Whether its agents were told to pause.
@@ -73,16 +73,14 @@ impl ActiveRepair {
             work,
             since: now,
             bytes_done: 0,
-            moved_at: now,
+            heard_at: now,
             is_held: false,
         }
     }
 
     /// Records how many bytes have come to the slowest destination of the repair.
     pub fn progressed(&mut self, now: Time, bytes_done: u64) {
-        if self.bytes_done < bytes_done {
-            (self.bytes_done, self.moved_at) = (bytes_done, now);
-        }
+        (self.bytes_done, self.heard_at) = (self.bytes_done.max(bytes_done), now);
     }
 
     /// What part of its plan is still to come.

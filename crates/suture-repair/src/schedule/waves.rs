@@ -53,8 +53,27 @@ const MEASURE: Span = Span::from_secs(3);
 /// What lies closer together says little.
 const MEASURE_MIN: Span = Span::from_secs(2);
 
-/// What has less than this part of its chunk to go is left in peace.
+/// The same where whole chunks would take the place of traces, which take up to twice as much.
+const LAGGING_TRACES: f64 = 0.25;
+
+/// What has less than this part of its chunk to go keeps a helper that has become slow.
 const REST_MIN: f64 = 0.25;
+
+/// What lags and is done within so many seconds all the same is left in peace.
+const REST_SECONDS: f64 = 1.0;
+
+/// This part of a chunk may be on its way through a plan, and not have come yet: a few slices of
+/// each lane.
+const UNDER_WAY: f64 = 1.0 / 16.0;
+
+/// Why a repair leaves a helper.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Cause {
+    /// Its link is slower than when it was planned with, and others have at least so much.
+    Slower(f64),
+    /// The repair gets less than its share.
+    Lags,
+}
 
 #[derive(Debug, Default)]
 pub(super) struct Waves {
@@ -227,27 +246,37 @@ impl Waves {
             };
             if let Some(straggler) = repair.work.plan.participants().into_iter().find(is_slower) {
                 let enough = FASTER * snapshot.cluster.node(straggler).uplink_free().0;
-                directives.extend(self.leave(snapshot, *id, repair, straggler, enough));
+                let cause = Cause::Slower(enough);
+                directives.extend(self.leave(snapshot, *id, repair, straggler, cause));
             }
         }
         directives
     }
 
     /// What gets less than half of its share through no fault that links tell of. A repair is
-    /// measured from one word about it to a later one: in large clusters those are rare.
+    /// measured from one word about it to a later one: in large clusters those are rare. What has
+    /// come in full waits for its proof, and for no node.
     fn measure(&mut self, snapshot: &Snapshot<'_>) -> Vec<Directive> {
         self.measured_at = snapshot.now;
-        let mut late = Vec::new();
+        let (mut late, mut lags) = (Vec::new(), BTreeSet::new());
         for (id, repair) in snapshot.active {
             let (since, before) = self.seen.get(id).copied().unwrap_or((repair.since, 0));
-            if repair.moved_at < since + MEASURE_MIN {
+            if repair.heard_at < since + MEASURE_MIN || repair.part_left() <= 0.0 {
                 continue;
             }
-            self.seen.insert(*id, (repair.moved_at, repair.bytes_done));
-            let seconds = repair.moved_at.since(since).as_secs_f64();
-            let moved = repair.bytes_done.saturating_sub(before) as f64 / seconds;
-            if moved < LAGGING * self.share(snapshot.cluster, repair) {
-                late.push(*id);
+            self.seen.insert(*id, (repair.heard_at, repair.bytes_done));
+            let seconds = repair.heard_at.since(since).as_secs_f64();
+            let come = repair.bytes_done.saturating_sub(before) as f64;
+            let bytes = repair.work.plan.range.bytes() as f64;
+            let fair = self.share(snapshot.cluster, repair) * seconds;
+            let is_below = |part: f64| come + UNDER_WAY * bytes < part * fair;
+            if !is_below(LAGGING) {
+                continue;
+            }
+            late.push(*id);
+            let takes_long = repair.part_left() * bytes > come / seconds * REST_SECONDS;
+            if takes_long && (!has_traces(repair) || is_below(LAGGING_TRACES)) {
+                lags.insert(*id);
             }
         }
         let repair = |id: &RepairId| &snapshot.active[id];
@@ -261,9 +290,11 @@ impl Waves {
             // The others are late as well: what slows them down is no single node.
             return Vec::new();
         }
-        late.into_iter()
-            .filter_map(|id| self.leave(snapshot, id, &snapshot.active[&id], straggler, 0.0))
-            .collect()
+        let late = late.into_iter().filter(|id| lags.contains(id));
+        late.filter_map(|id| {
+            self.leave(snapshot, id, &snapshot.active[&id], straggler, Cause::Lags)
+        })
+        .collect()
     }
 
     /// The bytes of its chunk that a repair gets in a second at least, if every port serves its
@@ -277,18 +308,19 @@ impl Waves {
     }
 
     /// A plan for the rest of a repair without the straggler, if that is worth it and somebody
-    /// whose uplink is fast `enough` can stand in.
+    /// whose uplink is fast enough can stand in.
     fn leave(
         &mut self,
         snapshot: &Snapshot<'_>,
         repair: RepairId,
         active: &ActiveRepair,
         straggler: NodeId,
-        enough: f64,
+        cause: Cause,
     ) -> Option<Directive> {
-        // Whole chunks in the place of traces are worth it where nothing else moves.
-        let is_traced = active.work.plan.lanes.iter().any(|lane| lane.scheme.is_some());
-        let is_worth_it = active.part_left() > REST_MIN && !(is_traced && enough > 0.0);
+        let (enough, is_worth_it) = match cause {
+            Cause::Slower(enough) => (enough, active.part_left() > REST_MIN && !has_traces(active)),
+            Cause::Lags => (0.0, true),
+        };
         if !is_worth_it || self.treated.contains(&repair) {
             return None;
         }
@@ -310,6 +342,11 @@ impl Waves {
 /// How many repairs run at a time.
 pub(super) fn window(snapshot: &Snapshot<'_>) -> usize {
     WINDOW_A_NODE * snapshot.nodes.max(1)
+}
+
+/// Whether helpers send traces, in the place of which others would send whole chunks.
+fn has_traces(repair: &ActiveRepair) -> bool {
+    repair.work.plan.lanes.iter().any(|lane| lane.scheme.is_some())
 }
 
 fn node_links(cluster: &Cluster) -> Vec<NodeLinks> {

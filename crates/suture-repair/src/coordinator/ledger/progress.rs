@@ -29,11 +29,13 @@ impl Ledger {
     /// A participant has told how far it is. Returns whether the repair runs.
     pub fn reported(&mut self, now: Time, repair: RepairId, node: NodeId, bytes_done: u64) -> bool {
         let Some(attempt) = self.running.get_mut(&repair) else { return false };
-        if let Attempt::Rebuild(rebuild) = attempt
-            && rebuild.report(node, bytes_done)
-        {
-            rebuild.progressed_at = now;
-            if let Some(active) = self.active.get_mut(&repair) {
+        if let Attempt::Rebuild(rebuild) = attempt {
+            if rebuild.report(node, bytes_done) {
+                rebuild.progressed_at = now;
+            }
+            // Also that nothing has come is a word, if it is by who would keep it.
+            let keeps = rebuild.goals.iter().any(|goal| goal.destination == node);
+            if let Some(active) = self.active.get_mut(&repair).filter(|_| keeps) {
                 active.progressed(now, rebuild.bytes_come());
             }
         }

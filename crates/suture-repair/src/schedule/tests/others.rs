@@ -26,11 +26,11 @@ fn who_looks_at_progress_says_so() {
 }
 
 #[test]
-fn a_repair_moves_when_more_has_come_than_before() {
+fn a_word_that_nothing_more_has_come_is_a_word_and_what_has_come_stays() {
     let mut active = active(&[(1, 2)], 40);
-    for (seconds, bytes, moved_at) in [(2.0, 40, 1.0), (3.0, 41, 3.0), (4.0, 40, 3.0)] {
+    for (seconds, bytes, come) in [(2.0, 40, 40), (3.0, 41, 41), (4.0, 40, 41)] {
         active.progressed(at(seconds), bytes);
-        assert_eq!(active.moved_at, at(moved_at), "{bytes} bytes after {seconds} s");
+        assert_eq!((active.bytes_done, active.heard_at), (come, at(seconds)));
     }
 }
 

@@ -108,13 +108,13 @@ fn of_those_who_can_stand_in_the_fastest_does() {
 
 /// Two chunks come through node 3's downlink: 64 bytes a second are fair.
 #[test]
-fn a_repair_lags_below_half_of_its_share_as_long_as_a_quarter_of_it_is_left() {
+fn a_repair_lags_below_half_of_its_share_as_long_as_it_has_a_second_to_go() {
     let cases = [
         ("too early to tell", 1.0, 8, false),
         ("early enough", 2.0, 48, true),
         ("just half of the share", 2.0, 64, false),
-        ("more than a quarter is left", 4.0, 95, true),
-        ("just a quarter is left", 4.0, 96, false),
+        ("what is left takes more than a second", 4.0, 102, true),
+        ("it takes less", 4.0, 103, false),
     ];
     for (case, seconds, bytes, lags) in cases {
         let mut bench = running(vec![work(0, PAIR)]);
@@ -123,6 +123,22 @@ fn a_repair_lags_below_half_of_its_share_as_long_as_a_quarter_of_it_is_left() {
         bench.now = at(seconds.max(3.0));
         let expected = lags.then(|| (0, vec![(8, 3), (2, 3)]));
         assert_eq!(left(&mut bench), expected, "{case}");
+    }
+}
+
+#[test]
+fn of_a_repair_of_which_nothing_comes_however_little_is_left_takes_too_long() {
+    for (come, is_left) in [(120, true), (CHUNK, false)] {
+        let mut bench = running(vec![work(0, PAIR)]);
+        bench.now = at(2.0);
+        bench.progress(0, come);
+        bench.now = at(3.0);
+        assert_eq!(left(&mut bench), None);
+        bench.now = at(5.0);
+        bench.progress(0, come);
+        bench.now = at(6.0);
+        let expected = is_left.then(|| (0, vec![(8, 3), (2, 3)]));
+        assert_eq!(left(&mut bench), expected, "{come} have come");
     }
 }
 
@@ -147,7 +163,7 @@ fn what_has_ended_leaves_its_share_to_the_others() {
         bench.end(1);
         bench.now = at(2.0);
         // Half of 128 a second are fair, half of 64 would have been.
-        bench.progress(0, 94);
+        bench.progress(0, 60);
         bench.now = at(3.0);
         assert_eq!(left(&mut bench), Some((0, vec![(8, 3)])), "beside {other:?}");
     }
