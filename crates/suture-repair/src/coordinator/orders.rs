@@ -63,12 +63,15 @@ impl Coordinator {
         }
     }
 
-    /// Has a repair go on by another plan of the same job.
+    /// Has a repair go on by another plan of the same job, which is not to come back to whom that
+    /// leaves.
     fn change_plan(&mut self, now: Time, repair: RepairId, plan: Plan) {
-        let rebuild = self.ledger.get(repair).and_then(Attempt::rebuild);
-        if let Some(job) = rebuild.map(|rebuild| rebuild.work.job.clone()) {
-            self.replace(now, repair, PlannedRepair::new(job, plan));
-        }
+        let Some(rebuild) = self.ledger.get(repair).and_then(Attempt::rebuild) else { return };
+        let (mut job, stay) = (rebuild.work.job.clone(), plan.participants());
+        let mut left = rebuild.work.plan.participants();
+        left.retain(|node| !stay.contains(node));
+        job.avoid.extend(left);
+        self.replace(now, repair, PlannedRepair::new(job, plan));
     }
 
     /// Puts another plan in the place of a running one, where there is memory for it and agents

@@ -38,6 +38,9 @@ pub struct ActiveRepair {
     pub bytes_done: u64,
     /// When that was.
     pub heard_at: Time,
+    /// What each participant has last said to have done of its part, from the beginning of the
+    /// chunk.
+    pub told: BTreeMap<NodeId, u64>,
     /// How long it would take with all links to itself, as they were when it began.
     pub alone_seconds: f64,
     /// Whether its agents were told to pause.
@@ -74,6 +77,7 @@ impl ActiveRepair {
             since: now,
             bytes_done: 0,
             heard_at: now,
+            told: BTreeMap::new(),
             is_held: false,
         }
     }

@@ -506,6 +506,27 @@ fn the_node_is_blamed_of_whose_repairs_the_largest_share_is_late() {
     }
 }
 
+/// Of one repair that is late it cannot be said otherwise.
+#[test]
+fn of_nodes_whose_repairs_are_late_alike_the_one_is_blamed_that_is_furthest_behind() {
+    let star: Edges<'_> = &[(1, 3), (2, 3), (4, 3)];
+    let chain: Edges<'_> = &[(4, 2), (2, 1), (1, 3)];
+    let cases: [(&str, Edges<'_>, [(u32, u64); 3], u32); 6] = [
+        ("the slowest of a star", star, [(1, 80), (2, 64), (4, 80)], 2),
+        ("all alike: the lowest", star, [(1, 64), (2, 64), (4, 64)], 1),
+        ("the first of a chain, for which all wait", chain, [(4, 64), (2, 63), (1, 62)], 4),
+        ("a relay that has what it is sent", chain, [(4, 80), (2, 64), (1, 62)], 2),
+        ("the last of a chain", chain, [(4, 96), (2, 80), (1, 64)], 1),
+        ("one has not spoken", star, [(2, 64), (4, 80), (4, 80)], 1),
+    ];
+    for (name, edges, told, blamed) in cases {
+        let mut repair = active(edges, 0);
+        repair.told = told.into_iter().map(|(node, bytes)| (NodeId(node), bytes)).collect();
+        let one = [repair];
+        assert_eq!(find_straggler(one.iter(), one.iter()), Some(NodeId(blamed)), "{name}");
+    }
+}
+
 #[test]
 fn what_goes_on_another_way_keeps_its_range_and_what_has_come_in_full_does_not() {
     let chain = active(&[(1, 2), (2, 3), (4, 3)], 100);

@@ -35,8 +35,11 @@ impl Ledger {
             }
             // Also that nothing has come is a word, if it is by who would keep it.
             let keeps = rebuild.goals.iter().any(|goal| goal.destination == node);
-            if let Some(active) = self.active.get_mut(&repair).filter(|_| keeps) {
-                active.progressed(now, rebuild.bytes_come());
+            if let Some(active) = self.active.get_mut(&repair) {
+                active.told.insert(node, bytes_done);
+                if keeps {
+                    active.progressed(now, rebuild.bytes_come());
+                }
             }
         }
         true
