@@ -250,6 +250,26 @@ mod tests {
     }
 
     #[test]
+    fn what_goes_on_another_way_needs_no_room_for_both_and_keeps_its_own_where_none_is() {
+        let mut budget = budget(7, 10 << 20);
+        let plan = star(6, 64 << 20);
+        let mut admitted = 0;
+        while budget.admit(RepairId(admitted), &plan, 64).is_ok() {
+            admitted += 1;
+        }
+        let (old, next) = (RepairId(0), RepairId(admitted));
+        assert!(budget.exchange(old, next, &plan, 64).is_ok());
+        assert!(budget.held(old).is_none() && budget.held(next).is_some());
+        let before = budget.pool(NodeId(6));
+        // Node 7 has no memory at all.
+        let elsewhere = star(7, 64 << 20);
+        assert!(budget.exchange(next, RepairId(admitted + 1), &elsewhere, 64).is_err());
+        assert_eq!(budget.pool(NodeId(6)), before);
+        assert_eq!(budget.held_count() as u64, admitted);
+        budget.assert_invariants();
+    }
+
+    #[test]
     fn the_smallest_pool_that_admits_one_repair_admits_one() {
         let smallest = 6 * u64::from(SLICE_BYTES_LEAST);
         let plan = star(6, 64 << 20);
