@@ -126,8 +126,12 @@ impl Coordinator {
         let avoided = self.avoided(stripe.id);
         let mut helpers: Vec<NodeId> =
             holders().filter(|node| is_read(*node) && !avoided.contains(node)).collect();
-        let uplink = |node: NodeId| self.ledger.cluster().node(node).uplink_free().0;
-        helpers.sort_by(|&a, &b| uplink(b).total_cmp(&uplink(a)).then(a.cmp(&b)));
+        // Whoever sends this beside all else is done first: many are lost with a node at once.
+        let seconds = |node: NodeId| {
+            let uplink = self.ledger.cluster().node(node).uplink_free().usable();
+            (self.ledger.load().node(node).up_bytes + plan.range.bytes()) as f64 / uplink.0
+        };
+        helpers.sort_by(|&a, &b| seconds(a).total_cmp(&seconds(b)).then(a.cmp(&b)));
         let plan = Detour { plan, facts: job.facts(), helpers: &helpers }.around(&all_gone)?;
         let mut job = job.clone();
         job.survivors.retain(|(_, node)| !all_gone.contains(node));

@@ -327,7 +327,12 @@ impl Waves {
         let uplink = |node: NodeId| snapshot.cluster.node(node).uplink_free().0;
         let mut faster = helpers(active);
         faster.retain(|&helper| helper != straggler && uplink(helper) >= enough);
-        faster.sort_by(|&a, &b| uplink(b).total_cmp(&uplink(a)).then(a.cmp(&b)));
+        let bytes = active.work.plan.range.bytes() as f64;
+        let seconds = |node: NodeId| {
+            let links = self.load.get(&node).copied().unwrap_or_default();
+            (links.up_bytes + bytes) / snapshot.cluster.node(node).uplink_free().usable().0
+        };
+        faster.sort_by(|&a, &b| seconds(a).total_cmp(&seconds(b)).then(a.cmp(&b)));
         let plan = leave(active, straggler, &faster)?;
         self.treated.insert(repair);
         self.replaced.insert(plan.stripe);
