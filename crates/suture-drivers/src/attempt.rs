@@ -97,7 +97,7 @@ impl Attempts {
     ) -> Option<RebuiltChunk> {
         match report {
             Report::Started { repair, plan } => self.begun(now, *repair, plan, stripes),
-            Report::Replaced { repair, by } => self.replaced(*repair, *by),
+            Report::Replaced { repair, by, .. } => self.replaced(*repair, *by),
             Report::Failed { repair, .. } => self.forget(*repair),
             Report::Committed { repair, copy, node, bytes } => {
                 return self.committed(now, *repair, (*copy, *node, *bytes), stripes);
@@ -319,7 +319,8 @@ mod tests {
         attempts.note(at(1), &started(1, 0, &[1, 2]), &stripes);
         attempts.note(at(3), &started(2, 0, &[1, 2]), &stripes);
         let (repair, by) = (RepairId(1), RepairId(2));
-        attempts.note(at(3), &Report::Replaced { repair, by }, &stripes);
+        let without = vec![NodeId(1)];
+        attempts.note(at(3), &Report::Replaced { repair, by, without }, &stripes);
         let continued = attempts.note(at(4), &committed(2, 0), &stripes).unwrap();
         assert_eq!(continued.seconds, 3.0);
         attempts.note(at(5), &started(3, 0, &[1, 2]), &stripes);

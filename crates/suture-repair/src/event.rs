@@ -340,6 +340,8 @@ pub enum Report {
         repair: RepairId,
         /// The repair that takes its place.
         by: RepairId,
+        /// Who takes part in the one and not in the other.
+        without: Vec<NodeId>,
     },
     /// The rebuilt chunk is the stripe's chunk now.
     Committed {

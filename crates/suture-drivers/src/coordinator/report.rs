@@ -40,7 +40,10 @@ pub fn log(report: &Report, cluster: &Cluster) {
             let destinations = plan.destinations.values().map(name).collect::<Vec<_>>().join(",");
             debug!(%repair, stripe = %plan.stripe, destinations, "repair began");
         }
-        Report::Replaced { repair, by } => debug!(%repair, %by, "repair is replaced"),
+        Report::Replaced { repair, by, without } => {
+            let without = without.iter().map(name).collect::<Vec<_>>().join(",");
+            debug!(%repair, %by, without, "repair goes on by another plan");
+        }
         Report::Committed { repair, copy, node, bytes } => {
             let size = format_size(*bytes);
             debug!(%repair, %copy, node = name(node), size, "chunk has another location");

@@ -79,6 +79,7 @@ pub struct CoordinatorMetrics {
 #[derive(Debug)]
 struct Counted {
     started: Counter,
+    replaced: Counter,
     rebuilt_chunks: Counter,
     rebuilt_bytes: Counter,
     failures: Family<Labels, Counter>,
@@ -170,7 +171,8 @@ impl CoordinatorMetrics {
                 counted.started.inc();
                 course.began.entry(*repair).or_insert(now);
             }
-            Report::Replaced { repair, by } => {
+            Report::Replaced { repair, by, .. } => {
+                counted.replaced.inc();
                 let began = course.began.remove(repair).unwrap_or(now);
                 course.began.insert(*by, began);
             }
@@ -232,6 +234,10 @@ impl Counted {
             failures,
             lost,
             started: of.new_one("suture_repairs_started", "Repairs that were dispatched"),
+            replaced: of.new_one(
+                "suture_repairs_replaced",
+                "Repairs that went on by another plan, without a node that was lost or slow",
+            ),
             rebuilt_chunks: of.new_one("suture_rebuilt_chunks", "Chunks that were rebuilt"),
             rebuilt_bytes: of.new_one("suture_rebuilt_bytes", "Bytes of rebuilt chunks"),
             planned: of.new_one("suture_planned_repairs", "Repairs that were planned"),
@@ -465,7 +471,8 @@ mod tests {
             lanes: Vec::new(),
         };
         metrics.note(at(1), &Report::Started { repair, plan });
-        metrics.note(at(2), &Report::Replaced { repair, by });
+        let without = vec![NodeId(1)];
+        metrics.note(at(2), &Report::Replaced { repair, by, without });
         let copy = ChunkCopy { stripe: StripeId(1), chunk: ChunkIndex(0), stamp: Stamp(1) };
         let committed = Report::Committed { repair: by, copy, node: NodeId(0), bytes: 64 };
         metrics.note(at(3), &committed);
@@ -475,6 +482,7 @@ mod tests {
         let text = text(&metrics, &Seen::default());
         assert_has(&text, "suture_rebuilt_bytes_total 64");
         assert_has(&text, "suture_repair_seconds_sum 2.0");
+        assert_has(&text, "suture_repairs_replaced_total 1");
         assert_has(&text, "suture_repair_failures_total{reason=\"stalled\"} 1");
         assert_has(&text, "suture_planned_seconds_total 1.5");
     }

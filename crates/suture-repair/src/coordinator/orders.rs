@@ -86,9 +86,11 @@ impl Coordinator {
         // Who keeps a chunk ends the old task when it begins the new one, and not if it is about to
         // publish.
         stopped.workers.retain(|node| !task.plan.destinations.values().any(|to| to == node));
-        let by = task.repair;
+        let (by, stay) = (task.repair, task.plan.participants());
+        let mut without = stopped.participants.clone();
+        without.retain(|node| !stay.contains(node));
         self.dispatch(task);
-        self.report(Report::Replaced { repair: old, by });
+        self.report(Report::Replaced { repair: old, by, without });
         self.cancel(&stopped);
         true
     }

@@ -434,8 +434,8 @@ fn report(line: &mut LineWriter, report: &Report) {
             // The rest of the plan stands in the dispatch.
             line.field("started repair", repair).field("of stripe", &plan.stripe);
         }
-        Report::Replaced { repair, by } => {
-            line.field("replaced repair", repair).field("by", by);
+        Report::Replaced { repair, by, without } => {
+            line.field("replaced repair", repair).field("by", by).word("without").list(without);
         }
         Report::Committed { repair, copy, node, bytes } => {
             line.field("committed repair", repair).field("chunk", copy);
