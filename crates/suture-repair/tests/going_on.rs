@@ -314,6 +314,28 @@ fn where_nothing_is_there_a_task_that_skips_begins_anew() {
 }
 
 #[test]
+fn what_is_handed_on_twice_in_a_row_is_still_there() {
+    let last = RepairId::new(1, 3);
+    let mut host = Host::new();
+    let outputs = host.begin(star(OLD));
+    host.flow(outputs, 4);
+    host.dispatch(goes_on(star(OLD)));
+    let outputs = host.handle(AgentInput::PeerLost(HELPERS[1]));
+    assert_eq!(failures(&outputs), [(NEW, Failure::PeerLost(HELPERS[1]))]);
+    let task = Task { repair: last, continues: Some(NEW), ..star(OLD) };
+    let outputs = host.dispatch(task);
+    let is_continued = |output: &AgentOutput| match output {
+        AgentOutput::Continue { repair, from } => (*repair, *from) == (last, NEW),
+        _ => false,
+    };
+    assert!(has(&outputs, is_continued), "{outputs:?}");
+    let late = host.handle(AgentInput::Prepared { repair: NEW, result: Ok(()) });
+    assert!(matches!(late[..], [AgentOutput::Discard(NEW)]), "of which nothing is left: {late:?}");
+    let outputs = host.handle(AgentInput::Prepared { repair: last, result: Ok(()) });
+    assert_eq!(firsts(&outputs), [(0, 4)]);
+}
+
+#[test]
 fn what_is_being_published_is_not_given_up_for_another_attempt() {
     let mut host = Host::new();
     let outputs = host.begin(star(OLD));

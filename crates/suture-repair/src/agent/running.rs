@@ -103,7 +103,7 @@ impl Running {
     /// the making here: whether it has every byte before that. Those before the plan's range were
     /// there when the task began.
     pub fn leaves(&self, copy: ChunkCopy, offset: u64) -> bool {
-        let (Phase::Filling(made) | Phase::Proving(made)) = self.phase else { return false };
+        let Some(made) = self.in_the_making() else { return false };
         let reaches = |pump: &Pump| {
             let (windows, done) = (pump.role().windows, pump.slices_done());
             done == windows.count() || windows.get(done).offset >= offset
@@ -112,9 +112,19 @@ impl Running {
         (made.stripe, made.chunk) == (copy.stripe, copy.chunk) && pumps.all(reaches)
     }
 
-    /// Whether another plan can go on with what has come here, also when a peer was lost.
+    /// The copy of which a file is in the making here, that another attempt could go on with.
+    fn in_the_making(&self) -> Option<ChunkCopy> {
+        match self.phase {
+            Phase::Filling(made) | Phase::Proving(made) => Some(made),
+            // It has the file of the one before it, or is about to get it.
+            Phase::Preparing(made) => self.takes_over.map(|_| made),
+            Phase::Publishing(_) | Phase::Passing => None,
+        }
+    }
+
+    /// Whether what has come here is kept for another plan when a peer is lost.
     pub fn may_go_on(&self) -> bool {
-        self.task.skips && matches!(self.phase, Phase::Filling(_))
+        self.task.skips && self.in_the_making().is_some() && !self.phase.has_flowed()
     }
 
     /// What the file in the making has of its chunk: ranges that are apart, ascending.
