@@ -388,14 +388,10 @@ impl Ledger {
         let (since, claim) = (before.since, before.claim.clone());
         let label = before.claim.label();
         let rebuild = Rebuild::new(scene.now, Arc::new(work), &fit).going_on(before);
-        let come = rebuild.bytes_come();
         // The claim goes on with the stripe.
         let stopped = Stopped { claim: None, ..self.close(old) };
         self.load.add(&self.cluster, &rebuild.work.plan, &rebuild.work.job.facts());
         let task = self.enter(scene, Rebuild { since, claim, ..rebuild }, stripe);
-        if let Some(active) = self.active.get_mut(&task.repair) {
-            active.progressed(scene.now, come);
-        }
         Some((Task { continues: Some(old), label, ..task }, stopped))
     }
 
@@ -403,12 +399,13 @@ impl Ledger {
     fn enter(&mut self, scene: Scene, rebuild: Rebuild, stripe: &Stripe) -> Task {
         let (repair, work) = (self.take_id(), rebuild.work.clone());
         let Rebuild { slice_bytes, window, .. } = rebuild;
+        let bytes_done = rebuild.bytes_come();
         if !self.mistake.is(Mutant::ForgetRepairing) {
             self.repairing.insert(stripe.id, repair);
         }
         self.running.insert(repair, Attempt::Rebuild(rebuild));
         let active = ActiveRepair::new(scene.now, work.clone(), &self.cluster);
-        self.active.insert(repair, active);
+        self.active.insert(repair, ActiveRepair { bytes_done, ..active });
         self.slots.iter_mut().for_each(|slots| slots.started(repair, &work.plan));
         self.consult(scene, |schedule, snapshot| schedule.started(snapshot, repair));
         Task {

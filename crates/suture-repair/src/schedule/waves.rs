@@ -143,6 +143,8 @@ impl Waves {
         for &(node, links) in &repair.work.link_loads {
             self.load.entry(node).or_default().add(links);
         }
+        // One that goes on begins with what has come.
+        self.seen.insert(id, (repair.since, repair.bytes_done));
         if self.replaced.remove(&repair.work.plan.stripe) {
             self.treated.insert(id);
         }
