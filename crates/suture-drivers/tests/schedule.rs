@@ -163,3 +163,49 @@ async fn another_tree_goes_on_with_the_rest_of_a_chunk() {
         node.swept().await;
     }
 }
+
+/// What the destination has of a chunk, by its first word about the repair.
+async fn first_word(cluster: &mut Cluster, repair: RepairId) -> u64 {
+    loop {
+        let (node, message) = cluster.next().await;
+        if let FromAgent::Heartbeat(beat) = message
+            && node == NodeId(DESTINATION)
+            && let Some((_, bytes)) = beat.running.iter().find(|(id, _)| *id == repair)
+        {
+            return *bytes;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_lanes_go_on_where_they_are_without_a_helper_that_was_killed() {
+    let mut cluster = Cluster::start(8, SLOW).await;
+    let (stripe, chunks) = stripe("rs(4,2)", 1, 3_000_000);
+    cluster.store(&stripe, &chunks).await;
+    let make = |sequence, trees: [Tree; 2]| {
+        let repair = RepairId::new(1, sequence);
+        let task = task(repair, &stripe, (&trees, Mode::Streamed), DESTINATION);
+        Task { skips: true, ..task }
+    };
+    let trees = [chain(&[1, 2, 3, 4], DESTINATION), star(&[2, 3, 4, 5], DESTINATION)];
+    let before = make(1, trees);
+    cluster.dispatch(&before).await;
+    let come = progress(&mut cluster, before.repair, 700_000).await;
+    cluster.kill(NodeId(2)).await;
+    let lost = loop {
+        match cluster.next().await {
+            (node, FromAgent::Failed { why, .. }) if node == NodeId(DESTINATION) => break why,
+            _ => {}
+        }
+    };
+    assert_eq!(lost, Failure::PeerLost(NodeId(2)));
+    let trees = [chain(&[1, 5, 3, 4], DESTINATION), star(&[1, 3, 4, 5], DESTINATION)];
+    let next = Task { continues: Some(before.repair), ..make(2, trees) };
+    cluster.dispatch(&next).await;
+    assert!(first_word(&mut cluster, next.repair).await >= come, "it keeps what it has");
+    let copy = cluster.outcome(next.repair).await.unwrap();
+    assert_eq!(cluster.read(NodeId(DESTINATION), copy, 3_000_000).await, chunks[0]);
+    for node in cluster.nodes.iter().filter(|node| node.id != NodeId(2)) {
+        node.swept().await;
+    }
+}
