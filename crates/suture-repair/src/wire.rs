@@ -40,7 +40,8 @@ pub const HEADER_BYTES: usize = 64;
 const MAGIC: [u8; 4] = *b"SUTf";
 const CHECK_AT: usize = HEADER_BYTES - 4;
 
-/// The versions of the frames, newest first. A change of any layout or meaning adds one.
+/// The versions of the frames, newest first. A change of any layout or meaning adds one, unless it
+/// is sent only to those who have said that they know of it, as grants with a first slice are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u16)]
 pub enum Version {
