@@ -189,6 +189,8 @@ pub struct Coordinator {
     unknown_copies: BTreeMap<NodeId, u64>,
     queue: Queue,
     trouble: BTreeMap<StripeId, Trouble>,
+    /// When repairs do without nodes whose sessions broke.
+    leave_at: BTreeMap<NodeId, Time>,
     ledger: Ledger,
     rates: Rates,
     throttle: Throttle,
@@ -232,6 +234,7 @@ impl Coordinator {
             unknown_copies: BTreeMap::new(),
             queue: Queue::default(),
             trouble: BTreeMap::new(),
+            leave_at: BTreeMap::new(),
             rates,
             throttle: Throttle::default(),
             schedule_at: None,
@@ -508,6 +511,7 @@ impl Coordinator {
         for (node, _) in self.health.expire(now) {
             self.health_changed(now, node);
         }
+        self.leave_silent(now);
         if now >= self.sweep_at {
             self.sweep_at = now + Span { ns: self.config.timers.stall_after.ns / 4 };
             self.sweep(now);

@@ -63,7 +63,7 @@ fn next(story: &mut Story, task: &Task) -> Task {
 }
 
 #[test]
-fn by_whosever_word_a_helper_is_lost_its_repair_goes_on_without_it_at_once() {
+fn by_whosever_word_a_helper_is_lost_its_repair_goes_on_without_it() {
     let lost = |story: &mut Story, task: &Task, helper: NodeId| {
         says(story, destination(task), task.repair, Failure::PeerLost(helper));
     };
@@ -74,6 +74,8 @@ fn by_whosever_word_a_helper_is_lost_its_repair_goes_on_without_it_at_once() {
     };
     let silent = |story: &mut Story, _: &Task, helper: NodeId| {
         story.give(Input::AgentLost(helper));
+        assert!(story.dispatched().is_empty(), "its session may only be made anew");
+        story.wait(1, (1..7).filter(|node| *node != helper.0));
     };
     let unreadable = |story: &mut Story, task: &Task, helper: NodeId| {
         let chunk = helper.0 as u8;
@@ -121,8 +123,9 @@ fn what_dies_after_it_was_left_ends_nothing_more() {
     let (mut story, task) = one_repair();
     let gone = helper(&task);
     story.give(Input::AgentLost(gone));
-    let next = next(&mut story, &task);
     let others = (1..7).filter(|node| *node != gone.0);
+    story.wait(1, others.clone());
+    let next = next(&mut story, &task);
     story.wait(4, others);
     assert_eq!(story.core.health(gone), Health::Failed);
     let running = story.core.status().running;
@@ -175,11 +178,24 @@ fn what_has_come_in_full_is_not_begun_again_because_a_helper_is_silent() {
     let (mut story, task) = one_repair();
     progress(&mut story, &task, 4096);
     story.take();
-    story.give(Input::AgentLost(helper(&task)));
+    let gone = helper(&task);
+    story.give(Input::AgentLost(gone));
+    story.wait(2, (1..7).filter(|node| *node != gone.0));
     assert!(story.dispatched().is_empty());
     let commit = story.store(&task);
     story.accept(commit);
     assert_eq!(story.core.status().repaired_chunks, 1);
+}
+
+#[test]
+fn a_session_that_is_made_anew_in_time_changes_nothing() {
+    let (mut story, task) = one_repair();
+    let gone = helper(&task);
+    story.give(Input::AgentLost(gone));
+    story.greet_with(gone.0, Abilities::ALL);
+    story.wait(3, 1..7);
+    assert!(story.dispatched().is_empty());
+    assert_eq!(story.core.status().running[0].repair, task.repair);
 }
 
 #[test]

@@ -10,13 +10,18 @@
 use super::Coordinator;
 use super::attempt::{Attempt, Rebuild};
 use super::ledger::Stop;
-use crate::event::Report;
+use crate::event::{Health, Report};
 use crate::id::{NodeId, RepairId};
 use crate::message::{Failure, ToAgent};
 use crate::mutant::Mutant;
 use crate::plan::detour::Detour;
 use crate::schedule::PlannedRepair;
-use crate::time::Time;
+use crate::time::{Span, Time};
+
+/// For so long after its session broke a node's repairs go on as they are: slices take other ways
+/// than its words, and where all sessions break at once they are made anew by then. Peers that
+/// cannot reach it say so before.
+const LEAVE_AFTER: Span = Span::from_secs(1);
 
 impl Coordinator {
     /// An agent says that it cannot do its part.
@@ -69,10 +74,25 @@ impl Coordinator {
         }
     }
 
-    /// A node does not speak any more. What can do without it does not wait for its end.
-    pub(super) fn leave(&mut self, now: Time, node: NodeId) {
-        for id in self.flowing_through(node) {
-            self.goes_on(now, id, None, &Failure::PeerLost(node));
+    /// The health of a node has changed: a silent one is given a moment to speak again.
+    pub(super) fn expect_back(&mut self, now: Time, node: NodeId) {
+        if self.health(node) == Health::Suspect {
+            self.leave_at.insert(node, now + LEAVE_AFTER);
+        } else {
+            self.leave_at.remove(&node);
+        }
+    }
+
+    /// Has repairs go on without nodes that have been silent for that moment, where they can.
+    /// Asked after every event, and so at the next heartbeat of anybody.
+    pub(super) fn leave_silent(&mut self, now: Time) {
+        let is_due = |(node, at): (&NodeId, &Time)| (*at <= now).then_some(*node);
+        let due: Vec<NodeId> = self.leave_at.iter().filter_map(is_due).collect();
+        for node in due {
+            self.leave_at.remove(&node);
+            for id in self.flowing_through(node) {
+                self.goes_on(now, id, None, &Failure::PeerLost(node));
+            }
         }
     }
 

@@ -93,9 +93,7 @@ impl Coordinator {
             self.end_repairs_with(now, node);
             self.work_lists.forget(node);
         }
-        if health == Health::Suspect {
-            self.leave(now, node);
-        }
+        self.expect_back(now, node);
         self.settle_chunks_on(node);
         self.disturb_rebalance();
         match health {
