@@ -264,8 +264,8 @@ impl BatchDemands<'_> {
             let free = fastest.iter().filter(|node| demand.may_keep(**node, view));
             let free: Vec<u32> = free.map(|node| node.0).collect();
             let count = demand.job.lost.len().min(free.len());
-            let keepers = transport.add(limit, free);
-            transport.ship_greedily(keepers, count, limit);
+            let destinations = transport.add(limit, free);
+            transport.ship_greedily(destinations, count, limit);
         }
         // A chunk is kept by one node: with chunks of one length, whole ones are exact.
         let equal =

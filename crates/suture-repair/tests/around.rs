@@ -66,23 +66,23 @@ fn optimum(world: &World) -> f64 {
     let mut chosen: Vec<Vec<NodeId>> = vec![Vec::new()];
     for job in &world.jobs {
         let free = |node: &NodeId| world.room[node.index()] > 0 && !job.excluded.contains(node);
-        let keepers: Vec<NodeId> = world.cluster.ids().filter(free).collect();
-        let longer = chosen
-            .iter()
-            .flat_map(|kept| keepers.iter().map(move |keeper| [&kept[..], &[*keeper]].concat()));
+        let destinations: Vec<NodeId> = world.cluster.ids().filter(free).collect();
+        let longer = chosen.iter().flat_map(|kept| {
+            destinations.iter().map(move |destination| [&kept[..], &[*destination]].concat())
+        });
         chosen = longer.collect();
     }
-    let seconds = chosen.iter().map(|keepers| optimum_on(world, keepers));
+    let seconds = chosen.iter().map(|destinations| optimum_on(world, destinations));
     seconds.fold(f64::INFINITY, f64::min)
 }
 
 /// The same where each job's chunk is kept by one node that is given.
-fn optimum_on(world: &World, keepers: &[NodeId]) -> f64 {
+fn optimum_on(world: &World, destinations: &[NodeId]) -> f64 {
     let mut program = LinearProgram::default();
     let time = program.variable(1.0);
     let mut ports = Ports::default();
-    for (job, keeper) in world.jobs.iter().zip(keepers) {
-        add_job(job, *keeper, &mut program, &mut ports);
+    for (job, destination) in world.jobs.iter().zip(destinations) {
+        add_job(job, *destination, &mut program, &mut ports);
     }
     let chunk_bytes = world.jobs[0].chunk_bytes as f64;
     let mut limit = |row: Row, rate: Rate| {
@@ -96,14 +96,15 @@ fn optimum_on(world: &World, keepers: &[NodeId]) -> f64 {
 }
 
 /// One chunk, which goes each way for a part of its bytes.
-fn add_job(job: &Job, keeper: NodeId, program: &mut LinearProgram, ports: &mut Ports) {
+fn add_job(job: &Job, destination: NodeId, program: &mut LinearProgram, ports: &mut Ports) {
     let mut shares = Row::new();
     for sent in ways(job) {
         if job.code.sub_chunk_count() == 1 {
-            shares.push((add_sum(&sent, keeper, program, ports), 1.0));
+            shares.push((add_sum(&sent, destination, program, ports), 1.0));
         } else {
-            let decoders = sent.iter().map(|(node, _)| *node).chain([keeper]);
-            let gathers = decoders.map(|at| (add_gather(&sent, [at, keeper], program, ports), 1.0));
+            let decoders = sent.iter().map(|(node, _)| *node).chain([destination]);
+            let gathers =
+                decoders.map(|at| (add_gather(&sent, [at, destination], program, ports), 1.0));
             shares.extend(gathers);
         }
     }
@@ -111,7 +112,12 @@ fn add_job(job: &Job, keeper: NodeId, program: &mut LinearProgram, ports: &mut P
 }
 
 /// Whole chunks that are added up at helpers and at the destination, wherever that is best.
-fn add_sum(sent: &Sent, keeper: NodeId, program: &mut LinearProgram, ports: &mut Ports) -> usize {
+fn add_sum(
+    sent: &Sent,
+    destination: NodeId,
+    program: &mut LinearProgram,
+    ports: &mut Ports,
+) -> usize {
     let share = program.variable(0.0);
     let total = sent.len() as f64;
     let mut arrives = vec![(share, -total)];
@@ -124,7 +130,7 @@ fn add_sum(sent: &Sent, keeper: NodeId, program: &mut LinearProgram, ports: &mut
     }
     let kept = program.variable(0.0);
     arrives.push((kept, 1.0));
-    ports.down.entry(keeper).or_default().push((kept, 1.0));
+    ports.down.entry(destination).or_default().push((kept, 1.0));
     program.at_most(vec![(share, 1.0), (kept, -1.0)], 0.0);
     program.equals(arrives, 0.0);
     share
@@ -133,7 +139,7 @@ fn add_sum(sent: &Sent, keeper: NodeId, program: &mut LinearProgram, ports: &mut
 /// What helpers send to a decoder, which sends the chunk on unless it keeps it.
 fn add_gather(
     sent: &Sent,
-    [decoder, keeper]: [NodeId; 2],
+    [decoder, destination]: [NodeId; 2],
     program: &mut LinearProgram,
     ports: &mut Ports,
 ) -> usize {
@@ -144,9 +150,9 @@ fn add_gather(
         arrives += sent;
     }
     ports.down.entry(decoder).or_default().push((share, arrives));
-    if keeper != decoder {
+    if destination != decoder {
         ports.up.entry(decoder).or_default().push((share, 1.0));
-        ports.down.entry(keeper).or_default().push((share, 1.0));
+        ports.down.entry(destination).or_default().push((share, 1.0));
     }
     share
 }

@@ -230,8 +230,9 @@ fn no_rack_keeps_more_of_a_stripe_than_may_be_lost() {
     world.load = Load::new(&world.cluster);
     let rack = |node: &NodeId| world.cluster.node(*node).rack;
     for (job, plan) in flow(&world).planned(&world.jobs) {
-        for keeper in plan.destinations.values() {
-            let held = job.survivors.iter().filter(|(_, node)| rack(node) == rack(keeper)).count();
+        for destination in plan.destinations.values() {
+            let held =
+                job.survivors.iter().filter(|(_, node)| rack(node) == rack(destination)).count();
             let full = |index: u32| {
                 let held = |(_, node): &&(_, NodeId)| rack(node) == Some(RackId(index));
                 job.survivors.iter().filter(held).count() >= 2

@@ -448,17 +448,17 @@ fn pivots_requestor_is_the_node_with_the_most_downlink() {
     for seed in 0..40 {
         let world = World::failed_node("rs(6,3)", 20, 1, seed).with_links(Links::Independent, seed);
         let batch = plan("pivot".parse().unwrap(), &world.jobs, &world.view(), seed);
-        let (job, keeper) = (&world.jobs[0], batch.plans[0].destinations.values().next());
+        let (job, destination) = (&world.jobs[0], batch.plans[0].destinations.values().next());
         let free = world.cluster.ids().filter(|node| !job.excluded.contains(node));
         let down = |node: &NodeId| world.cluster.node(*node).downlink.0;
         let best = free.max_by(|a, b| down(a).total_cmp(&down(b)));
-        assert_eq!(keeper.copied(), best, "seed {seed}");
+        assert_eq!(destination.copied(), best, "seed {seed}");
     }
     let world = World::failed_node("rs(6,3)", 20, 190, 1);
     let batch = plan("pivot/random/all".parse().unwrap(), &world.jobs, &world.view(), 1);
     let mut kept = [0; 20];
-    let keepers = batch.plans.iter().flat_map(|plan| plan.destinations.values());
-    keepers.for_each(|node| kept[node.index()] += 1);
+    let destinations = batch.plans.iter().flat_map(|plan| plan.destinations.values());
+    destinations.for_each(|node| kept[node.index()] += 1);
     let (least, most) = (kept[1..].iter().min().unwrap(), kept.iter().max().unwrap());
     assert!(*least >= 8 && *most <= 12, "{kept:?}");
 }

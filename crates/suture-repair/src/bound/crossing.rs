@@ -38,7 +38,7 @@ use crate::planner::ports::Ports;
 use suture_code::ChunkIndex;
 
 use crate::bound::around::around;
-use lanes::{AskedSets, KeeperChoice, LaneStripe};
+use lanes::{AskedSets, DestinationChoice, LaneStripe};
 use priced::Costs;
 use stripe::RackedStripe;
 use tree::Workspace;
@@ -114,10 +114,10 @@ fn seconds_by(
         return known;
     }
     let limits = SearchLimits { known, enough: f64::INFINITY, steps };
-    let keepers = search.any_keepers();
-    let together = search.seconds((&stripes, &keepers), limits).max(known);
+    let choices = search.any_destinations();
+    let together = search.seconds((&stripes, &choices), limits).max(known);
     let together = lanes::alone::seconds(&lanes, (ports, relays), together);
-    let together = search.whole_seconds((&stripes, &keepers), together);
+    let together = search.whole_seconds((&stripes, &choices), together);
     search.with_whole_chunks(together, &stripes)
 }
 
@@ -249,15 +249,15 @@ impl CrossingSearch<'_> {
         (work / (step + joints + lanes)).min(STEPS_MAX)
     }
 
-    /// Any keepers of each stripe by lanes.
-    fn any_keepers(&self) -> Vec<KeeperChoice> {
-        self.lanes.iter().map(LaneStripe::any_keepers).collect()
+    /// Any destinations of each stripe by lanes.
+    fn any_destinations(&self) -> Vec<DestinationChoice> {
+        self.lanes.iter().map(LaneStripe::any_destinations).collect()
     }
 
-    /// The best bound by prices, where stripes by lanes have these keepers.
+    /// The best bound by prices, where stripes by lanes have these destinations.
     fn seconds(
         &self,
-        (stripes, keepers): (&[RackedStripe], &[KeeperChoice]),
+        (stripes, choices): (&[RackedStripe], &[DestinationChoice]),
         limits: SearchLimits,
     ) -> f64 {
         let mut workspace = Workspace::default();
@@ -272,8 +272,8 @@ impl CrossingSearch<'_> {
                 several.take_cheapest(joint, (&mut costs, &mut workspace), loads)
             });
             let joints: f64 = joints.sum();
-            let lanes = self.lanes.iter().zip(keepers).map(|(stripe, keepers)| {
-                stripe.take_cheapest(keepers, (&mut costs, &mut workspace), loads).0
+            let lanes = self.lanes.iter().zip(choices).map(|(stripe, choice)| {
+                stripe.take_cheapest(choice, (&mut costs, &mut workspace), loads).0
             });
             sums + joints + lanes.sum::<f64>()
         });
@@ -283,11 +283,11 @@ impl CrossingSearch<'_> {
     /// What whole chunks take on links of racks, if they are equally long; else what is known.
     fn whole_seconds(
         &self,
-        (stripes, keepers): (&[RackedStripe], &[KeeperChoice]),
+        (stripes, choices): (&[RackedStripe], &[DestinationChoice]),
         known: f64,
     ) -> f64 {
         let laned = self.laned.iter().map(|(at, stripe)| {
-            let nodes = self.lanes[*at].nodes(&keepers[*at]);
+            let nodes = self.lanes[*at].nodes(&choices[*at]);
             stripe.within(&|target, node| nodes.contains(&stripe.targets[target].nodes[node]))
         });
         let laned: Vec<RackedStripe> = laned.collect();

@@ -4,8 +4,8 @@
 //! Place: beside `[plan]`, a part of the bound by prices in racks (`crossing.rs`), for chunks that
 //! are rebuilt from one set of helpers. Whatever is formed on the way, for each byte:
 //! * every helper reads and sends it once, every node that keeps a chunk receives and writes it;
-//! * helpers and keepers together are linked by one message less than there are of them, so there
-//!   are more messages than these, at the cheapest nodes;
+//! * helpers and destinations together are linked by one message less than there are of them, so
+//!   there are more messages than these, at the cheapest nodes;
 //! * what a rack's helpers alone say of chunks that other racks keep leaves it, and what the others
 //!   alone say of those that it keeps arrives (`border.rs`);
 //! * what leaves racks arrives at racks.
@@ -106,7 +106,7 @@ struct JointRack {
     /// Those that help in any case come first.
     holders: Vec<u32>,
     forced: usize,
-    keepers: Vec<u32>,
+    destinations: Vec<u32>,
     /// The fewest and most chunks that the rack may keep.
     kept: (usize, usize),
     crossings: Crossings,
@@ -143,8 +143,8 @@ impl JointRepair {
         for node in view.cluster.ids().filter(|node| demand.may_keep(*node, view)) {
             let rack = JointRack::of(node.0, &mut racks, ports);
             let places = places.get(rack.rack as usize).copied().unwrap_or(lost);
-            rack.keepers.push(node.0);
-            rack.kept.1 = rack.keepers.len().min(places).min(lost);
+            rack.destinations.push(node.0);
+            rack.kept.1 = rack.destinations.len().min(places).min(lost);
         }
         for rack in &mut racks {
             let holders = rack.holders.len();
@@ -205,7 +205,7 @@ impl JointRepair {
         self.states() * self.racks.iter().map(choices).sum::<usize>()
     }
 
-    /// Helpers and keepers of the racks so far, and how many more messages leave than arrive.
+    /// Helpers and destinations of the racks so far, and how many more messages leave than arrive.
     fn states(&self) -> usize {
         (self.helpers + 1) * (self.lost + 1) * self.balances()
     }
@@ -220,9 +220,16 @@ impl JointRack {
         let rack = ports.rack(node);
         let at = racks.iter().position(|known| known.rack == rack).unwrap_or(racks.len());
         if at == racks.len() {
-            let (holders, keepers) = (Vec::new(), Vec::new());
+            let (holders, destinations) = (Vec::new(), Vec::new());
             let crossings = Crossings::of_unknown(0, 0);
-            racks.push(JointRack { rack, holders, forced: 0, keepers, kept: (0, 0), crossings });
+            racks.push(JointRack {
+                rack,
+                holders,
+                forced: 0,
+                destinations,
+                kept: (0, 0),
+                crossings,
+            });
         }
         &mut racks[at]
     }
@@ -359,7 +366,7 @@ fn cheapest_steps(joint: &JointRepair, racks: &[JointPrices<'_>]) -> Vec<Vec<Joi
 struct JointPrices<'a> {
     rack: &'a JointRack,
     holders: Vec<u32>,
-    keepers: Vec<u32>,
+    destinations: Vec<u32>,
     choices: Vec<JointChoice>,
 }
 
@@ -378,9 +385,9 @@ impl<'a> JointPrices<'a> {
         let JointCosts { ports, prices, .. } = costs;
         let sending = |node: &u32| prices.at(ports.up(*node)) + prices.at(ports.read(*node));
         let keeping = |node: &u32| prices.at(ports.down(*node)) + prices.at(ports.write(*node));
-        let (mut holders, mut keepers) = (rack.holders.clone(), rack.keepers.clone());
+        let (mut holders, mut destinations) = (rack.holders.clone(), rack.destinations.clone());
         holders[rack.forced..].sort_by(|a, b| sending(a).total_cmp(&sending(b)));
-        keepers.sort_by(|a, b| keeping(a).total_cmp(&keeping(b)));
+        destinations.sort_by(|a, b| keeping(a).total_cmp(&keeping(b)));
         let price = |port: Option<PortIndex>| port.map_or(0.0, |port| prices.at(port));
         let links = (price(ports.rack_up(rack.rack)), price(ports.rack_down(rack.rack)));
         let mut choices = Vec::new();
@@ -390,16 +397,16 @@ impl<'a> JointPrices<'a> {
                     continue;
                 };
                 let cost = holders[..helping].iter().map(sending).sum::<f64>()
-                    + keepers[..kept].iter().map(keeping).sum::<f64>()
+                    + destinations[..kept].iter().map(keeping).sum::<f64>()
                     + leaving as f64 * links.0
                     + arriving as f64 * links.1;
                 choices.push(JointChoice { helping, kept, leaving, arriving, cost });
             }
         }
-        JointPrices { rack, holders, keepers, choices }
+        JointPrices { rack, holders, destinations, choices }
     }
 
-    /// Calls `add` for what so many helpers and keepers take, and what leaves and arrives.
+    /// Calls `add` for what so many helpers and destinations take, and what leaves and arrives.
     fn charge(
         &self,
         (helping, kept): (usize, usize),
@@ -410,7 +417,7 @@ impl<'a> JointPrices<'a> {
         for &node in &self.holders[..helping] {
             [ports.up(node), ports.read(node)].into_iter().for_each(|port| add(port, 1));
         }
-        for &node in &self.keepers[..kept] {
+        for &node in &self.destinations[..kept] {
             [ports.down(node), ports.write(node)].into_iter().for_each(|port| add(port, 1));
         }
         ports.rack_up(self.rack.rack).into_iter().for_each(|port| add(port, leaving));
@@ -445,18 +452,18 @@ mod tests {
     fn arbitrary_joint(random: &mut Random) -> JointRepair {
         let mut racks = Vec::new();
         for rack in 0..4u32 {
-            let (mut holders, mut keepers) = (Vec::new(), Vec::new());
+            let (mut holders, mut destinations) = (Vec::new(), Vec::new());
             for node in [2 * rack, 2 * rack + 1] {
                 match random.below(5) {
                     0 => {}
-                    1 | 2 => keepers.push(node),
+                    1 | 2 => destinations.push(node),
                     _ => holders.push(node),
                 }
             }
             let forced = random.index(holders.len() + 1);
-            let kept = (0, random.index(keepers.len() + 1));
+            let kept = (0, random.index(destinations.len() + 1));
             let crossings = Crossings::of_unknown(0, 0);
-            racks.push(JointRack { rack, holders, forced, keepers, kept, crossings });
+            racks.push(JointRack { rack, holders, forced, destinations, kept, crossings });
         }
         let least = racks.iter().map(|rack| rack.forced).sum::<usize>().max(1);
         let held = racks.iter().map(|rack| rack.holders.len()).sum::<usize>();
@@ -489,7 +496,7 @@ mod tests {
             let mut is_valid = true;
             for rack in &joint.racks {
                 let helping: Vec<&u32> = rack.holders.iter().filter(is_in).collect();
-                let keeping: Vec<&u32> = rack.keepers.iter().filter(is_in).collect();
+                let keeping: Vec<&u32> = rack.destinations.iter().filter(is_in).collect();
                 is_valid &= rack.holders[..rack.forced].iter().all(|node| helping.contains(&node))
                     && keeping.len() <= rack.kept.1.min(joint.lost);
                 helpers += helping.len();
@@ -517,7 +524,7 @@ mod tests {
     }
 
     #[test]
-    fn no_sets_of_helpers_and_keepers_cost_less() {
+    fn no_sets_of_helpers_and_destinations_cost_less() {
         let mut cluster = Cluster::uniform(8, Rate(1.0));
         let ports = ports(&mut cluster);
         let mut random = Random::new(7);

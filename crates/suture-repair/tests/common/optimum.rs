@@ -167,7 +167,7 @@ struct Stripe<'a> {
     job: &'a Job,
     /// How many help.
     count: usize,
-    keepers: &'a [NodeId],
+    destinations: &'a [NodeId],
     kept: Vec<usize>,
     direct: Vec<usize>,
     sent: Vec<usize>,
@@ -203,9 +203,9 @@ fn solve(world: &World, kinds: Kinds, seconds: f64, allowed: &[Vec<NodeId>]) -> 
     let time = program.variable(1.0);
     let mut keeping: Vec<Row> = rows(nodes);
     let mut stripes = Vec::new();
-    for (job, keepers) in world.jobs.iter().zip(allowed) {
-        let stripe = Stripe::new(world, job, keepers, kinds, &mut program);
-        for (node, kept) in keepers.iter().zip(&stripe.kept) {
+    for (job, destinations) in world.jobs.iter().zip(allowed) {
+        let stripe = Stripe::new(world, job, destinations, kinds, &mut program);
+        for (node, kept) in destinations.iter().zip(&stripe.kept) {
             keeping[node.index()].push((*kept, 1.0));
         }
         stripe.add_trees(&mut program, &mut ports);
@@ -253,7 +253,7 @@ impl<'a> Stripe<'a> {
     fn new(
         world: &'a World,
         job: &'a Job,
-        keepers: &'a [NodeId],
+        destinations: &'a [NodeId],
         kinds: Kinds,
         program: &mut LinearProgram,
     ) -> Stripe<'a> {
@@ -276,9 +276,9 @@ impl<'a> Stripe<'a> {
             world,
             job,
             count,
-            keepers,
-            kept: variables(keepers.len()),
-            direct: variables(keepers.len()),
+            destinations,
+            kept: variables(destinations.len()),
+            direct: variables(destinations.len()),
             sent: variables(job.survivors.len()),
             joined: variables(job.survivors.len()),
             relays,
@@ -289,7 +289,7 @@ impl<'a> Stripe<'a> {
     fn add_trees(&self, program: &mut LinearProgram, ports: &mut Ports) {
         let others = self.count as f64 - 1.0;
         program.equals(self.kept.iter().map(|v| (*v, 1.0)).collect(), 1.0);
-        for (place, node) in self.keepers.iter().enumerate() {
+        for (place, node) in self.destinations.iter().enumerate() {
             let (kept, direct) = (self.kept[place], self.direct[place]);
             ports.down[node.index()].extend([(kept, 1.0), (direct, 1.0)]);
             ports.write[node.index()].push((kept, 1.0));
@@ -360,7 +360,7 @@ impl<'a> Stripe<'a> {
         let racks = self.world.cluster.racks.len();
         let of: Vec<usize> = self.job.survivors.iter().map(|(_, node)| self.rack(*node)).collect();
         let mut crossing = Crossing::new(racks, program);
-        for (node, kept) in self.keepers.iter().zip(&self.kept) {
+        for (node, kept) in self.destinations.iter().zip(&self.kept) {
             crossing.homes[self.rack(*node)].push((*kept, -1.0));
         }
         let mut sums: Vec<Row> = self.sent.iter().map(|v| vec![(*v, -1.0)]).collect();
@@ -399,7 +399,7 @@ impl<'a> Stripe<'a> {
             for at in (0..of.len()).filter(|at| of[*at] == rack) {
                 row.extend([(self.sent[at], 1.0), (self.joined[at], -1.0)]);
             }
-            for (place, node) in self.keepers.iter().enumerate() {
+            for (place, node) in self.destinations.iter().enumerate() {
                 if self.rack(*node) == rack {
                     row.extend([(self.kept[place], -1.0), (self.direct[place], -1.0)]);
                 }
@@ -476,14 +476,14 @@ impl<'a> Stripe<'a> {
                 }
                 ports.down[at].push((share, total - own));
             }
-            for (place, keeper) in self.keepers.iter().enumerate() {
+            for (place, destination) in self.destinations.iter().enumerate() {
                 let share = program.variable(0.0);
                 all.push((share, 1.0));
                 for &(node, sent) in &ranks {
                     ports.up[node].push((share, sent));
                     ports.read[node].push((share, 1.0));
                 }
-                ports.down[keeper.index()].push((share, total - 1.0));
+                ports.down[destination.index()].push((share, total - 1.0));
                 decoded[place].push((share, 1.0));
             }
         }

@@ -4,7 +4,7 @@
 //! takes longer than some time, no chunk goes where its stripe takes longer by itself: without such
 //! destinations prices say more. Times at which another destination is left out are tried.
 
-use crate::bound::crossing::lanes::{KeeperChoice, alone};
+use crate::bound::crossing::lanes::{DestinationChoice, alone};
 use crate::bound::crossing::stripe::{RackedStripe, Target};
 use crate::bound::crossing::{CrossingSearch, WORK_MAX};
 use crate::bound::search::SearchLimits;
@@ -54,7 +54,8 @@ impl CrossingSearch<'_> {
     /// The bound without destinations at which a stripe by itself takes longer.
     pub fn with_whole_chunks(&self, known: f64, stripes: &[RackedStripe]) -> f64 {
         let targets = stripes.iter().map(RackedStripe::target_count).sum::<usize>();
-        let pairs = targets + self.any_keepers().iter().map(|any| any.open.len()).sum::<usize>();
+        let pairs =
+            targets + self.any_destinations().iter().map(|any| any.open.len()).sum::<usize>();
         if pairs == 0 {
             return known;
         }
@@ -69,8 +70,8 @@ impl CrossingSearch<'_> {
             |stripe: &Vec<Vec<f64>>| stripe.iter().flatten().copied().fold(f64::INFINITY, f64::min);
         let known = alone.iter().map(least).fold(known, f64::max);
         let kept = self.lanes.iter();
-        let kept =
-            kept.map(|stripe| alone::of_keepers(stripe, (self.ports, self.relays), known, work));
+        let kept = kept
+            .map(|stripe| alone::of_destinations(stripe, (self.ports, self.relays), known, work));
         let kept: Vec<Vec<f64>> = kept.collect();
         let all = alone.iter().flatten().chain(&kept).flatten();
         let mut levels: Vec<f64> =
@@ -106,18 +107,18 @@ impl CrossingSearch<'_> {
             .zip(alone)
             .map(|(stripe, alone)| stripe.within(&|target, node| alone[target][node] < level));
         let stripes: Vec<RackedStripe> = stripes.collect();
-        let keepers = kept.iter().map(|kept| {
-            KeeperChoice::any_of((0..kept.len()).filter(|at| kept[*at] < level).collect())
+        let choices = kept.iter().map(|kept| {
+            DestinationChoice::any_of((0..kept.len()).filter(|at| kept[*at] < level).collect())
         });
-        let keepers: Vec<KeeperChoice> = keepers.collect();
-        let mut laned = self.lanes.iter().zip(&keepers);
-        if laned.any(|(stripe, keepers)| !stripe.is_possible(keepers, self.ports)) {
+        let choices: Vec<DestinationChoice> = choices.collect();
+        let mut laned = self.lanes.iter().zip(&choices);
+        if laned.any(|(stripe, choice)| !stripe.is_possible(choice, self.ports)) {
             return level;
         }
         let parts = if self.lanes.is_empty() { 1 } else { LANE_PARTS };
         let steps = self.steps(&stripes, WORK_MAX / parts);
         let limits = SearchLimits { known, enough: level, steps };
-        let seconds = self.seconds((&stripes, &keepers), limits);
-        self.whole_seconds((&stripes, &keepers), seconds)
+        let seconds = self.seconds((&stripes, &choices), limits);
+        self.whole_seconds((&stripes, &choices), seconds)
     }
 }

@@ -60,13 +60,13 @@ pub(super) struct LaneStripe {
     bytes: f64,
     lost: usize,
     /// Nodes that may keep a lost chunk.
-    keepers: Vec<u32>,
+    destinations: Vec<u32>,
     /// How many of them each rack may keep.
     places: Vec<usize>,
     gathers: Vec<GatheredGroup>,
     /// Nodes without a chunk of the stripe.
     decoders: Vec<u32>,
-    /// Trees into each keeper; chunks that are rebuilt alike share them.
+    /// Trees into each destination; chunks that are rebuilt alike share them.
     trees: Vec<SetTrees>,
     /// Which of these are the trees of each lost chunk.
     tree_of: Vec<usize>,
@@ -107,8 +107,8 @@ impl LaneStripe {
             return None;
         }
         let rack_count = relays.iter().map(|node| ports.rack(*node) as usize + 1).max()?;
-        let keepers = view.cluster.ids().filter(|node| demand.may_keep(*node, view));
-        let keepers: Vec<u32> = keepers.map(|node| node.0).collect();
+        let destinations = view.cluster.ids().filter(|node| demand.may_keep(*node, view));
+        let destinations: Vec<u32> = destinations.map(|node| node.0).collect();
         let places = rack_places(job, view);
         let places = (0..rack_count).map(|rack| places.get(rack).copied().unwrap_or(lost.len()));
         let places: Vec<usize> = places.collect();
@@ -116,14 +116,14 @@ impl LaneStripe {
         let mut stripe = LaneStripe {
             bytes: job.chunk_bytes as f64,
             lost: lost.len(),
-            keepers,
+            destinations,
             places,
             gathers: Vec::new(),
             decoders: relays.iter().copied().filter(|node| !holds(*node)).collect(),
             trees: Vec::new(),
             tree_of: Vec::new(),
         };
-        let is_possible = stripe.is_possible(&stripe.any_keepers(), ports);
+        let is_possible = stripe.is_possible(&stripe.any_destinations(), ports);
         if !is_possible || stripe.destination_sets() > DESTINATIONS_MAX {
             return None;
         }
@@ -149,7 +149,7 @@ impl LaneStripe {
         batch: BatchDemands<'_>,
     ) -> Option<()> {
         for lost in &demand.job.lost {
-            let trees = SetTrees::new((demand, *lost), &self.keepers, asked, batch)?;
+            let trees = SetTrees::new((demand, *lost), &self.destinations, asked, batch)?;
             let at = self.trees.iter().position(|known| known.are_like(&trees));
             self.tree_of.push(at.unwrap_or(self.trees.len()));
             if at.is_none() {
@@ -160,27 +160,27 @@ impl LaneStripe {
     }
 
     /// The nodes that may keep a chunk.
-    pub fn nodes(&self, keepers: &KeeperChoice) -> Vec<u32> {
-        keepers.chosen.iter().chain(&keepers.open).map(|at| self.keepers[*at]).collect()
+    pub fn nodes(&self, choice: &DestinationChoice) -> Vec<u32> {
+        choice.chosen.iter().chain(&choice.open).map(|at| self.destinations[*at]).collect()
     }
 
     /// Whether there are places for all chunks.
-    pub fn is_possible(&self, destinations: &KeeperChoice, ports: &Ports) -> bool {
+    pub fn is_possible(&self, choice: &DestinationChoice, ports: &Ports) -> bool {
         let mut places = self.places.clone();
         let mut take = |at: &usize| {
-            let left = &mut places[ports.rack(self.keepers[*at]) as usize];
+            let left = &mut places[ports.rack(self.destinations[*at]) as usize];
             let has_place = *left > 0;
             *left = left.saturating_sub(1);
             has_place
         };
-        let KeeperChoice { chosen, open, .. } = destinations;
+        let DestinationChoice { chosen, open, .. } = choice;
         chosen.iter().all(&mut take)
             && chosen.len() + open.iter().filter(|at| take(at)).count() >= self.lost
     }
 
     /// The most sets of destinations that are compared.
     fn destination_sets(&self) -> usize {
-        combinations(self.keepers.len(), self.lost)
+        combinations(self.destinations.len(), self.lost)
     }
 
     /// Prices that are compared to find the cheapest lanes.
@@ -194,31 +194,31 @@ impl LaneStripe {
     }
 
     /// Any of the nodes that may keep a chunk.
-    pub fn any_keepers(&self) -> KeeperChoice {
-        KeeperChoice::any_of((0..self.keepers.len()).collect())
+    pub fn any_destinations(&self) -> DestinationChoice {
+        DestinationChoice::any_of((0..self.destinations.len()).collect())
     }
 
     /// Puts the cheapest lanes into such destinations on `loads`, and returns what they cost and
-    /// the keepers of the chunks, by place.
+    /// the destinations of the chunks, by place.
     pub fn take_cheapest(
         &self,
-        destinations: &KeeperChoice,
+        choice: &DestinationChoice,
         (costs, workspace): (&mut Costs<'_>, &mut Workspace),
         loads: &mut Amounts,
     ) -> (f64, Vec<usize>) {
-        let candidates = self.candidates(destinations, costs);
+        let candidates = self.candidates(choice, costs);
         let trees = self.tree_costs(&candidates, (costs, workspace));
         let costs = &*costs;
         let gather = |group| PricedGather::new(group, &self.decoders, costs);
         let gathers: Vec<PricedGather<'_>> = self.gathers.iter().map(gather).collect();
         let priced = PricedStripe { stripe: self, costs, gathers, trees };
-        let (lanes, kept) = priced.cheapest(&candidates, destinations);
+        let (lanes, kept) = priced.cheapest(&candidates, choice);
         for &(chunks, ends) in &lanes.lanes[..lanes.count] {
             let into = (0..kept.len()).filter(|at| ends >> at & 1 == 1).map(|at| kept[at]);
             let into: Vec<usize> = into.collect();
             match self.gathers.iter().position(|group| group.chunks == chunks) {
                 Some(at) => {
-                    let nodes: Vec<u32> = into.iter().map(|at| self.keepers[*at]).collect();
+                    let nodes: Vec<u32> = into.iter().map(|at| self.destinations[*at]).collect();
                     priced.gathers[at].put(&nodes, self.bytes, priced.costs, loads);
                 }
                 None => {
@@ -235,14 +235,14 @@ impl LaneStripe {
 
     /// Those that are chosen, then the others, but for those of which as many others in their rack
     /// as there are chunks left are as cheap: these can always take their place.
-    fn candidates(&self, destinations: &KeeperChoice, costs: &Costs<'_>) -> Vec<usize> {
-        let wanted = self.lost - destinations.chosen.len();
+    fn candidates(&self, choice: &DestinationChoice, costs: &Costs<'_>) -> Vec<usize> {
+        let wanted = self.lost - choice.chosen.len();
         // Whoever decodes sends as well.
         let price = |at: usize| {
-            let node = self.keepers[at];
+            let node = self.destinations[at];
             [costs.down(node), costs.write(node), costs.up(node)]
         };
-        let rack = |at: usize| costs.ports.rack(self.keepers[at]);
+        let rack = |at: usize| costs.ports.rack(self.destinations[at]);
         let is_few = |at: &&usize| {
             let is_cheaper = |other: &&usize| {
                 let (own, others) = (price(**at), price(**other));
@@ -250,10 +250,10 @@ impl LaneStripe {
                     && others.iter().zip(&own).all(|(other, own)| other <= own)
                     && (others != own || other < at)
             };
-            destinations.open.iter().filter(is_cheaper).take(wanted).count() < wanted
+            choice.open.iter().filter(is_cheaper).take(wanted).count() < wanted
         };
-        let open = destinations.open.iter().filter(is_few);
-        destinations.chosen.iter().chain(open).copied().collect()
+        let open = choice.open.iter().filter(is_few);
+        choice.chosen.iter().chain(open).copied().collect()
     }
 
     /// What the cheapest of each trees costs into each candidate, for each byte, and its set.
@@ -262,19 +262,19 @@ impl LaneStripe {
         candidates: &[usize],
         (costs, workspace): (&mut Costs<'_>, &mut Workspace),
     ) -> Vec<Vec<(f64, usize)>> {
-        let mut trees = vec![Vec::new(); self.keepers.len()];
+        let mut trees = vec![Vec::new(); self.destinations.len()];
         for (place, &at) in candidates.iter().enumerate() {
             // Nodes of a rack that cost the same are the same to a tree.
-            let node = self.keepers[at];
+            let node = self.destinations[at];
             let rack = costs.ports.rack(node);
             let is_same = |other: &&usize| {
-                let other = self.keepers[**other];
+                let other = self.destinations[**other];
                 costs.ports.rack(other) == rack && costs.down(other) == costs.down(node)
             };
             let same = candidates[..place].iter().find(is_same).copied();
             trees[at] = match same {
                 Some(other) => {
-                    let more = costs.write(node) - costs.write(self.keepers[other]);
+                    let more = costs.write(node) - costs.write(self.destinations[other]);
                     let known: &Vec<(f64, usize)> = &trees[other];
                     known.iter().map(|(cost, set)| (cost + more, *set)).collect()
                 }
@@ -291,7 +291,7 @@ impl LaneStripe {
 /// The trees of a lost chunk.
 struct SetTrees {
     /// One for each set of helpers, or one for all where only their number counts. Each has a
-    /// target for each keeper.
+    /// target for each destination.
     sets: Vec<RackedStripe>,
 }
 
@@ -299,7 +299,7 @@ impl SetTrees {
     /// Those of one lost chunk; `None` where it needs another.
     fn new(
         (demand, lost): (&Demand<'_>, ChunkIndex),
-        keepers: &[u32],
+        destinations: &[u32],
         asked: &mut AskedSets,
         BatchDemands { view, ports, .. }: BatchDemands<'_>,
     ) -> Option<SetTrees> {
@@ -311,11 +311,11 @@ impl SetTrees {
         let is_any = part.is_any();
         let around = around(demand.job.code, &part, &available, &mut asked.needs);
         let counted = RackedStripe::new(demand, (&part, around.as_ref()), view, ports);
-        let counted = counted.into_each(keepers, ports);
+        let counted = counted.into_each(destinations, ports);
         let sets = if is_any { None } else { asked.find(demand, &[lost]) };
         let tree = |set: ChunkSet| {
             let nodes: Vec<u32> = set.iter().map(|chunk| demand.holder(chunk).0).collect();
-            RackedStripe::of_helpers(counted.bytes, &nodes, keepers, ports)
+            RackedStripe::of_helpers(counted.bytes, &nodes, destinations, ports)
         };
         Some(SetTrees {
             sets: match sets {
@@ -335,17 +335,17 @@ impl SetTrees {
         self.sets.iter().take(TREE_SETS_PRICED).map(of_set).sum()
     }
 
-    /// What the cheapest tree costs into a keeper, for each byte, and its set.
+    /// What the cheapest tree costs into a destination, for each byte, and its set.
     fn least_cost(
         &self,
-        keeper: usize,
+        destination: usize,
         costs: &mut Costs<'_>,
         workspace: &mut Workspace,
     ) -> (f64, usize) {
         if let [only] = &self.sets[..] {
-            return (only.least_cost(keeper, costs, workspace), 0);
+            return (only.least_cost(destination, costs, workspace), 0);
         }
-        let least = self.sets.iter().map(|tree| tree.cost_of_sending(keeper, costs));
+        let least = self.sets.iter().map(|tree| tree.cost_of_sending(destination, costs));
         let mut order: Vec<(f64, usize)> = least.zip(0..).collect();
         order.sort_by(|a, b| a.0.total_cmp(&b.0));
         let mut best = (f64::INFINITY, 0);
@@ -353,7 +353,7 @@ impl SetTrees {
             if least >= best.0 {
                 break;
             }
-            let cost = self.sets[set].least_cost(keeper, costs, workspace);
+            let cost = self.sets[set].least_cost(destination, costs, workspace);
             if cost < best.0 {
                 best = (cost, set);
             }
@@ -362,22 +362,22 @@ impl SetTrees {
     }
 }
 
-/// Which nodes keep the lost chunks, by their places among the keepers.
+/// Which nodes keep the lost chunks, by their places among the destinations.
 #[derive(Clone, Debug)]
-pub(super) struct KeeperChoice {
+pub(super) struct DestinationChoice {
     /// These keep one each.
     pub chosen: Vec<usize>,
     /// These may keep the others.
     pub open: Vec<usize>,
-    /// By lost chunk, where all are chosen: the place of its keeper among these. Empty where each
-    /// may go to any.
+    /// By lost chunk, where all are chosen: the place of its destination among these. Empty where
+    /// each may go to any.
     pub order: Vec<usize>,
 }
 
-impl KeeperChoice {
-    /// Keepers that are all open.
-    pub fn any_of(open: Vec<usize>) -> KeeperChoice {
-        KeeperChoice { chosen: Vec::new(), open, order: Vec::new() }
+impl DestinationChoice {
+    /// Destinations that are all open.
+    pub fn any_of(open: Vec<usize>) -> DestinationChoice {
+        DestinationChoice { chosen: Vec::new(), open, order: Vec::new() }
     }
 }
 
@@ -386,7 +386,7 @@ struct PricedStripe<'a> {
     stripe: &'a LaneStripe,
     costs: &'a Costs<'a>,
     gathers: Vec<PricedGather<'a>>,
-    /// What the cheapest of each trees costs into each keeper, and its set.
+    /// What the cheapest of each trees costs into each destination, and its set.
     trees: Vec<Vec<(f64, usize)>>,
 }
 
@@ -399,14 +399,14 @@ struct CheapestLanes {
 }
 
 impl PricedStripe<'_> {
-    /// The cheapest lanes, and the keepers that their chunks go to: those that are chosen, which
-    /// are the first of the candidates, are among them.
+    /// The cheapest lanes, and the destinations that their chunks go to: those that are chosen,
+    /// which are the first of the candidates, are among them.
     fn cheapest(
         &self,
         candidates: &[usize],
-        destinations: &KeeperChoice,
+        choice: &DestinationChoice,
     ) -> (CheapestLanes, Vec<usize>) {
-        let chosen = destinations.chosen.len();
+        let chosen = choice.chosen.len();
         let none = CheapestLanes { cost: f64::INFINITY, lanes: [(0, 0); LOST_MAX], count: 0 };
         let mut best = (none, Vec::new());
         let all = (1u8 << self.stripe.lost) - 1;
@@ -416,7 +416,7 @@ impl PricedStripe<'_> {
             kept.truncate(chosen);
             kept.extend(others.iter().map(|at| candidates[chosen + at]));
             if self.has_places(&kept) {
-                let lanes = self.lanes((all, all), &kept, &destinations.order);
+                let lanes = self.lanes((all, all), &kept, &choice.order);
                 if lanes.cost < best.0.cost {
                     best = (lanes, kept.clone());
                 }
@@ -428,7 +428,7 @@ impl PricedStripe<'_> {
     }
 
     fn has_places(&self, kept: &[usize]) -> bool {
-        let rack = |at: &usize| self.costs.ports.rack(self.stripe.keepers[*at]);
+        let rack = |at: &usize| self.costs.ports.rack(self.stripe.destinations[*at]);
         let in_rack = |of: u32| kept.iter().filter(|at| rack(at) == of).count();
         kept.iter().all(|at| in_rack(rack(at)) <= self.stripe.places[rack(at) as usize])
     }
@@ -477,7 +477,7 @@ impl PricedStripe<'_> {
         let mut nodes = [0; LOST_MAX];
         let mut count = 0;
         for at in (0..kept.len()).filter(|at| ends >> at & 1 == 1) {
-            nodes[count] = self.stripe.keepers[kept[at]];
+            nodes[count] = self.stripe.destinations[kept[at]];
             count += 1;
         }
         self.gathers[at].cost(&nodes[..count], self.costs)

@@ -102,7 +102,12 @@ impl RackedStripe {
     }
 
     /// A chunk of so many bytes that is rebuilt from all of these nodes, into any of some others.
-    pub fn of_helpers(bytes: f64, helpers: &[u32], keepers: &[u32], ports: &Ports) -> RackedStripe {
+    pub fn of_helpers(
+        bytes: f64,
+        helpers: &[u32],
+        destinations: &[u32],
+        ports: &Ports,
+    ) -> RackedStripe {
         let mut racks: Vec<Holders> = Vec::new();
         for &node in helpers {
             let rack = ports.rack(node);
@@ -122,18 +127,18 @@ impl RackedStripe {
             targets: Vec::new(),
             around: None,
         };
-        stripe.into_each(keepers, ports)
+        stripe.into_each(destinations, ports)
     }
 
     /// The stripe with a target for each of these nodes.
-    pub fn into_each(self, keepers: &[u32], ports: &Ports) -> RackedStripe {
+    pub fn into_each(self, destinations: &[u32], ports: &Ports) -> RackedStripe {
         let target = |node: &u32| {
             let rack = ports.rack(*node);
             let at = self.racks.iter().position(|known| known.rack == rack);
             Target { rack, at, nodes: vec![*node] }
         };
-        let targets = keepers.iter().map(target).collect();
-        let around = self.around.map(|around| Box::new(around.into_each(keepers, ports)));
+        let targets = destinations.iter().map(target).collect();
+        let around = self.around.map(|around| Box::new(around.into_each(destinations, ports)));
         RackedStripe { targets, around, ..self }
     }
 

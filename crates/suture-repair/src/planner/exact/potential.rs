@@ -14,8 +14,8 @@
 
 mod arborescence;
 mod charge;
+mod destination_ranking;
 mod gather;
-mod keeper;
 mod lanes;
 mod mixture;
 mod option;
@@ -35,7 +35,7 @@ use crate::planner::keep::DestinationRule;
 use crate::random::Random;
 
 use charge::each_charge;
-use keeper::Keepers;
+use destination_ranking::DestinationRanking;
 use option::{CandidateSchemes, PricedPart, Prices, RepairOption};
 use ports::PricedPorts;
 
@@ -151,7 +151,7 @@ struct Descent<'a> {
     /// Whether decoders, their helpers and destinations are chosen by what crosses between racks.
     weighs_crossing: bool,
     ports: PricedPorts<'a>,
-    keepers: Keepers,
+    destinations: DestinationRanking,
     prices: Prices,
     /// The time of all ports when everything is spread evenly.
     fair_seconds: f64,
@@ -177,7 +177,7 @@ impl<'a> Descent<'a> {
             sweeps: 0,
             work_left: 0,
             weighs_crossing: true,
-            keepers: Keepers::new(instance, &ports),
+            destinations: DestinationRanking::new(instance, &ports),
             prices: Prices::default(),
             instance,
             kinds,
@@ -241,7 +241,7 @@ impl<'a> Descent<'a> {
     /// Takes every piece out and puts it back where it is cheapest.
     fn sweep(&mut self, sharpness: f64, random: &mut Random) {
         self.ports.sharpen(sharpness, self.fair_seconds);
-        self.keepers.rank(&self.ports, self.instance.view.cluster.nodes.len());
+        self.destinations.rank(&self.ports, self.instance.view.cluster.nodes.len());
         let mut order = std::mem::take(&mut self.order);
         random.shuffle(&mut order);
         for &piece in &order {
@@ -266,7 +266,7 @@ impl<'a> Descent<'a> {
             self.ports.charge(port, times * amount);
         }
         self.prices.charges = charges;
-        kept.iter().for_each(|node| self.keepers.refresh(&self.ports, *node));
+        kept.iter().for_each(|node| self.destinations.refresh(&self.ports, *node));
     }
 
     /// The cheapest way of a piece at the prices of now.
@@ -278,7 +278,7 @@ impl<'a> Descent<'a> {
         }
         if !self.are_kept {
             let taken = self.kept_by_siblings(index);
-            self.kept[index] = self.keepers.cheapest(self.instance, item, &taken, &self.ports);
+            self.kept[index] = self.destinations.cheapest(self.instance, item, &taken, &self.ports);
         }
         let kept = &self.kept[index];
         let may_forward = self.instance.view.abilities.finished;
@@ -327,8 +327,14 @@ impl<'a> Descent<'a> {
                 rack::destination_racks(item, first, DESTINATION_RACKS_MAX, &self.ports);
             let taken = self.kept_by_siblings(index);
             let among = (&taken[..], &destination_racks[..]);
-            let (keepers, begin) = (&self.keepers, piece + self.sweeps);
-            roots.extend(keepers.cheapest_in_racks(self.instance, item, among, &self.ports, begin));
+            let (destinations, begin) = (&self.destinations, piece + self.sweeps);
+            roots.extend(destinations.cheapest_in_racks(
+                self.instance,
+                item,
+                among,
+                &self.ports,
+                begin,
+            ));
         }
         let mut best: Option<(f64, u32, RepairOption)> = None;
         for &root in &roots {
@@ -375,7 +381,7 @@ impl<'a> Descent<'a> {
             return;
         }
         let taken = self.kept_by_siblings(index);
-        let tried = self.keepers.cheapest_few(
+        let tried = self.destinations.cheapest_few(
             self.instance,
             &self.items[index],
             &taken,

@@ -10,7 +10,7 @@
 //!
 //! The bound of the stripe is the least of those that are not divided, so it may end at any time.
 
-use crate::bound::crossing::lanes::{KeeperChoice, LaneStripe};
+use crate::bound::crossing::lanes::{DestinationChoice, LaneStripe};
 use crate::bound::crossing::priced::Costs;
 use crate::bound::crossing::tree::Workspace;
 use crate::bound::search::{Search, SearchLimits};
@@ -42,9 +42,9 @@ pub(in crate::bound::crossing) fn seconds(
     seconds
 }
 
-/// What a stripe takes by itself if a chunk goes to each of its keepers, in seconds; `known` where
-/// that is no more. Prices that are compared for each are at most `work`.
-pub(in crate::bound::crossing) fn of_keepers(
+/// What a stripe takes by itself if a chunk goes to each of its destinations, in seconds; `known`
+/// where that is no more. Prices that are compared for each are at most `work`.
+pub(in crate::bound::crossing) fn of_destinations(
     stripe: &LaneStripe,
     (ports, relays): (&Ports, &[u32]),
     known: f64,
@@ -52,17 +52,17 @@ pub(in crate::bound::crossing) fn of_keepers(
 ) -> Vec<f64> {
     let prices = work / stripe.work(ports);
     if prices < STEPS_MIN {
-        return vec![known; stripe.keepers.len()];
+        return vec![known; stripe.destinations.len()];
     }
     let mut alone = AloneSearch { stripe, ports, relays, known, prices };
     let mut seconds: Vec<f64> = Vec::new();
-    for at in 0..stripe.keepers.len() {
+    for at in 0..stripe.destinations.len() {
         let alike = (0..at).find(|other| alone.are_alike(*other, at));
         alone.prices = prices;
         seconds.push(match alike {
             Some(other) => seconds[other],
             None => {
-                let [with_it, _] = alone.divided_by(&stripe.any_keepers(), at);
+                let [with_it, _] = alone.divided_by(&stripe.any_destinations(), at);
                 alone.bounded(with_it, known, f64::INFINITY).seconds
             }
         });
@@ -73,15 +73,15 @@ pub(in crate::bound::crossing) fn of_keepers(
 /// Sets of destinations that agree, and a bound for all of them.
 struct OpenSets {
     seconds: f64,
-    destinations: KeeperChoice,
+    choice: DestinationChoice,
     /// How to divide them.
     next: Division,
 }
 
 /// What is not decided of sets of destinations.
 enum Division {
-    /// Whether this open keeper, to which most chunks go, keeps one.
-    Keeper(usize),
+    /// Whether this open destination, to which most chunks go, keeps one.
+    Destination(usize),
     /// Which chunk each of those that are chosen keeps.
     Order,
     Nothing,
@@ -100,7 +100,7 @@ struct AloneSearch<'a> {
 impl AloneSearch<'_> {
     fn seconds(mut self) -> f64 {
         let mut least = f64::INFINITY;
-        let all = self.stripe.any_keepers();
+        let all = self.stripe.any_destinations();
         let mut open = vec![self.bounded(all, 0.0, f64::INFINITY)];
         while self.prices >= STEPS_MIN && least > self.known {
             let by_seconds = |a: &usize, b: &usize| open[*a].seconds.total_cmp(&open[*b].seconds);
@@ -113,8 +113,8 @@ impl AloneSearch<'_> {
             if divided.is_empty() {
                 least = sets.seconds;
             }
-            for destinations in divided {
-                let sets = self.bounded(destinations, sets.seconds, least);
+            for choice in divided {
+                let sets = self.bounded(choice, sets.seconds, least);
                 if sets.seconds < least {
                     open.push(sets);
                 }
@@ -124,60 +124,60 @@ impl AloneSearch<'_> {
     }
 
     /// A bound for these, not below that of all sets they are of; `enough` will do.
-    fn bounded(&mut self, destinations: KeeperChoice, least: f64, enough: f64) -> OpenSets {
+    fn bounded(&mut self, choice: DestinationChoice, least: f64, enough: f64) -> OpenSets {
         let stripe = self.stripe;
-        if !stripe.is_possible(&destinations, self.ports) {
-            return OpenSets { seconds: f64::INFINITY, destinations, next: Division::Nothing };
+        if !stripe.is_possible(&choice, self.ports) {
+            return OpenSets { seconds: f64::INFINITY, choice, next: Division::Nothing };
         }
         let mut workspace = Workspace::default();
-        let mut kept = vec![0; stripe.keepers.len()];
+        let mut kept = vec![0; stripe.destinations.len()];
         let steps = self.prices.min(STEPS_MAX);
         let limits = SearchLimits { known: self.known, enough, steps };
         let mut tried = 0;
         let search = Search::new(self.ports, limits, |prices, loads| {
             let mut costs = Costs::new(self.ports, prices, self.relays);
             let at = (&mut costs, &mut workspace);
-            let (cost, destinations) = stripe.take_cheapest(&destinations, at, loads);
+            let (cost, destinations) = stripe.take_cheapest(&choice, at, loads);
             tried += 1;
             destinations.iter().for_each(|at| kept[*at] += 1);
             cost
         });
         let seconds = search.seconds_from_nothing().max(least);
         self.prices = self.prices.saturating_sub(tried);
-        let open = destinations.open.iter().copied();
-        let next = if destinations.chosen.len() < stripe.lost {
-            open.max_by_key(|at| kept[*at]).map_or(Division::Nothing, Division::Keeper)
-        } else if stripe.lost > 1 && destinations.order.is_empty() {
+        let open = choice.open.iter().copied();
+        let next = if choice.chosen.len() < stripe.lost {
+            open.max_by_key(|at| kept[*at]).map_or(Division::Nothing, Division::Destination)
+        } else if stripe.lost > 1 && choice.order.is_empty() {
             Division::Order
         } else {
             Division::Nothing
         };
-        OpenSets { seconds, destinations, next }
+        OpenSets { seconds, choice, next }
     }
 
     /// Sets that agree in more, which are all of these together; none where nothing is left to
     /// decide.
-    fn divided(&self, sets: &OpenSets) -> Vec<KeeperChoice> {
-        let destinations = &sets.destinations;
+    fn divided(&self, sets: &OpenSets) -> Vec<DestinationChoice> {
+        let choice = &sets.choice;
         match sets.next {
-            Division::Keeper(next) => self.divided_by(destinations, next).into(),
+            Division::Destination(next) => self.divided_by(choice, next).into(),
             Division::Order => orders(self.stripe.lost)
                 .into_iter()
-                .map(|order| KeeperChoice { order, ..destinations.clone() })
+                .map(|order| DestinationChoice { order, ..choice.clone() })
                 .collect(),
             Division::Nothing => Vec::new(),
         }
     }
 
     /// The sets of which a node keeps a chunk, and those of which none of its like does.
-    fn divided_by(&self, sets: &KeeperChoice, next: usize) -> [KeeperChoice; 2] {
+    fn divided_by(&self, sets: &DestinationChoice, next: usize) -> [DestinationChoice; 2] {
         let with_next = sets.chosen.iter().copied().chain([next]).collect::<Vec<usize>>();
         let is_decided = with_next.len() == self.stripe.lost;
         let others = sets.open.iter().copied().filter(|at| !is_decided && *at != next).collect();
         let unlike = sets.open.iter().copied().filter(|at| !self.are_alike(*at, next)).collect();
         [
-            KeeperChoice { chosen: with_next, open: others, order: Vec::new() },
-            KeeperChoice { chosen: sets.chosen.clone(), open: unlike, order: Vec::new() },
+            DestinationChoice { chosen: with_next, open: others, order: Vec::new() },
+            DestinationChoice { chosen: sets.chosen.clone(), open: unlike, order: Vec::new() },
         ]
     }
 
@@ -186,7 +186,7 @@ impl AloneSearch<'_> {
         let rates = |node: u32| {
             [ports.up(node), ports.down(node), ports.write(node)].map(|port| ports.rate(port))
         };
-        let [a, b] = [a, b].map(|at| self.stripe.keepers[at]);
+        let [a, b] = [a, b].map(|at| self.stripe.destinations[at]);
         ports.rack(a) == ports.rack(b) && rates(a) == rates(b)
     }
 }

@@ -19,7 +19,7 @@ use crate::planner::{Abilities, Job, View, rack_places};
 use crate::random::Random;
 
 use super::sets::helper_sets;
-use super::{AskedSets, KeeperChoice, LaneStripe, alone};
+use super::{AskedSets, DestinationChoice, LaneStripe, alone};
 
 /// A cluster in racks, and a job on it that lost some chunks.
 fn arbitrary_world(code: &str, lost: usize, spare: usize, random: &mut Random) -> (Cluster, Job) {
@@ -172,12 +172,12 @@ struct TestWorld<'a> {
 impl TestWorld<'_> {
     fn tree_cost(&self, lost: ChunkIndex, into: NodeId, prices: &Amounts) -> f64 {
         let chunk = self.demand.job.lost.iter().position(|chunk| *chunk == lost).unwrap();
-        let keeper = self.stripe.keepers.iter().position(|node| *node == into.0).unwrap();
+        let destination = self.stripe.destinations.iter().position(|node| *node == into.0).unwrap();
         let trees = &self.stripe.trees[self.stripe.tree_of[chunk]];
         let mut costs = Costs::new(self.batch.ports, prices, self.relays);
         let cost = |tree: &RackedStripe| {
             let loads = &mut prices.nothing();
-            tree.take(Some(keeper), &mut costs, &mut Workspace::default(), loads)
+            tree.take(Some(destination), &mut costs, &mut Workspace::default(), loads)
         };
         trees.sets.iter().map(cost).fold(f64::INFINITY, f64::min)
     }
@@ -264,13 +264,13 @@ fn check_prices(world: &TestWorld<'_>, prices: &Amounts) -> bool {
     let mut costs = Costs::new(batch.ports, prices, relays);
     let mut workspace = Workspace::default();
     let at = (&mut costs, &mut workspace);
-    let (cost, kept) = stripe.take_cheapest(&stripe.any_keepers(), at, &mut loads);
+    let (cost, kept) = stripe.take_cheapest(&stripe.any_destinations(), at, &mut loads);
     assert!((cost - least).abs() < 1e-9, "{cost} {least} {:?}", demand.job);
     // A tree's price may be below every tree; that of a gather is exact.
     let put = loads.cost(prices);
     assert!(put > cost - 1e-9, "{put} {cost} {:?}", demand.job);
     // Those that keep the chunks may also be named.
-    let chosen = KeeperChoice { chosen: kept.clone(), open: Vec::new(), order: Vec::new() };
+    let chosen = DestinationChoice { chosen: kept.clone(), open: Vec::new(), order: Vec::new() };
     let mut again = Amounts::none(batch.ports);
     let named = stripe.take_cheapest(&chosen, (&mut costs, &mut workspace), &mut again);
     assert!((named.0 - cost).abs() < 1e-9 && named.1 == kept, "{named:?} {cost} {kept:?}");
@@ -278,19 +278,19 @@ fn check_prices(world: &TestWorld<'_>, prices: &Amounts) -> bool {
 }
 
 /// The bound of the stripe by itself where just these keep its chunks.
-fn seconds_of_set(world: &TestWorld<'_>, keepers: KeeperChoice) -> f64 {
+fn seconds_of_set(world: &TestWorld<'_>, choice: DestinationChoice) -> f64 {
     let TestWorld { batch, stripe, relays, .. } = *world;
     let mut workspace = Workspace::default();
     let limits = SearchLimits { known: 0.0, enough: f64::INFINITY, steps: 20_000 };
     let search = Search::new(batch.ports, limits, |prices, loads| {
         let mut costs = Costs::new(batch.ports, prices, relays);
-        stripe.take_cheapest(&keepers, (&mut costs, &mut workspace), loads).0
+        stripe.take_cheapest(&choice, (&mut costs, &mut workspace), loads).0
     });
     search.seconds_from_nothing()
 }
 
 #[test]
-fn a_stripe_alone_takes_what_it_takes_with_the_best_set_of_keepers() {
+fn a_stripe_alone_takes_what_it_takes_with_the_best_set_of_destinations() {
     let mut random = Random::new(11);
     let mut found = 0;
     for _ in 0..30 {
@@ -306,17 +306,17 @@ fn a_stripe_alone_takes_what_it_takes_with_the_best_set_of_keepers() {
             let Some(stripe) = stripe else { return };
             let sets = BTreeMap::new();
             let world = TestWorld { demand, batch, stripe: &stripe, relays: &relays, sets };
-            let count = stripe.keepers.len();
+            let count = stripe.destinations.len();
             let pairs = (0..count).flat_map(|a| (0..a).map(move |b| vec![b, a]));
             let ordered = pairs.flat_map(|pair| {
-                [[0, 1], [1, 0]].map(|order| KeeperChoice {
+                [[0, 1], [1, 0]].map(|order| DestinationChoice {
                     chosen: pair.clone(),
                     open: Vec::new(),
                     order: order.into(),
                 })
             });
-            let possible = ordered.filter(|keepers| stripe.is_possible(keepers, batch.ports));
-            let seconds = possible.map(|keepers| seconds_of_set(&world, keepers));
+            let possible = ordered.filter(|choice| stripe.is_possible(choice, batch.ports));
+            let seconds = possible.map(|choice| seconds_of_set(&world, choice));
             let least = seconds.fold(f64::INFINITY, f64::min);
             let alone = alone::seconds(std::slice::from_ref(&stripe), (batch.ports, &relays), 0.0);
             assert!(alone < least * 1.002 && alone > least * 0.98, "{alone} {least} {job:?}");

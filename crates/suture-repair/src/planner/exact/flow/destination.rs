@@ -42,15 +42,15 @@ impl Chosen {
 
 /// Chooses the destinations of all orders.
 pub(super) fn choose(frame: &Instance<'_>, random: &mut Random) -> Chosen {
-    let keeping = Keeping::new(frame);
+    let supply = DestinationSupply::new(frame);
     let orders = &frame.requests;
     let mut sequence: Vec<usize> = (0..orders.len()).collect();
     random.shuffle(&mut sequence);
     let (mut chosen, least_seconds) = if orders.len() * frame.view.cluster.nodes.len() <= PAIRS_MAX
     {
-        exactly(frame, &keeping, &sequence)
+        exactly(frame, &supply, &sequence)
     } else {
-        (Greedy::new(frame, &keeping).choose(&sequence), 0.0)
+        (Greedy::new(frame, &supply).choose(&sequence), 0.0)
     };
     for (order, nodes) in orders.iter().zip(&mut chosen) {
         // The first destination decodes several losses: let it be the one that sends best.
@@ -62,12 +62,12 @@ pub(super) fn choose(frame: &Instance<'_>, random: &mut Random) -> Chosen {
     for nodes in &chosen {
         first.push(first[first.len() - 1] + nodes.len() as u32);
     }
-    let seconds = keeping.seconds(frame, &chosen);
+    let seconds = supply.seconds(frame, &chosen);
     Chosen { first, nodes: chosen.concat(), least_seconds, seconds }
 }
 
 /// What nodes can keep.
-struct Keeping {
+struct DestinationSupply {
     /// What each can receive when a chunk brings its share of all that is received.
     fair: Vec<Supply>,
     /// What each can receive and write of chunks alone. Empty where no disks are modelled.
@@ -76,8 +76,8 @@ struct Keeping {
     least_seconds: f64,
 }
 
-impl Keeping {
-    fn new(frame: &Instance<'_>) -> Keeping {
+impl DestinationSupply {
+    fn new(frame: &Instance<'_>) -> DestinationSupply {
         let sent = frame.moved_units();
         let chunks =
             |order: &ExactRequest<'_>| order.lost.len() as f64 * f64::from(frame.units(order));
@@ -92,7 +92,7 @@ impl Keeping {
         let fair: Vec<Supply> = nodes().map(fair).collect();
         let alone: Vec<Supply> = nodes().map(|node| frame.receiving(node)).collect();
         if alone.iter().all(|supply| supply.rates[1].is_infinite()) {
-            return Keeping { fair, alone: Vec::new(), least_seconds: 0.0 };
+            return DestinationSupply { fair, alone: Vec::new(), least_seconds: 0.0 };
         }
         let accepting = |supplies: &[Supply]| -> Vec<Supply> {
             let accepting = nodes().filter(|node| frame.view.accepts(*node));
@@ -102,7 +102,7 @@ impl Keeping {
         let least_seconds = seconds_in_grains(&accepting(&alone), kept as u64, CHUNK_UNITS)
             .max(seconds_to_ship(&accepting(&fair), kept))
             .max(seconds_to_ship(&links, sent));
-        Keeping { fair, alone, least_seconds }
+        DestinationSupply { fair, alone, least_seconds }
     }
 
     /// What each may keep, so that it has received and written all of it within that time.
@@ -138,7 +138,11 @@ pub(super) fn candidates(frame: &Instance<'_>, order: &ExactRequest<'_>) -> Vec<
 }
 
 /// The best destinations of all orders, and the least time that any need.
-fn exactly(frame: &Instance<'_>, keeping: &Keeping, sequence: &[usize]) -> (Vec<Vec<NodeId>>, f64) {
+fn exactly(
+    frame: &Instance<'_>,
+    supply: &DestinationSupply,
+    sequence: &[usize],
+) -> (Vec<Vec<NodeId>>, f64) {
     let orders = &frame.requests;
     let are_equal = orders.iter().all(|order| frame.units(order) == CHUNK_UNITS);
     let open: Vec<Vec<NodeId>> = orders.iter().map(|order| candidates(frame, order)).collect();
@@ -157,17 +161,17 @@ fn exactly(frame: &Instance<'_>, keeping: &Keeping, sequence: &[usize]) -> (Vec<
         };
         (transport, seconds)
     };
-    let keepers = |transport: &Transport, demand: usize| {
+    let destinations = |transport: &Transport, demand: usize| {
         let links = transport.shipped(demand).iter().filter(|link| link.units > 0);
         links.map(|link| NodeId(link.node)).collect()
     };
     let chosen =
-        |transport: Transport| (0..orders.len()).map(|at| keepers(&transport, at)).collect();
-    if keeping.alone.is_empty() {
-        return (chosen(balanced(keeping.fair.clone(), LEVELS_MAX).0), 0.0);
+        |transport: Transport| (0..orders.len()).map(|at| destinations(&transport, at)).collect();
+    if supply.alone.is_empty() {
+        return (chosen(balanced(supply.fair.clone(), LEVELS_MAX).0), 0.0);
     }
-    let (alone, needed) = balanced(keeping.alone.clone(), 1);
-    let capped = keeping.capped(keeping.least_seconds.max(needed));
+    let (alone, needed) = balanced(supply.alone.clone(), 1);
+    let capped = supply.capped(supply.least_seconds.max(needed));
     let (fair, seconds) = balanced(capped, LEVELS_MAX);
     // Chunks of many lengths are chosen greedily, and may fit no more.
     let best = if seconds.is_finite() { fair } else { alone };
@@ -185,12 +189,12 @@ struct Greedy<'a, 'b> {
 }
 
 impl<'a, 'b> Greedy<'a, 'b> {
-    fn new(frame: &'b Instance<'a>, keeping: &'b Keeping) -> Greedy<'a, 'b> {
-        let node_count = keeping.fair.len();
-        let (wanted, most) = if keeping.alone.is_empty() {
-            (keeping.fair.clone(), &keeping.fair)
+    fn new(frame: &'b Instance<'a>, supply: &'b DestinationSupply) -> Greedy<'a, 'b> {
+        let node_count = supply.fair.len();
+        let (wanted, most) = if supply.alone.is_empty() {
+            (supply.fair.clone(), &supply.fair)
         } else {
-            (keeping.capped(keeping.least_seconds), &keeping.alone)
+            (supply.capped(supply.least_seconds), &supply.alone)
         };
         let ranking = Least::new(Vec::new());
         let mut greedy = Greedy { frame, wanted, most, loads: vec![0.0; node_count], ranking };

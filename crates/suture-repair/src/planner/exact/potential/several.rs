@@ -67,11 +67,11 @@ impl Descent<'_> {
             return vec![self.kept[index].clone()];
         }
         let (taken, item) = (self.kept_by_siblings(index), &self.items[index]);
-        let first = self.keepers.cheapest(self.instance, item, &taken, &self.ports);
+        let first = self.destinations.cheapest(self.instance, item, &taken, &self.ports);
         let racks = rack::destination_racks(item, first[0], DESTINATION_RACKS_MAX, &self.ports);
         let (among, begin) = ((&taken[..], &racks[..]), piece + self.sweeps);
         let mut sets =
-            self.keepers.cheapest_sets(self.instance, item, among, &first, &self.ports, begin);
+            self.destinations.cheapest_sets(self.instance, item, among, &first, &self.ports, begin);
         sets.insert(0, first);
         sets
     }

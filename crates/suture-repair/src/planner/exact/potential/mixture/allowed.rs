@@ -6,7 +6,7 @@
 //! keep clear of it.
 
 use crate::planner::exact::potential::Descent;
-use crate::planner::exact::potential::keeper;
+use crate::planner::exact::potential::destination_ranking;
 
 /// A lost chunk, by its item and its place among the item's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -91,7 +91,8 @@ impl Descent<'_> {
 
     /// Whether a node may keep a chunk of an item beside others of it.
     pub(super) fn fits(&self, item: usize, node: u32, others: (&[u32], &[u32])) -> bool {
-        !others.1.contains(&node) && keeper::allows(self.instance, &self.items[item], node, others)
+        !others.1.contains(&node)
+            && destination_ranking::allows(self.instance, &self.items[item], node, others)
     }
 
     /// Who is decided to keep chunks of the same stripe that are rebuilt apart from an item.
@@ -109,13 +110,13 @@ impl Descent<'_> {
         kept: &[(KeptAt, u32, f64)],
         allowed: &Allowed,
     ) -> Option<(KeptAt, u32)> {
-        let keepers = |item: usize| {
+        let destinations = |item: usize| {
             let of_item = kept.iter().filter(move |(at, ..)| at.item == item);
             of_item.map(|(_, node, _)| *node).collect::<Vec<u32>>()
         };
         let is_in_conflict = |at: &KeptAt| {
-            let taken: Vec<u32> = self.siblings(at.item).flat_map(keepers).collect();
-            !taken.is_empty() && !self.fit(at.item, &keepers(at.item), &taken)
+            let taken: Vec<u32> = self.siblings(at.item).flat_map(destinations).collect();
+            !taken.is_empty() && !self.fit(at.item, &destinations(at.item), &taken)
         };
         let open = kept.iter().filter(|(at, ..)| allowed.decided(*at).is_none());
         let mut open = open.map(|(at, node, _)| (*at, *node));

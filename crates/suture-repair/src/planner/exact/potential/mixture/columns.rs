@@ -75,7 +75,7 @@ impl Descent<'_> {
         }
         let taken = self.decided_by_siblings(allowed, item);
         let part = &self.items[item];
-        let few = self.keepers.cheapest_few(self.instance, part, &taken, &self.ports, TRIED);
+        let few = self.destinations.cheapest_few(self.instance, part, &taken, &self.ports, TRIED);
         let known = self.kept[item].clone();
         let nodes = |place: usize| {
             let at = KeptAt { item, place };

@@ -16,7 +16,7 @@ const SCAN_MAX: usize = 48;
 const RACK_VISITS_MAX: usize = 8;
 
 /// All nodes that accept chunks, by what keeping one more would cost.
-pub(super) struct Keepers {
+pub(super) struct DestinationRanking {
     accepting: Vec<u32>,
     /// Of all nodes; prices may have risen since they were entered, but not fallen.
     ranking: Option<Least>,
@@ -24,8 +24,8 @@ pub(super) struct Keepers {
     by_rack: Vec<Vec<u32>>,
 }
 
-impl Keepers {
-    pub fn new(instance: &Instance<'_>, ports: &PricedPorts<'_>) -> Keepers {
+impl DestinationRanking {
+    pub fn new(instance: &Instance<'_>, ports: &PricedPorts<'_>) -> DestinationRanking {
         let nodes = instance.view.cluster.ids().filter(|node| instance.view.accepts(*node));
         let accepting: Vec<u32> = nodes.map(|node| node.0).collect();
         let mut by_rack: Vec<Vec<u32>> = Vec::new();
@@ -36,7 +36,7 @@ impl Keepers {
             }
             by_rack[rack].push(node);
         }
-        Keepers { accepting, ranking: None, by_rack }
+        DestinationRanking { accepting, ranking: None, by_rack }
     }
 
     /// Ranks all nodes by the prices of now.
