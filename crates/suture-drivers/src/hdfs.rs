@@ -1,6 +1,6 @@
-//! HDFS behind Suture's two seams: its NameNode as the keeper of the truth, its DataNodes as stores
-//! of chunks. A plugin in each daemon speaks the frames of `docs/hdfs-protocol.md`; nothing of
-//! Hadoop is patched.
+//! HDFS behind Suture's two seams: its NameNode as the keeper of the metadata, its DataNodes as
+//! stores of chunks. A plugin in each daemon speaks the frames of `docs/hdfs-protocol.md`; nothing
+//! of Hadoop is patched.
 //!
 //! Place: [stripes affected] -> queue -> plan -> [claim] -> dispatch -> [slices flow -> chunk
 //! durable -> commit location] -> healthy.

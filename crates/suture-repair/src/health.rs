@@ -396,12 +396,12 @@ fn due(
 ) -> Health {
     let silence = now.since(entry.reported_at);
     let is_paused = entry.pause_end().is_some() && !mistake.is(Mutant::ForgetPause);
-    let is_patient = liveness == Liveness::Keeper || is_paused;
+    let never_fails = liveness == Liveness::Keeper || is_paused;
     match entry.health {
-        Health::Up if is_patient && silence >= timers.suspect_after => Health::Suspect,
+        Health::Up if never_fails && silence >= timers.suspect_after => Health::Suspect,
         Health::Unknown if liveness == Liveness::Keeper => Health::Unknown,
-        Health::Unknown if silence >= timers.start_grace && is_patient => Health::Suspect,
-        same if is_patient => same,
+        Health::Unknown if silence >= timers.start_grace && never_fails => Health::Suspect,
+        same if never_fails => same,
         Health::Unknown if silence >= timers.start_grace => Health::Failed,
         Health::Up | Health::Suspect if silence >= timers.dead_after => Health::Failed,
         Health::Up if silence >= timers.suspect_after => Health::Suspect,

@@ -1,24 +1,24 @@
-//! The best mixture of ways: a linear program whose columns are made as they are needed.
+//! The best mixture of options: a linear program whose columns are made as they are needed.
 //!
 //! Place: beside `[plan]`: the last step of the potential planner for small batches
 //! (`planner/exact/potential/mixture.rs`), and the prices of the bound in racks
-//! (`bound/search.rs`), where all stripes are one item. Each column is one way to rebuild one item,
-//! with the seconds that it puts on ports; the program asks which part of each item goes which way,
-//! so that the busiest port is done first. Its dual is a price for a second of each port, and
-//! whoever can find the cheapest way at given prices can say whether any column is missing (Dantzig
-//! and Wolfe, 1960; Gilmore and Gomory, 1961). So the mixture is the optimum of all ways that this
-//! search knows, and not only of those that were met before.
+//! (`bound/search.rs`), where all stripes are one item. Each column is one option of one item,
+//! with the seconds that it puts on ports; the program asks which part of each item goes by which
+//! option, so that the busiest port is done first. Its dual is a price for a second of each port,
+//! and whoever can find the cheapest option at given prices can say whether any column is missing
+//! (Dantzig and Wolfe, 1960; Gilmore and Gomory, 1961). So the mixture is the optimum of all
+//! options that this search knows, and not only of those that were met before.
 //!
 //! The simplex method with the inverse of the basis kept: a few hundred rows at most. It begins
-//! with one way for each item, and every step holds a mixture that can be carried out, so it may
+//! with one option for each item, and every step holds a mixture that can be carried out, so it may
 //! end at any step.
 //!
-//! Invariants: the finish is always in the basis, and every item has a way in it.
+//! Invariants: the finish is always in the basis, and every item has an option in it.
 
 /// A port by its number, and seconds of it or the price of one.
 pub(crate) type Seconds = (usize, f64);
 
-/// The most rows: items and ports that any way uses.
+/// The most rows: items and ports that any option uses.
 const ROWS_MAX: usize = 320;
 
 /// A step gains less: nothing. Relative to prices, which are 1 together.
@@ -37,7 +37,7 @@ enum Variable {
     Finish,
     /// How much earlier the port of a row is done.
     Slack(usize),
-    /// The part of its item that goes this way.
+    /// The part of its item that goes by this option.
     Column(usize),
 }
 
@@ -63,9 +63,9 @@ pub(super) struct Master {
 }
 
 impl Master {
-    /// The program in which each item goes one way, in the order of the items. `bases` are seconds
-    /// that each port is busy anyway. `None` where nothing takes any time, or there are too many
-    /// ports.
+    /// The program in which each item goes by one option, in the order of the items. `bases` are
+    /// seconds that each port is busy anyway. `None` where nothing takes any time, or there are too
+    /// many ports.
     pub fn new(first: &[Vec<Seconds>], bases: &[f64]) -> Option<Master> {
         let items = first.len();
         let mut loads = bases.to_vec();
@@ -107,7 +107,7 @@ impl Master {
         Some(master)
     }
 
-    /// The inverse of the basis of one way for each item: the finish is what the busiest port
+    /// The inverse of the basis of one option for each item: the finish is what the busiest port
     /// needs, a slack the difference to what its own port needs.
     fn invert_first(&mut self, busiest: usize) {
         let count = self.basis.len();
@@ -145,7 +145,7 @@ impl Master {
         self.columns.push(Column { item, seconds: by_row });
     }
 
-    /// Adds a way of an item. False where it would need more rows than there may be.
+    /// Adds an option of an item. False where it would need more rows than there may be.
     pub fn add(&mut self, item: usize, seconds: &[Seconds], bases: &[f64]) -> bool {
         for &(port, _) in seconds {
             if self.rows[port].is_none() && !self.add_row(port, bases[port]) {
@@ -157,7 +157,7 @@ impl Master {
         true
     }
 
-    /// A row for a port that no way so far uses: idle but for its base.
+    /// A row for a port that no option so far uses: idle but for its base.
     fn add_row(&mut self, port: usize, base: f64) -> bool {
         let row = self.basis.len();
         if row == ROWS_MAX {
@@ -191,13 +191,13 @@ impl Master {
         self.ports.iter().copied().zip(duals.iter().map(|dual| (-dual).max(0.0)))
     }
 
-    /// What the cheapest way so far of an item costs at these prices.
+    /// What the cheapest option so far of an item costs at these prices.
     pub fn cheapest(&self, item: usize) -> f64 {
         self.inverse[self.finish_row()][item]
     }
 
-    /// The ways of each item with the part that goes there: the columns in the order in which they
-    /// came, those of [`Master::new`] first.
+    /// The options of each item with the part that goes there: the columns in the order in which
+    /// they came, those of [`Master::new`] first.
     pub fn parts(&self) -> impl Iterator<Item = (usize, f64)> + '_ {
         self.basis.iter().filter_map(|(variable, part)| match variable {
             Variable::Column(column) => Some((*column, part.max(0.0))),

@@ -1,4 +1,4 @@
-//! The NameNode as the keeper of the truth: its groups at risk are the stripes, its claims the
+//! The NameNode as the keeper of the metadata: its groups at risk are the stripes, its claims the
 //! claims.
 //!
 //! Place: [stripes affected] -> queue -> plan -> [claim] -> dispatch -> ... -> [commit location].

@@ -170,7 +170,7 @@ impl Several {
         self.joint.work() / JOINT_WORK + self.apart.iter().map(RackedStripe::work).sum::<usize>()
     }
 
-    /// Puts the cheapest way on `loads`, and returns what it costs; together it is as `joint`.
+    /// Puts the cheapest option on `loads`, and returns what it costs; together it is as `joint`.
     fn take_cheapest(
         &self,
         (joint, joint_costs): (&JointRepair, &JointCosts<'_>),

@@ -3,8 +3,8 @@
 //! Place: beside `[plan]`, a part of the lower bound, as `crossing.rs` is for sums. Helpers send
 //! parts of their chunks, of which no sums are formed on the way: all of them arrive at one
 //! decoder, and what it has rebuilt goes to the destination. So at given prices (`search.rs`) the
-//! cheapest way is that by the cheapest pair of both, whoever decodes. A chunk is kept by one node,
-//! which prices do not see: what each takes by itself at its best destination counts as well.
+//! cheapest option is that by the cheapest pair of both, whoever decodes. A chunk is kept by one
+//! node, which prices do not see: what each takes by itself at its best destination counts as well.
 //!
 //! Only one loss of a stripe is counted; other repairs cost nothing here.
 
@@ -106,7 +106,7 @@ struct GatherSearch<'a> {
 }
 
 impl GatherSearch<'_> {
-    /// Prices that are compared to find the cheapest way.
+    /// Prices that are compared to find the cheapest option.
     fn work(&self, gather: &Gathered) -> usize {
         let senders = gather.forced.len() + gather.free.len();
         let around = gather.around.as_ref().map_or(0, |around| self.work(around));
@@ -132,7 +132,7 @@ impl GatherSearch<'_> {
         gather.targets.iter().map(at).fold(f64::INFINITY, f64::min)
     }
 
-    /// Puts the cheapest way on `loads`, and returns what it costs.
+    /// Puts the cheapest option on `loads`, and returns what it costs.
     fn take_cheapest(&self, gather: &Gathered, prices: &Amounts, loads: &mut Amounts) -> f64 {
         let gathers = [Some(gather), gather.around.as_deref()].into_iter().flatten();
         let priced = gathers.filter_map(|gather| Some((self.cheapest(gather, prices)?, gather)));
@@ -144,7 +144,7 @@ impl GatherSearch<'_> {
         cost
     }
 
-    /// What the cheapest way costs from these helpers, and its decoder and target.
+    /// What the cheapest option costs from these helpers, and its decoder and target.
     fn cheapest(&self, gather: &Gathered, prices: &Amounts) -> Option<(f64, u32, u32)> {
         let mut best: Option<(f64, u32, u32)> = None;
         for &decoder in self.decoders {

@@ -2,14 +2,14 @@
 //!
 //! Place: beside `[plan]`. Let y be prices of ports, none below zero, that together are 1, each for
 //! a second of its port. If T is what the busiest port needs, no port needs more, so sum(y *
-//! seconds) <= T; and a stripe pays at least for its cheapest way, whatever the others do.
-//! The sum of the cheapest ways is therefore below T for any plans and any such prices (Lagrangian
-//! duality). Good prices are those of ports that are full in good plans: exponential in the load.
-//! So the prices begin with some load, in several steepnesses; then everything that is cheapest at
-//! these prices is mixed into the load, a little each time. Prices swing around the best ones then,
-//! so their mean is better than any of them. Where no load is given, prices are first those of a
-//! linear program over what was cheapest so far (`master.rs`), which for a few stripes ends at the
-//! best there are. The best of all these bounds counts.
+//! seconds) <= T; and a stripe pays at least for its cheapest option, whatever the others do.
+//! The sum of the cheapest options is therefore below T for any plans and any such prices
+//! (Lagrangian duality). Good prices are those of ports that are full in good plans: exponential in
+//! the load. So the prices begin with some load, in several steepnesses; then everything that is
+//! cheapest at these prices is mixed into the load, a little each time. Prices swing around the
+//! best ones then, so their mean is better than any of them. Where no load is given, prices are
+//! first those of a linear program over what was cheapest so far (`master.rs`), which for a few
+//! stripes ends at the best there are. The best of all these bounds counts.
 //!
 //! The mixed load is itself a way to do everything, in fractions, so no bound is above its peak:
 //! the search ends when the two meet, or when the peak is below what is known by other means.
@@ -162,8 +162,8 @@ pub(super) struct SearchLimits {
     pub steps: usize,
 }
 
-/// A search at work. `cost` puts the cheapest ways at some prices on a load and returns what they
-/// cost.
+/// A search at work. `cost` puts the cheapest options at some prices on a load and returns what
+/// they cost.
 pub(super) struct Search<'a, F> {
     ports: &'a Ports,
     limits: SearchLimits,

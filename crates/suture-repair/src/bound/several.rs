@@ -11,7 +11,7 @@
 //! * what leaves racks arrives at racks.
 //!
 //! So a rack's cost depends on how many help there and how many chunks it keeps, and the cheapest
-//! way is a small knapsack over racks.
+//! option is a small knapsack over racks.
 //!
 //! A chunk is kept by one node, which prices do not see: what a stripe takes by itself, for the
 //! best of all ways to spread its chunks over racks, counts as well.
@@ -61,7 +61,7 @@ pub(super) fn joints<'a>(
 }
 
 /// The most that any stripe takes by itself, in seconds; `known` where that is no more. Whoever
-/// asks says how the cheapest way of one, spread over racks in some way, is put on loads at some
+/// asks says how the cheapest option of one, spread over racks in some way, is put on loads at some
 /// prices.
 pub(super) fn alone_seconds(
     joints: &[&JointRepair],
@@ -197,7 +197,7 @@ impl JointRepair {
         sum(|rack| rack.kept.0) <= self.lost && self.lost <= sum(|rack| rack.kept.1)
     }
 
-    /// Sums that are compared to find the cheapest way.
+    /// Sums that are compared to find the cheapest option.
     pub fn work(&self) -> usize {
         let choices = |rack: &JointRack| {
             (rack.holders.len() - rack.forced + 1) * (rack.kept.1 - rack.kept.0 + 1)
@@ -260,7 +260,7 @@ struct JointStep {
     kept: u8,
 }
 
-const NO_WAY: JointStep = JointStep { cost: f64::INFINITY, helping: 0, kept: 0 };
+const NO_STEP: JointStep = JointStep { cost: f64::INFINITY, helping: 0, kept: 0 };
 
 impl<'a> JointCosts<'a> {
     /// `relays` may send and receive without a chunk.
@@ -281,7 +281,7 @@ impl<'a> JointCosts<'a> {
         }
     }
 
-    /// Puts the cheapest way on `loads`, and returns what it costs.
+    /// Puts the cheapest option on `loads`, and returns what it costs.
     pub fn take_cheapest(&self, joint: &JointRepair, loads: &mut Amounts) -> f64 {
         let racks: Vec<JointPrices> =
             joint.racks.iter().map(|rack| JointPrices::new(rack, joint, self)).collect();
@@ -335,11 +335,11 @@ impl JointRepair {
 
 /// For each rack the cheapest ways to all states with the racks up to it, beginning with none.
 fn cheapest_steps(joint: &JointRepair, racks: &[JointPrices<'_>]) -> Vec<Vec<JointStep>> {
-    let mut steps = vec![vec![NO_WAY; joint.states()]];
+    let mut steps = vec![vec![NO_STEP; joint.states()]];
     steps[0][joint.state(0, 0, joint.lost)].cost = 0.0;
     for rack in racks {
         let before = &steps[steps.len() - 1];
-        let mut after = vec![NO_WAY; joint.states()];
+        let mut after = vec![NO_STEP; joint.states()];
         for choice in &rack.choices {
             let JointChoice { helping, kept, leaving, arriving, cost } = *choice;
             for helpers in 0..=joint.helpers - helping {
@@ -479,7 +479,7 @@ mod tests {
         JointRepair { bytes: 1.0, lost: 2, helpers, is_mds, racks }
     }
 
-    /// The cost of the cheapest way, of all sets of nodes.
+    /// The cost of the cheapest option, of all sets of nodes.
     fn least_cost(joint: &JointRepair, prices: &Amounts, ports: &Ports) -> f64 {
         let least =
             |of: &dyn Fn(u32) -> f64, count| (0..count).map(of).fold(f64::INFINITY, f64::min);

@@ -127,9 +127,9 @@ fn evaluate(
         unrepairable.push((damage.jobs[*index].stripe, error.to_string()));
     }
     for (job, plan) in batch.planned(&damage.jobs) {
-        let homeless = job.lost.len() - plan.lost.len();
-        if homeless > 0 {
-            let reason = format!("no node is free to take {homeless} of its lost chunks");
+        let unplaced = job.lost.len() - plan.lost.len();
+        if unplaced > 0 {
+            let reason = format!("no node is free to take {unplaced} of its lost chunks");
             unrepairable.push((job.stripe, reason));
         }
     }

@@ -293,7 +293,7 @@ impl<'a> Item<'a> {
         Item { around: Some(Box::new(Item::new(self.demand, pattern))), ..self }
     }
 
-    /// What it has of the patterns of its ways.
+    /// What it has of the patterns of its options.
     pub fn patterns(&self) -> impl Iterator<Item = &PricedPattern<'a>> {
         [Some(self.pattern()), self.around.as_ref().map(|other| other.pattern())]
             .into_iter()

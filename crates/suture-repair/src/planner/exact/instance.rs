@@ -180,7 +180,7 @@ impl<'a> Instance<'a> {
 /// The most requests of which it is asked how else they may be served than at the least cost.
 pub(in crate::planner) const AROUND_MAX: usize = 1 << 15;
 
-/// What lost chunks need where they are not rebuilt in the cheapest way.
+/// What lost chunks need where they are not rebuilt by the cheapest option.
 pub(in crate::planner) struct AroundNeeds {
     needs: Needs,
     /// By request and part the names of other needs (`Needs::find_around`).

@@ -1,12 +1,12 @@
-//! Potential: every chunk again and again by the cheapest of its ways, at prices that sharpen.
+//! Potential: every chunk again and again by the cheapest of its options, at prices that sharpen.
 //!
 //! Place: `[plan]`, one of the exact planners, also beneath `flow.rs` where flows do not see it
 //! all. For what is no flow: traces, which send different amounts and may do without one helper;
 //! several losses, whose decoder sends as well as receives; racks, whose links many helpers share.
 //! A port's price grows exponentially with its load (`potential/ports.rs`); a sweep takes every
-//! chunk out in random order and puts it back by the cheapest way (`potential/option.rs`), and the
-//! exponent grows from sweep to sweep, from shaping the whole to shaving the peak. Where a single
-//! chunk is a large part of a port's load, chunks are then cut into ranges that choose for
+//! chunk out in random order and puts it back by the cheapest option (`potential/option.rs`), and
+//! the exponent grows from sweep to sweep, from shaping the whole to shaving the peak. Where a
+//! single chunk is a large part of a port's load, chunks are then cut into ranges that choose for
 //! themselves. What few chunks found is mixed anew by linear programs (`potential/mixture.rs`).
 //!
 //! Multiplicative weights of this kind approximate packing linear programs (Plotkin, Shmoys,
@@ -233,7 +233,7 @@ impl<'a> Descent<'a> {
         }
     }
 
-    /// Whether only the best of several descents is mixed: in racks, ways are many.
+    /// Whether only the best of several descents is mixed: in racks, options are many.
     fn is_mixed_last(&self) -> bool {
         self.ports.have_racks() && self.items.len() > MIXED_EACH_MAX
     }
@@ -269,7 +269,7 @@ impl<'a> Descent<'a> {
         kept.iter().for_each(|node| self.destinations.refresh(&self.ports, *node));
     }
 
-    /// The cheapest way of a piece at the prices of now.
+    /// The cheapest option of a piece at the prices of now.
     fn choose(&mut self, piece: usize) {
         let index = self.pieces[piece].item as usize;
         let item = &self.items[index];
@@ -483,7 +483,7 @@ impl<'a> Descent<'a> {
     }
 }
 
-/// What is to be rebuilt, and the menus of schemes that serve it.
+/// What is to be rebuilt, and the candidate schemes that serve it.
 fn items<'a>(
     instance: &'a Instance<'a>,
     around: &'a AroundNeeds,

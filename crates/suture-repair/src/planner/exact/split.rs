@@ -46,24 +46,24 @@ const RELAYS_MAX: usize = 16;
 /// of all numbers in fewer.
 const TRIALS_MAX: usize = 1100;
 
-/// The plan of an order that is rebuilt alone, from free ports; `None` when its chunks are not sums
-/// of any k others. Its destination is `kept`, or one of the `others` that is faster.
+/// The plan of a request that is rebuilt alone, from free ports; `None` when its chunks are not
+/// sums of any k others. Its destination is `kept`, or one of the `others` that is faster.
 pub(in crate::planner) fn plan(
-    frame: &Instance<'_>,
-    order: &ExactRequest<'_>,
+    instance: &Instance<'_>,
+    request: &ExactRequest<'_>,
     kept: &[NodeId],
     others: &[NodeId],
 ) -> Option<Plan> {
-    let ([part], [first]) = (frame.parts(order), kept) else { return None };
+    let ([part], [first]) = (instance.parts(request), kept) else { return None };
     if !part.is_sum || !part.any {
         return None;
     }
-    let mut star = Star::new(frame, order, part, *first);
-    let roots: Vec<Root> = others.iter().map(|node| star.root(frame, *node)).collect();
+    let mut star = Star::new(instance, request, part, *first);
+    let roots: Vec<Root> = others.iter().map(|node| star.root(instance, *node)).collect();
     let mut many = star.choose_root(&roots);
     let is_sooner = |seconds: f64, many: f64| seconds * (1.0 + RELAYED_GAP_MAX) < many;
     if is_sooner(star.least_seconds(Star::sends_enough), many) {
-        let mut relayed = star.with_relays(frame);
+        let mut relayed = star.with_relays(instance);
         let seconds = relayed.choose_root(&roots);
         if is_sooner(seconds, many) {
             (star, many) = (relayed, seconds);
@@ -75,13 +75,13 @@ pub(in crate::planner) fn plan(
     } else {
         star.split_lanes(many)
     };
-    Some(order.plan(&[star.root.node], lanes))
+    Some(request.plan(&[star.root.node], lanes))
 }
 
 /// The stripe and its ports.
 #[derive(Clone)]
 struct Star<'a> {
-    order: &'a ExactRequest<'a>,
+    request: &'a ExactRequest<'a>,
     helpers: Vec<Helper>,
     /// Nodes without a chunk that may relay.
     relays: Vec<Relay>,
@@ -148,9 +148,9 @@ struct Share {
 }
 
 impl Root {
-    fn new(frame: &Instance<'_>, node: NodeId, scale: f64) -> Root {
-        let receives = scaled(frame.link_down(node), scale);
-        Root { node, receives, keeps: scaled(frame.receiving(node), scale) }
+    fn new(instance: &Instance<'_>, node: NodeId, scale: f64) -> Root {
+        let receives = scaled(instance.link_down(node), scale);
+        Root { node, receives, keeps: scaled(instance.receiving(node), scale) }
     }
 }
 
@@ -161,44 +161,45 @@ fn scaled(supply: Supply, scale: f64) -> Supply {
 
 impl<'a> Star<'a> {
     fn new(
-        frame: &Instance<'_>,
-        order: &'a ExactRequest<'a>,
+        instance: &Instance<'_>,
+        request: &'a ExactRequest<'a>,
         part: &Part,
         root: NodeId,
     ) -> Star<'a> {
-        let grains = (order.job.chunk_bytes / GRAIN_BYTES_MIN).clamp(1, GRAINS_MAX.into()) as u32;
-        let scale = f64::from(grains) / f64::from(frame.units(order));
+        let grains = (request.job.chunk_bytes / GRAIN_BYTES_MIN).clamp(1, GRAINS_MAX.into()) as u32;
+        let scale = f64::from(grains) / f64::from(instance.units(request));
         let scaled = |supply: Supply| scaled(supply, scale);
         let helper = |chunk: ChunkIndex, is_forced: bool| {
-            let node = order.holder(chunk);
-            let (sends, receives) = (scaled(frame.sending(node)), scaled(frame.link_down(node)));
+            let node = request.holder(chunk);
+            let (sends, receives) =
+                (scaled(instance.sending(node)), scaled(instance.link_down(node)));
             Helper { chunk, node, is_forced, sends, receives }
         };
         let forced = part.forced.iter().map(|sender| helper(sender.chunk, true));
         let free = part.free.iter().map(|chunk| helper(*chunk, false));
         Star {
-            order,
+            request,
             helpers: forced.chain(free).collect(),
             relays: Vec::new(),
             wanted: (part.forced.len() + part.count) as u32,
-            root: Root::new(frame, root, scale),
+            root: Root::new(instance, root, scale),
             grains,
             scale,
         }
     }
 
-    fn root(&self, frame: &Instance<'_>, node: NodeId) -> Root {
-        Root::new(frame, node, self.scale)
+    fn root(&self, instance: &Instance<'_>, node: NodeId) -> Root {
+        Root::new(instance, node, self.scale)
     }
 
     /// The same stripe with nodes without a chunk that may relay, those that relay fastest.
-    fn with_relays(&self, frame: &Instance<'_>) -> Star<'a> {
-        let nodes = frame.view.cluster.ids();
-        let may_relay = |node: &NodeId| self.order.job.may_be_kept_by(*node, frame.view);
+    fn with_relays(&self, instance: &Instance<'_>) -> Star<'a> {
+        let nodes = instance.view.cluster.ids();
+        let may_relay = |node: &NodeId| self.request.job.may_be_kept_by(*node, instance.view);
         let relay = |node: NodeId| Relay {
             node,
-            sends: scaled(frame.link_up(node), self.scale),
-            receives: scaled(frame.link_down(node), self.scale),
+            sends: scaled(instance.link_up(node), self.scale),
+            receives: scaled(instance.link_down(node), self.scale),
         };
         let seconds = |relay: &Relay| {
             let grains = f64::from(self.grains);
@@ -460,11 +461,11 @@ impl<'a> Star<'a> {
     }
 
     fn lane(&self, from: u32, to: u32, helpers: &[(ChunkIndex, NodeId)], sums: &[u32]) -> Lane {
-        let byte = |at| self.order.byte_at(at, self.grains);
+        let byte = |at| self.request.byte_at(at, self.grains);
         let range = Range { from: byte(from), to: byte(to) };
         Lane {
             range,
-            lost: self.order.lost.to_vec(),
+            lost: self.request.lost.to_vec(),
             mode: Mode::Streamed,
             decoder: None,
             scheme: None,

@@ -19,11 +19,11 @@ use crate::planner::keep::DestinationRule;
 use crate::planner::least::Least;
 use crate::random::Random;
 
-/// Up to so many pairs of an order and a node the choice is exact. Beyond, nearly every node may
+/// Up to so many pairs of a request and a node the choice is exact. Beyond, nearly every node may
 /// keep nearly every chunk, and the greedy choice is as good.
 const PAIRS_MAX: usize = 1 << 17;
 
-/// The destinations of all orders.
+/// The destinations of all requests.
 pub(super) struct Chosen {
     first: Vec<u32>,
     nodes: Vec<NodeId>,
@@ -34,35 +34,35 @@ pub(super) struct Chosen {
 }
 
 impl Chosen {
-    /// The destinations of an order, in the order of its lost chunks.
-    pub fn of(&self, order: usize) -> &[NodeId] {
-        &self.nodes[self.first[order] as usize..self.first[order + 1] as usize]
+    /// The destinations of a request, in the order of its lost chunks.
+    pub fn of(&self, request: usize) -> &[NodeId] {
+        &self.nodes[self.first[request] as usize..self.first[request + 1] as usize]
     }
 }
 
-/// Chooses the destinations of all orders.
-pub(super) fn choose(frame: &Instance<'_>, random: &mut Random) -> Chosen {
-    let supply = DestinationSupply::new(frame);
-    let orders = &frame.requests;
-    let mut sequence: Vec<usize> = (0..orders.len()).collect();
+/// Chooses the destinations of all requests.
+pub(super) fn choose(instance: &Instance<'_>, random: &mut Random) -> Chosen {
+    let supply = DestinationSupply::new(instance);
+    let requests = &instance.requests;
+    let mut sequence: Vec<usize> = (0..requests.len()).collect();
     random.shuffle(&mut sequence);
-    let (mut chosen, least_seconds) = if orders.len() * frame.view.cluster.nodes.len() <= PAIRS_MAX
-    {
-        exactly(frame, &supply, &sequence)
-    } else {
-        (Greedy::new(frame, &supply).choose(&sequence), 0.0)
-    };
-    for (order, nodes) in orders.iter().zip(&mut chosen) {
+    let (mut chosen, least_seconds) =
+        if requests.len() * instance.view.cluster.nodes.len() <= PAIRS_MAX {
+            exactly(instance, &supply, &sequence)
+        } else {
+            (Greedy::new(instance, &supply).choose(&sequence), 0.0)
+        };
+    for (request, nodes) in requests.iter().zip(&mut chosen) {
         // The first destination decodes several losses: let it be the one that sends best.
         let sending =
-            |node: &NodeId| frame.sending(*node).seconds_for(f64::from(frame.units(order)));
+            |node: &NodeId| instance.sending(*node).seconds_for(f64::from(instance.units(request)));
         nodes.sort_by(|a, b| sending(a).total_cmp(&sending(b)));
     }
     let mut first = vec![0];
     for nodes in &chosen {
         first.push(first[first.len() - 1] + nodes.len() as u32);
     }
-    let seconds = supply.seconds(frame, &chosen);
+    let seconds = supply.seconds(instance, &chosen);
     Chosen { first, nodes: chosen.concat(), least_seconds, seconds }
 }
 
@@ -77,28 +77,29 @@ struct DestinationSupply {
 }
 
 impl DestinationSupply {
-    fn new(frame: &Instance<'_>) -> DestinationSupply {
-        let sent = frame.moved_units();
-        let chunks =
-            |order: &ExactRequest<'_>| order.lost.len() as f64 * f64::from(frame.units(order));
-        let kept: f64 = frame.requests.iter().map(chunks).sum();
+    fn new(instance: &Instance<'_>) -> DestinationSupply {
+        let sent = instance.moved_units();
+        let chunks = |request: &ExactRequest<'_>| {
+            request.lost.len() as f64 * f64::from(instance.units(request))
+        };
+        let kept: f64 = instance.requests.iter().map(chunks).sum();
         let share = if kept > 0.0 { sent / kept } else { 1.0 };
-        let nodes = || frame.view.cluster.ids();
+        let nodes = || instance.view.cluster.ids();
         let fair = |node: NodeId| {
-            let Supply { rates, bases } = frame.link_down(node);
+            let Supply { rates, bases } = instance.link_down(node);
             let (rate, base) = (rates[0] / share, bases[0] / share);
             Supply { rates: [rate, f64::INFINITY], bases: [base, 0.0] }
         };
         let fair: Vec<Supply> = nodes().map(fair).collect();
-        let alone: Vec<Supply> = nodes().map(|node| frame.receiving(node)).collect();
+        let alone: Vec<Supply> = nodes().map(|node| instance.receiving(node)).collect();
         if alone.iter().all(|supply| supply.rates[1].is_infinite()) {
             return DestinationSupply { fair, alone: Vec::new(), least_seconds: 0.0 };
         }
         let accepting = |supplies: &[Supply]| -> Vec<Supply> {
-            let accepting = nodes().filter(|node| frame.view.accepts(*node));
+            let accepting = nodes().filter(|node| instance.view.accepts(*node));
             accepting.map(|node| supplies[node.index()]).collect()
         };
-        let links: Vec<Supply> = nodes().map(|node| frame.sending(node)).collect();
+        let links: Vec<Supply> = nodes().map(|node| instance.sending(node)).collect();
         let least_seconds = seconds_in_grains(&accepting(&alone), kept as u64, CHUNK_UNITS)
             .max(seconds_to_ship(&accepting(&fair), kept))
             .max(seconds_to_ship(&links, sent));
@@ -117,42 +118,47 @@ impl DestinationSupply {
     }
 
     /// When the last destination has received and written its chunks.
-    fn seconds(&self, frame: &Instance<'_>, chosen: &[Vec<NodeId>]) -> f64 {
+    fn seconds(&self, instance: &Instance<'_>, chosen: &[Vec<NodeId>]) -> f64 {
         let mut units = vec![0.0; self.alone.len()];
         if units.is_empty() {
             return 0.0;
         }
-        for (order, nodes) in frame.requests.iter().zip(chosen) {
-            nodes.iter().for_each(|node| units[node.index()] += f64::from(frame.units(order)));
+        for (request, nodes) in instance.requests.iter().zip(chosen) {
+            nodes.iter().for_each(|node| units[node.index()] += f64::from(instance.units(request)));
         }
         let nodes = self.alone.iter().zip(&units).filter(|(_, units)| **units > 0.0);
         nodes.map(|(supply, units)| supply.seconds_for(*units)).fold(0.0, f64::max)
     }
 }
 
-/// The nodes that should keep a chunk of the order.
-pub(super) fn candidates(frame: &Instance<'_>, order: &ExactRequest<'_>) -> Vec<NodeId> {
-    let rule = DestinationRule::new(order.job, order.lost.len(), frame.view);
-    let nodes = frame.view.cluster.ids();
-    nodes.filter(|node| rule.allows(*node, order.job, frame.view)).collect()
+/// The nodes that should keep a chunk of the request.
+pub(super) fn candidates(instance: &Instance<'_>, request: &ExactRequest<'_>) -> Vec<NodeId> {
+    let rule = DestinationRule::new(request.job, request.lost.len(), instance.view);
+    let nodes = instance.view.cluster.ids();
+    nodes.filter(|node| rule.allows(*node, request.job, instance.view)).collect()
 }
 
-/// The best destinations of all orders, and the least time that any need.
+/// The best destinations of all requests, and the least time that any need.
 fn exactly(
-    frame: &Instance<'_>,
+    instance: &Instance<'_>,
     supply: &DestinationSupply,
     sequence: &[usize],
 ) -> (Vec<Vec<NodeId>>, f64) {
-    let orders = &frame.requests;
-    let are_equal = orders.iter().all(|order| frame.units(order) == CHUNK_UNITS);
-    let open: Vec<Vec<NodeId>> = orders.iter().map(|order| candidates(frame, order)).collect();
+    let requests = &instance.requests;
+    let are_equal = requests.iter().all(|request| instance.units(request) == CHUNK_UNITS);
+    let open: Vec<Vec<NodeId>> =
+        requests.iter().map(|request| candidates(instance, request)).collect();
     let balanced = |supplies: Vec<Supply>, levels: usize| {
         let mut transport = Transport::new(supplies);
-        for (order, open) in orders.iter().zip(&open) {
-            transport.add(frame.units(order), open.iter().map(|node| node.0));
+        for (request, open) in requests.iter().zip(&open) {
+            transport.add(instance.units(request), open.iter().map(|node| node.0));
         }
         for &index in sequence {
-            transport.ship_greedily(index, orders[index].lost.len(), frame.units(&orders[index]));
+            transport.ship_greedily(
+                index,
+                requests[index].lost.len(),
+                instance.units(&requests[index]),
+            );
         }
         let seconds = if are_equal {
             transport.balance(Rounding::Down(CHUNK_UNITS), levels).seconds
@@ -166,7 +172,7 @@ fn exactly(
         links.map(|link| NodeId(link.node)).collect()
     };
     let chosen =
-        |transport: Transport| (0..orders.len()).map(|at| destinations(&transport, at)).collect();
+        |transport: Transport| (0..requests.len()).map(|at| destinations(&transport, at)).collect();
     if supply.alone.is_empty() {
         return (chosen(balanced(supply.fair.clone(), LEVELS_MAX).0), 0.0);
     }
@@ -180,7 +186,7 @@ fn exactly(
 
 /// Choosing the least loaded destination first.
 struct Greedy<'a, 'b> {
-    frame: &'b Instance<'a>,
+    instance: &'b Instance<'a>,
     /// What nodes should keep, and what they do where that is not enough.
     wanted: Vec<Supply>,
     most: &'b [Supply],
@@ -189,7 +195,7 @@ struct Greedy<'a, 'b> {
 }
 
 impl<'a, 'b> Greedy<'a, 'b> {
-    fn new(frame: &'b Instance<'a>, supply: &'b DestinationSupply) -> Greedy<'a, 'b> {
+    fn new(instance: &'b Instance<'a>, supply: &'b DestinationSupply) -> Greedy<'a, 'b> {
         let node_count = supply.fair.len();
         let (wanted, most) = if supply.alone.is_empty() {
             (supply.fair.clone(), &supply.fair)
@@ -197,14 +203,18 @@ impl<'a, 'b> Greedy<'a, 'b> {
             (supply.capped(supply.least_seconds), &supply.alone)
         };
         let ranking = Least::new(Vec::new());
-        let mut greedy = Greedy { frame, wanted, most, loads: vec![0.0; node_count], ranking };
+        let mut greedy = Greedy { instance, wanted, most, loads: vec![0.0; node_count], ranking };
         let keys = (0..node_count as u32).map(|node| greedy.key(NodeId(node)));
         greedy.ranking = Least::new(keys.collect());
         greedy
     }
 
     fn key(&self, node: NodeId) -> f64 {
-        if self.frame.view.accepts(node) { self.seconds(&self.wanted, node) } else { f64::INFINITY }
+        if self.instance.view.accepts(node) {
+            self.seconds(&self.wanted, node)
+        } else {
+            f64::INFINITY
+        }
     }
 
     /// When the node is done with one chunk more.
@@ -215,31 +225,31 @@ impl<'a, 'b> Greedy<'a, 'b> {
     fn choose(mut self, sequence: &[usize]) -> Vec<Vec<NodeId>> {
         let mut chosen = vec![Vec::new(); sequence.len()];
         for &index in sequence {
-            chosen[index] = self.choose_one(&self.frame.requests[index]);
+            chosen[index] = self.choose_one(&self.instance.requests[index]);
         }
         chosen
     }
 
-    fn choose_one(&mut self, order: &ExactRequest<'_>) -> Vec<NodeId> {
-        let rule = DestinationRule::new(order.job, order.lost.len(), self.frame.view);
-        let is_good = |node: NodeId| rule.allows(node, order.job, self.frame.view);
+    fn choose_one(&mut self, request: &ExactRequest<'_>) -> Vec<NodeId> {
+        let rule = DestinationRule::new(request.job, request.lost.len(), self.instance.view);
+        let is_good = |node: NodeId| rule.allows(node, request.job, self.instance.view);
         let (mut chosen, mut passed_over) = (Vec::new(), Vec::new());
-        while chosen.len() < order.lost.len()
+        while chosen.len() < request.lost.len()
             && let Some(node) = self.ranking.least_where(|_| true).map(|index| NodeId(index as u32))
         {
             self.ranking.set(node.index(), f64::INFINITY);
             if is_good(node) { chosen.push(node) } else { passed_over.push(node) }
         }
-        if chosen.len() < order.lost.len() {
+        if chosen.len() < request.lost.len() {
             // Nobody is left who could keep it in time.
-            let nodes = candidates(self.frame, order);
+            let nodes = candidates(self.instance, request);
             let mut ranked: Vec<(f64, NodeId)> =
                 nodes.into_iter().map(|node| (self.seconds(self.most, node), node)).collect();
             ranked.sort_by(|a, b| a.0.total_cmp(&b.0));
-            chosen = ranked.iter().take(order.lost.len()).map(|(_, node)| *node).collect();
+            chosen = ranked.iter().take(request.lost.len()).map(|(_, node)| *node).collect();
         }
         for &node in &chosen {
-            self.loads[node.index()] += f64::from(self.frame.units(order));
+            self.loads[node.index()] += f64::from(self.instance.units(request));
         }
         for &node in passed_over.iter().chain(&chosen) {
             self.ranking.set(node.index(), self.key(node));

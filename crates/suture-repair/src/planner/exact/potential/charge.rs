@@ -1,4 +1,4 @@
-//! What a way of rebuilding a chunk puts on which port.
+//! What an option for a chunk puts on which port.
 //!
 //! Place: `[plan]`, whenever the potential planner (`../potential.rs`) takes a choice or takes one
 //! back.
@@ -7,7 +7,7 @@ use crate::planner::exact::potential::option::{CandidateSchemes, PricedPart, Rep
 use crate::planner::exact::potential::ports::{PortIndex, PricedPorts};
 use crate::planner::exact::potential::{gather, rack, traces};
 
-/// Calls `charge` with every port that a way uses and how much it takes.
+/// Calls `charge` with every port that an option uses and how much it takes.
 pub(super) fn each_charge(
     item: &PricedPart<'_>,
     option: &RepairOption,

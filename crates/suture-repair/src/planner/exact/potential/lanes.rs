@@ -1,4 +1,4 @@
-//! From the ways of an item's ranges to the lanes of its plan.
+//! From the options of an item's ranges to the lanes of its plan.
 //!
 //! Place: `[plan]`, the last step of the potential planner. Ranges that are rebuilt alike become
 //! one lane.
@@ -77,7 +77,7 @@ enum Joined<'a> {
     Traces(u8, Decoder),
 }
 
-/// A way by what makes lanes of it, with their shares.
+/// An option by what makes lanes of it, with their shares.
 fn joined(option: &RepairOption) -> Vec<(Joined<'_>, u8)> {
     match option {
         RepairOption::Traces { scheme, decoders } => {

@@ -1,13 +1,14 @@
-//! Small batches: which part of each chunk goes which way, and to whom, by linear programs.
+//! Small batches: which part of each chunk is rebuilt by which option, and for whom, by linear
+//! programs.
 //!
 //! Place: `[plan]`, the last step of the potential planner, after its sweeps. These leave equal
 //! ranges that were put one by one where they were cheapest; where a few chunks share a few ports,
-//! that is some per cent above the best mixture. So the ways that they found are the first columns
-//! of a program (`master.rs`), and others are added as long as one is cheaper at its prices than
-//! what its item has. Destinations are whole: the sweeps' own first, then others by branch and
+//! that is some per cent above the best mixture. So the options that they found are the first
+//! columns of a program (`master.rs`), and others are added as long as one is cheaper at its prices
+//! than what its item has. Destinations are whole: the sweeps' own first, then others by branch and
 //! bound, as far as some programs lead.
 //!
-//! Which way is cheapest is exact at such prices for trees and traces without racks, and for
+//! Which option is cheapest is exact at such prices for trees and traces without racks, and for
 //! gathers into destinations that are decided. Of trees in racks it is the best of those that are
 //! tried, so the mixture may miss some.
 
@@ -26,7 +27,7 @@ use allowed::{Allowed, KeptAt};
 /// Larger batches are even without: their ranges are a small part of what ports do.
 pub(super) const ITEMS_MAX: usize = 24;
 
-/// How often cheaper ways are searched for.
+/// How often cheaper options are searched for.
 const ROUNDS_MAX: usize = 60;
 
 /// Nearer to what no mixture is below, in parts of it, there is nothing more to gain.
@@ -35,7 +36,7 @@ const GAP_MAX: f64 = 5e-4;
 /// Programs that are solved for one batch in search of better destinations.
 const PROGRAMS_MAX: usize = 48;
 
-/// Ways that are looked at in search of one mixture.
+/// Options that are tried in search of one mixture.
 const WORK_MAX: usize = 2_000_000;
 
 /// A chunk is kept whole that is kept so much by one.
@@ -52,7 +53,7 @@ const PART_BYTES_MIN: u64 = 64;
 /// Shorter ranges are not worth a lane.
 const LANE_BYTES_MIN: u64 = 1 << 10;
 
-/// A way to rebuild an item, and who keeps its chunks then.
+/// An option for an item, and who keeps its chunks then.
 #[derive(Clone, PartialEq)]
 struct PlacedOption {
     item: usize,
@@ -60,7 +61,7 @@ struct PlacedOption {
     option: RepairOption,
 }
 
-/// Ways, and the part of its item that goes each of them: a solution of the program.
+/// Options, and the part of its item that is rebuilt by each of them: a solution of the program.
 struct Mixture {
     options: Vec<(PlacedOption, f64)>,
     seconds: f64,
@@ -105,7 +106,7 @@ impl Mixture {
 }
 
 impl Descent<'_> {
-    /// Mixes the ways of a small batch anew, if the busiest port is done sooner for it.
+    /// Mixes the options of a small batch anew, if the busiest port is done sooner for it.
     pub(super) fn mix(&mut self) {
         let shortest = self.items.iter().map(|item| item.request.job.chunk_bytes).min();
         let parts = (shortest.unwrap_or(0) / PART_BYTES_MIN).min(PARTS_MAX) as u32;
@@ -220,7 +221,7 @@ impl Descent<'_> {
     }
 
     /// The best mixture that is found with destinations that are allowed, where chunks may be kept
-    /// in parts: of these ways, and of others, which are added to them. Leaves other prices.
+    /// in parts: of these options, and of others, which are added to them. Leaves other prices.
     fn mixed(&mut self, options: &mut Vec<PlacedOption>, allowed: &Allowed) -> Option<Mixture> {
         let mut columns: Vec<PlacedOption> = Vec::new();
         for item in 0..self.items.len() {
@@ -257,7 +258,7 @@ impl Descent<'_> {
         mixture.is_whole(self.items.len()).then_some(mixture)
     }
 
-    /// Adds a way that is not there yet.
+    /// Adds an option that is not there yet.
     fn add(&self, master: &mut Master, columns: &mut Vec<PlacedOption>, placed: PlacedOption) {
         let seconds = self.seconds(&placed);
         if !columns.contains(&placed) && master.add(placed.item, &seconds, self.ports.bases()) {
@@ -265,7 +266,7 @@ impl Descent<'_> {
         }
     }
 
-    /// The cheapest way of each item at the prices of the program, where it is cheaper than what
+    /// The cheapest option of each item at the prices of the program, where it is cheaper than what
     /// the item has; none where next to nothing is to be gained.
     fn cheaper(&mut self, master: &Master, allowed: &Allowed) -> Vec<PlacedOption> {
         let mut prices = vec![0.0; self.ports.bases().len()];

@@ -1,4 +1,4 @@
-//! The ways in which a chunk can be rebuilt, and the cheapest tree.
+//! The options by which a chunk can be rebuilt, and the cheapest tree.
 //!
 //! Place: `[plan]`, each choice of the potential planner. A tree of k helpers, with sums anywhere;
 //! the traces of a scheme, which does without no helper or without one, decoded at any of them or
@@ -34,7 +34,7 @@ pub(super) struct PricedPart<'a> {
     pub holders: Vec<u32>,
     /// Chunks of this length, in lengths of the longest chunk.
     pub length: f64,
-    /// Which of the menus of schemes serves it.
+    /// Which list of candidate schemes serves it.
     pub candidates: Option<usize>,
     /// Who may keep it, and who does.
     pub rule: DestinationRule,
@@ -43,7 +43,7 @@ pub(super) struct PricedPart<'a> {
     /// Of three chunks those without the first, the second and the third; none where these two are
     /// cheaper apart.
     pub pairs: Vec<Option<PricedPart<'a>>>,
-    /// The same chunk rebuilt in other ways than the cheapest (`Needs::find_around`): of a sum
+    /// The same chunk rebuilt by other options than the cheapest (`Needs::find_around`): of a sum
     /// without each of the forced helpers, by their places.
     pub around: Vec<Option<PricedPart<'a>>>,
 }
@@ -66,9 +66,10 @@ pub(super) enum RepairOption {
     Apart { trees: Vec<RepairOption> },
     /// One of three chunks, by its place, on a tree of its own, the others gathered.
     Beside { alone: u8, tree: Box<RepairOption>, gather: Box<RepairOption> },
-    /// One chunk from more than its cheapest repair takes, by the place among its other ways.
+    /// One chunk from more than its cheapest repair takes, by the place among its other options.
     Around { detour: u8, option: Box<RepairOption> },
-    /// From traces, by a scheme of the item's menu; each decoder does so many of [`SHARES`].
+    /// From traces, by one of the item's candidate schemes; each decoder does so many of
+    /// [`SHARES`].
     Traces { scheme: u8, decoders: Vec<(Decoder, u8)> },
 }
 
@@ -304,7 +305,7 @@ pub(super) fn code_sets(
     smallest.chain([(0..forced).chain(one_by_one).collect()]).collect()
 }
 
-/// Prices of one item's helpers, computed once for all ways.
+/// Prices of one item's helpers, computed once for all options.
 #[derive(Default)]
 pub(super) struct Prices {
     /// What it costs each helper to read its chunk and to send so many eighths of it; nothing at

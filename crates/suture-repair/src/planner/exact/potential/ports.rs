@@ -1,8 +1,8 @@
 //! Ports and their prices: what one more byte here costs, given what is here already.
 //!
 //! Place: `[plan]`, beneath all choices of the potential planner. The price of a port grows
-//! exponentially with the time that it needs, so the cheapest way around the sum of all ports is
-//! nearly the way around the busiest; the sharper the exponent, the nearer.
+//! exponentially with the time that it needs, so the option that adds least to the sum of all ports
+//! is nearly the one that adds least to the busiest; the sharper the exponent, the nearer.
 
 use std::ops::Deref;
 
@@ -15,7 +15,8 @@ use crate::planner::ports::Ports;
 const EXPONENT_MAX: f64 = 330.0;
 const EXPONENT_MIN: f64 = -600.0;
 
-/// Dearer is not told apart. Sums of prices stay numbers, so that there is a cheapest way, always.
+/// Dearer is not told apart. Sums of prices stay numbers, so that there is always a cheapest
+/// option.
 pub(super) const PRICE_MAX: f64 = 1e300;
 
 /// How far above its fair share a port may be and still set the scale. Beyond, it is a dead link

@@ -1,4 +1,4 @@
-//! The cheapest way of chunks that are decoded together, where racks have links.
+//! The cheapest option of chunks that are decoded together, where racks have links.
 //!
 //! Place: `[plan]`, a choice of the potential planner for several losses of a stripe and for codes
 //! with sub-chunks. Who decodes decides what crosses between racks, so destinations in the racks of
@@ -18,7 +18,7 @@ struct KnownTree {
 }
 
 impl Descent<'_> {
-    /// The cheapest way of a piece that is decoded, at the prices of now.
+    /// The cheapest option of a piece that is decoded, at the prices of now.
     pub(super) fn choose_decoded(&mut self, piece: usize) {
         let index = self.pieces[piece].item as usize;
         let sets = self.keeping_sets(piece);

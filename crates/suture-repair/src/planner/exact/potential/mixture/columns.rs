@@ -1,4 +1,4 @@
-//! The cheapest way of an item at the prices of a program, into destinations that it may use.
+//! The cheapest option of an item at the prices of a program, into destinations that it may use.
 //!
 //! Place: `[plan]`, beneath the mixtures of the potential planner (`../mixture.rs`): what is
 //! cheaper here than all that an item has becomes a column of the program. Gathers are exact: every
@@ -26,8 +26,8 @@ const SHAPED: usize = 3;
 const SETS_MAX: usize = 64;
 
 impl Descent<'_> {
-    /// The cheapest way of an item at the prices that are set, and its cost; `None` where none of
-    /// the destinations that are looked at is allowed.
+    /// The cheapest option of an item at the prices that are set, and its cost; `None` where none
+    /// of the destinations that are looked at is allowed.
     pub(super) fn cheapest(
         &mut self,
         item: usize,
@@ -136,7 +136,7 @@ impl Descent<'_> {
             kept[place] = Some(*free.min_by(|a, b| cost(a).total_cmp(&cost(b)))?);
         }
         let mut kept: Vec<u32> = kept.into_iter().flatten().collect();
-        // Whichever of them keeps which: the same way.
+        // Whichever of them keeps which: the same option.
         if nodes.windows(2).all(|pair| pair[0] == pair[1]) {
             kept.sort_unstable();
         }
@@ -201,13 +201,13 @@ impl Descent<'_> {
         cheapest_sets(placed)
     }
 
-    /// Ways, each with what it costs.
+    /// Options, each with what it costs.
     fn priced(&self, options: Vec<PlacedOption>, prices: &[f64]) -> Vec<(f64, PlacedOption)> {
         let priced = |placed: PlacedOption| (cost(&self.seconds(&placed), prices), placed);
         options.into_iter().map(priced).collect()
     }
 
-    /// The ways of an item that may be the cheapest, for those who keep it now: what the sweeps
+    /// The options of an item that may be the cheapest, for those who keep it now: what the sweeps
     /// take; trees through a helper for what it receives, not for what it sends; and every scheme
     /// of traces.
     fn each_option(&mut self, item: usize, options: &mut Vec<PlacedOption>) {
@@ -307,7 +307,7 @@ impl Descent<'_> {
         rack::each(part, root, &relays, &self.ports, &prices, take);
     }
 
-    /// The seconds that a way puts on ports for the whole item.
+    /// The seconds that an option puts on ports for the whole item.
     pub(super) fn seconds(&self, placed: &PlacedOption) -> Vec<Seconds> {
         self.seconds_of(&self.items[placed.item], &placed.option, &placed.kept)
     }
