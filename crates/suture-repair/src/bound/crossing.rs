@@ -29,7 +29,7 @@ mod stripe;
 mod tree;
 
 use crate::bound::search::{Amounts, Search, SearchLimits};
-use crate::bound::several::{self, JointCosts, JointRepair};
+use crate::bound::several::{self, MultiLossCosts, MultiLossRepair};
 use crate::bound::whole::{self, RackChoice};
 use crate::bound::{BatchDemands, Demand, takes_part};
 use crate::need::{Needs, Part, is_mds};
@@ -53,8 +53,8 @@ const LANE_STEPS_MIN: usize = 50;
 /// Prices that are compared in each course: less work than planning a small batch.
 const WORK_MAX: usize = 1_000_000;
 
-/// Sums that are compared for a joint repair, in place of one price.
-const JOINT_WORK: usize = 30;
+/// Sums that are compared for a repair of several losses, in place of one price.
+const MULTI_LOSS_WORK: usize = 30;
 
 /// The bound, in seconds, if it is above what is `known`; nothing where links between racks are not
 /// modelled, or where a batch is so large that counting sums says as much.
@@ -103,12 +103,12 @@ fn seconds_by(
         .iter()
         .flat_map(|demand| sums(demand).map(|part| RackedStripe::new(demand, part, view, ports)));
     let stripes: Vec<RackedStripe> = stripes.filter(|stripe| !stripe.targets.is_empty()).collect();
-    let joints = Several::all(&others, batch);
-    if stripes.is_empty() && joints.is_empty() && lanes.is_empty() {
+    let several = Several::all(&others, batch);
+    if stripes.is_empty() && several.is_empty() && lanes.is_empty() {
         return known;
     }
-    let known = alone_seconds(&joints, (ports, relays), known);
-    let search = CrossingSearch { ports, relays, joints: &joints, lanes: &lanes, laned: &laned };
+    let known = alone_seconds(&several, (ports, relays), known);
+    let search = CrossingSearch { ports, relays, several: &several, lanes: &lanes, laned: &laned };
     let steps = search.steps(&stripes, WORK_MAX);
     if steps < STEPS_MIN {
         return known;
@@ -147,7 +147,7 @@ fn lane_stripes(
 /// Several lost chunks of a stripe, which are rebuilt from one set of helpers, or each from its
 /// own.
 struct Several {
-    joint: JointRepair,
+    repair: MultiLossRepair,
     /// Each by itself, where that may be cheaper for some port.
     apart: Vec<RackedStripe>,
 }
@@ -155,34 +155,36 @@ struct Several {
 impl Several {
     fn all(demands: &[&Demand<'_>], batch: BatchDemands<'_>) -> Vec<Several> {
         let mut needs = Needs::of_bound();
-        let several = several::joints(demands, batch).into_iter().map(|(joint, demand, part)| {
-            let apart = if joint.may_be_apart() {
+        let several = several::repairs(demands, batch).into_iter().map(|(repair, demand, part)| {
+            let apart = if repair.may_be_apart() {
                 apart(demand, part, &mut needs, batch)
             } else {
                 Vec::new()
             };
-            Several { joint, apart }
+            Several { repair, apart }
         });
         several.collect()
     }
 
     fn work(&self) -> usize {
-        self.joint.work() / JOINT_WORK + self.apart.iter().map(RackedStripe::work).sum::<usize>()
+        self.repair.work() / MULTI_LOSS_WORK
+            + self.apart.iter().map(RackedStripe::work).sum::<usize>()
     }
 
-    /// Puts the cheapest option on `loads`, and returns what it costs; together it is as `joint`.
+    /// Puts the cheapest option on `loads`, and returns what it costs; rebuilt together, they go by
+    /// `repair`.
     fn take_cheapest(
         &self,
-        (joint, joint_costs): (&JointRepair, &JointCosts<'_>),
+        (repair, repair_costs): (&MultiLossRepair, &MultiLossCosts<'_>),
         (costs, workspace): (&mut Costs<'_>, &mut Workspace),
         loads: &mut Amounts,
     ) -> f64 {
         if self.apart.is_empty() {
-            return joint_costs.take_cheapest(joint, loads);
+            return repair_costs.take_cheapest(repair, loads);
         }
         let mut together = loads.nothing();
         let mut apart = loads.nothing();
-        let cost = joint_costs.take_cheapest(joint, &mut together);
+        let cost = repair_costs.take_cheapest(repair, &mut together);
         let each = self.apart.iter().map(|one| one.take_cheapest(costs, workspace, &mut apart));
         let apart_cost = each.sum::<f64>();
         let (least, cheapest) =
@@ -215,11 +217,11 @@ fn apart(
 
 /// The most that any stripe with several losses takes by itself; `known` where that is no more.
 fn alone_seconds(several: &[Several], (ports, relays): (&Ports, &[u32]), known: f64) -> f64 {
-    let joints: Vec<&JointRepair> = several.iter().map(|several| &several.joint).collect();
-    several::alone_seconds(&joints, ports, known, |index, spread, prices, loads| {
+    let repairs: Vec<&MultiLossRepair> = several.iter().map(|several| &several.repair).collect();
+    several::alone_seconds(&repairs, ports, known, |index, spread, prices, loads| {
         let mut costs = Costs::new(ports, prices, relays);
-        let joint = (spread, &JointCosts::new(ports, prices, relays));
-        several[index].take_cheapest(joint, (&mut costs, &mut Workspace::default()), loads)
+        let repair = (spread, &MultiLossCosts::new(ports, prices, relays));
+        several[index].take_cheapest(repair, (&mut costs, &mut Workspace::default()), loads)
     })
 }
 
@@ -234,7 +236,7 @@ struct CrossingSearch<'a> {
     /// Nodes that may relay without a chunk.
     relays: &'a [u32],
     /// Stripes with several losses, which take part besides.
-    joints: &'a [Several],
+    several: &'a [Several],
     lanes: &'a [LaneStripe],
     /// The chunks of these that are sums of their own, and of which they are.
     laned: &'a [(usize, RackedStripe)],
@@ -243,10 +245,10 @@ struct CrossingSearch<'a> {
 impl CrossingSearch<'_> {
     /// How many steps take so much work.
     fn steps(&self, stripes: &[RackedStripe], work: usize) -> usize {
-        let joints = self.joints.iter().map(Several::work).sum::<usize>();
+        let several = self.several.iter().map(Several::work).sum::<usize>();
         let lanes = self.lanes.iter().map(|stripe| stripe.work(self.ports)).sum::<usize>();
         let step = stripes.iter().map(RackedStripe::work).sum::<usize>() + self.ports.count();
-        (work / (step + joints + lanes)).min(STEPS_MAX)
+        (work / (step + several + lanes)).min(STEPS_MAX)
     }
 
     /// Any destinations of each stripe by lanes.
@@ -266,16 +268,16 @@ impl CrossingSearch<'_> {
             let cost =
                 |stripe: &RackedStripe| stripe.take_cheapest(&mut costs, &mut workspace, loads);
             let sums: f64 = stripes.iter().map(cost).sum();
-            let joint_costs = JointCosts::new(self.ports, prices, self.relays);
-            let joints = self.joints.iter().map(|several| {
-                let joint = (&several.joint, &joint_costs);
-                several.take_cheapest(joint, (&mut costs, &mut workspace), loads)
+            let repair_costs = MultiLossCosts::new(self.ports, prices, self.relays);
+            let of_several = self.several.iter().map(|several| {
+                let repair = (&several.repair, &repair_costs);
+                several.take_cheapest(repair, (&mut costs, &mut workspace), loads)
             });
-            let joints: f64 = joints.sum();
+            let of_several: f64 = of_several.sum();
             let lanes = self.lanes.iter().zip(choices).map(|(stripe, choice)| {
                 stripe.take_cheapest(choice, (&mut costs, &mut workspace), loads).0
             });
-            sums + joints + lanes.sum::<f64>()
+            sums + of_several + lanes.sum::<f64>()
         });
         search.seconds_from_nothing()
     }

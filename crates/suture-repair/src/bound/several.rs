@@ -39,13 +39,13 @@ const WORK_MAX: usize = 30_000_000;
 const SPREADS_MAX: usize = 128;
 
 /// What stripes with several losses need, of some demands, each beside what it is of.
-pub(super) fn joints<'a>(
+pub(super) fn repairs<'a>(
     demands: &[&'a Demand<'a>],
     BatchDemands { view, ports, .. }: BatchDemands<'a>,
-) -> Vec<(JointRepair, &'a Demand<'a>, &'a Part)> {
+) -> Vec<(MultiLossRepair, &'a Demand<'a>, &'a Part)> {
     // Stripes of one name ask the code the same.
     let mut asked: BTreeMap<(usize, usize), Option<HelperSets<'_>>> = BTreeMap::new();
-    let mut joints = Vec::new();
+    let mut repairs = Vec::new();
     for &demand in demands {
         for (at, part) in demand.parts().enumerate().filter(|(_, part)| part.lost.len() > 1) {
             let sets = asked.entry((demand.name, at));
@@ -53,31 +53,31 @@ pub(super) fn joints<'a>(
             let new =
                 || (!may_take_more(code, part)).then(|| HelperSets::new(code, part)).flatten();
             let sets = sets.or_insert_with(new);
-            let joint = JointRepair::new(demand, part, (view, ports), sets.as_mut());
-            joints.extend(joint.map(|joint| (joint, demand, part)));
+            let repair = MultiLossRepair::new(demand, part, (view, ports), sets.as_mut());
+            repairs.extend(repair.map(|repair| (repair, demand, part)));
         }
     }
-    joints
+    repairs
 }
 
 /// The most that any stripe takes by itself, in seconds; `known` where that is no more. Whoever
 /// asks says how the cheapest option of one, spread over racks in some way, is put on loads at some
 /// prices.
 pub(super) fn alone_seconds(
-    joints: &[&JointRepair],
+    repairs: &[&MultiLossRepair],
     ports: &Ports,
     known: f64,
-    cheapest: impl Fn(usize, &JointRepair, &Amounts, &mut Amounts) -> f64,
+    cheapest: impl Fn(usize, &MultiLossRepair, &Amounts, &mut Amounts) -> f64,
 ) -> f64 {
     let mut seconds = known;
-    for (index, joint) in joints.iter().enumerate() {
-        let spreads = joint.spreads();
-        let work: usize = spreads.iter().map(JointRepair::work).sum();
-        let steps = WORK_MAX / (joints.len() * (work + ports.count() * spreads.len())).max(1);
+    for (index, repair) in repairs.iter().enumerate() {
+        let spreads = repair.spreads();
+        let work: usize = spreads.iter().map(MultiLossRepair::work).sum();
+        let steps = WORK_MAX / (repairs.len() * (work + ports.count() * spreads.len())).max(1);
         if spreads.is_empty() || steps < STEPS_MIN {
             continue;
         }
-        let at = |spread: &JointRepair| {
+        let at = |spread: &MultiLossRepair| {
             let limits = SearchLimits { known, enough: f64::INFINITY, steps: steps.min(STEPS_MAX) };
             let of_spread =
                 |prices: &Amounts, loads: &mut Amounts| cheapest(index, spread, prices, loads);
@@ -90,18 +90,18 @@ pub(super) fn alone_seconds(
 
 /// Chunks of a stripe that are rebuilt from one set of helpers.
 #[derive(Clone)]
-pub(super) struct JointRepair {
+pub(super) struct MultiLossRepair {
     bytes: f64,
     lost: usize,
     helpers: usize,
     /// Whether any so many chunks determine all others.
     is_mds: bool,
-    racks: Vec<JointRack>,
+    racks: Vec<MultiLossRack>,
 }
 
 /// What a rack may do for a stripe.
 #[derive(Clone)]
-struct JointRack {
+struct MultiLossRack {
     rack: u32,
     /// Those that help in any case come first.
     holders: Vec<u32>,
@@ -112,14 +112,14 @@ struct JointRack {
     crossings: Crossings,
 }
 
-impl JointRepair {
+impl MultiLossRepair {
     /// Nothing where helpers send parts of their chunks, or racks have no places for all chunks.
     fn new(
         demand: &Demand<'_>,
         part: &Part,
         (view, ports): (&View<'_>, &Ports),
         mut sets: Option<&mut HelperSets<'_>>,
-    ) -> Option<JointRepair> {
+    ) -> Option<MultiLossRepair> {
         let code = demand.job.code;
         let alpha = code.sub_chunk_count();
         let are_whole = part.forced.iter().all(|sender| sender.sent == alpha)
@@ -131,17 +131,17 @@ impl JointRepair {
         let zeros = code.zeros().len();
         let is_mds = is_mds(code) && helpers + zeros == code.code().data_chunks();
         let places = rack_places(demand.job, view);
-        let mut racks: Vec<JointRack> = Vec::new();
+        let mut racks: Vec<MultiLossRack> = Vec::new();
         let forced = part.forced.iter().map(|sender| (sender.chunk, 1));
         let chunks = || forced.clone().chain(part.free.iter().map(|chunk| (*chunk, 0)));
         for (chunk, forced) in chunks() {
             let node = demand.holder(chunk).0;
-            let rack = JointRack::of(node, &mut racks, ports);
+            let rack = MultiLossRack::of(node, &mut racks, ports);
             rack.holders.push(node);
             rack.forced += forced;
         }
         for node in view.cluster.ids().filter(|node| demand.may_keep(*node, view)) {
-            let rack = JointRack::of(node.0, &mut racks, ports);
+            let rack = MultiLossRack::of(node.0, &mut racks, ports);
             let places = places.get(rack.rack as usize).copied().unwrap_or(lost);
             rack.destinations.push(node.0);
             rack.kept.1 = rack.destinations.len().min(places).min(lost);
@@ -158,7 +158,7 @@ impl JointRepair {
         }
         let most: usize = racks.iter().map(|rack| rack.kept.1).sum();
         let bytes = demand.job.chunk_bytes as f64;
-        (lost <= most).then_some(JointRepair { bytes, lost, helpers, is_mds, racks })
+        (lost <= most).then_some(MultiLossRepair { bytes, lost, helpers, is_mds, racks })
     }
 
     /// Whether the chunks may have helpers of their own each, for whom less crosses: of local
@@ -168,14 +168,14 @@ impl JointRepair {
     }
 
     /// The same with each way to spread the chunks over racks; none if there are too many.
-    fn spreads(&self) -> Vec<JointRepair> {
+    fn spreads(&self) -> Vec<MultiLossRepair> {
         let mut spreads = vec![self.clone()];
         for at in 0..self.racks.len() {
-            let most = |joint: &JointRepair| joint.racks[at].kept.1;
+            let most = |repair: &MultiLossRepair| repair.racks[at].kept.1;
             spreads = spreads
                 .iter()
-                .flat_map(|joint| (0..=most(joint)).map(move |kept| joint.keeping(at, kept)))
-                .filter(JointRepair::is_possible)
+                .flat_map(|repair| (0..=most(repair)).map(move |kept| repair.keeping(at, kept)))
+                .filter(MultiLossRepair::is_possible)
                 .collect();
             if spreads.len() > SPREADS_MAX {
                 return Vec::new();
@@ -185,21 +185,21 @@ impl JointRepair {
     }
 
     /// The same where the rack at a place keeps so many.
-    fn keeping(&self, at: usize, kept: usize) -> JointRepair {
-        let mut joint = self.clone();
-        joint.racks[at].kept = (kept, kept);
-        joint
+    fn keeping(&self, at: usize, kept: usize) -> MultiLossRepair {
+        let mut repair = self.clone();
+        repair.racks[at].kept = (kept, kept);
+        repair
     }
 
     /// Whether racks may keep all chunks, and need not keep more.
     fn is_possible(&self) -> bool {
-        let sum = |kept: fn(&JointRack) -> usize| self.racks.iter().map(kept).sum::<usize>();
+        let sum = |kept: fn(&MultiLossRack) -> usize| self.racks.iter().map(kept).sum::<usize>();
         sum(|rack| rack.kept.0) <= self.lost && self.lost <= sum(|rack| rack.kept.1)
     }
 
     /// Sums that are compared to find the cheapest option.
     pub fn work(&self) -> usize {
-        let choices = |rack: &JointRack| {
+        let choices = |rack: &MultiLossRack| {
             (rack.holders.len() - rack.forced + 1) * (rack.kept.1 - rack.kept.0 + 1)
         };
         self.states() * self.racks.iter().map(choices).sum::<usize>()
@@ -215,14 +215,18 @@ impl JointRepair {
     }
 }
 
-impl JointRack {
-    fn of<'a>(node: u32, racks: &'a mut Vec<JointRack>, ports: &Ports) -> &'a mut JointRack {
+impl MultiLossRack {
+    fn of<'a>(
+        node: u32,
+        racks: &'a mut Vec<MultiLossRack>,
+        ports: &Ports,
+    ) -> &'a mut MultiLossRack {
         let rack = ports.rack(node);
         let at = racks.iter().position(|known| known.rack == rack).unwrap_or(racks.len());
         if at == racks.len() {
             let (holders, destinations) = (Vec::new(), Vec::new());
             let crossings = Crossings::of_unknown(0, 0);
-            racks.push(JointRack {
+            racks.push(MultiLossRack {
                 rack,
                 holders,
                 forced: 0,
@@ -236,7 +240,7 @@ impl JointRack {
 }
 
 /// What messages cost at some prices, wherever they are cheapest.
-pub(super) struct JointCosts<'a> {
+pub(super) struct MultiLossCosts<'a> {
     ports: &'a Ports,
     prices: &'a Amounts,
     up: CheapestPort,
@@ -254,24 +258,24 @@ struct CheapestPort {
 
 /// How many of a rack help and how many chunks it keeps, at the end of the cheapest way to a state.
 #[derive(Clone, Copy)]
-struct JointStep {
+struct MultiLossStep {
     cost: f64,
     helping: u8,
     kept: u8,
 }
 
-const NO_STEP: JointStep = JointStep { cost: f64::INFINITY, helping: 0, kept: 0 };
+const NO_STEP: MultiLossStep = MultiLossStep { cost: f64::INFINITY, helping: 0, kept: 0 };
 
-impl<'a> JointCosts<'a> {
+impl<'a> MultiLossCosts<'a> {
     /// `relays` may send and receive without a chunk.
-    pub fn new(ports: &'a Ports, prices: &'a Amounts, relays: &[u32]) -> JointCosts<'a> {
+    pub fn new(ports: &'a Ports, prices: &'a Amounts, relays: &[u32]) -> MultiLossCosts<'a> {
         let cheapest = |of: &mut dyn Iterator<Item = PortIndex>| {
             let priced = of.map(|port| CheapestPort { cost: prices.at(port), port });
             let least = priced.min_by(|a, b| a.cost.total_cmp(&b.cost));
             least.expect("somebody takes part")
         };
         let racks = || relays.iter().map(|node| ports.rack(*node));
-        JointCosts {
+        MultiLossCosts {
             ports,
             prices,
             up: cheapest(&mut relays.iter().map(|node| ports.up(*node))),
@@ -282,51 +286,52 @@ impl<'a> JointCosts<'a> {
     }
 
     /// Puts the cheapest option on `loads`, and returns what it costs.
-    pub fn take_cheapest(&self, joint: &JointRepair, loads: &mut Amounts) -> f64 {
-        let racks: Vec<JointPrices> =
-            joint.racks.iter().map(|rack| JointPrices::new(rack, joint, self)).collect();
-        let steps = cheapest_steps(joint, &racks);
+    pub fn take_cheapest(&self, repair: &MultiLossRepair, loads: &mut Amounts) -> f64 {
+        let racks: Vec<MultiLossPrices> =
+            repair.racks.iter().map(|rack| MultiLossPrices::new(rack, repair, self)).collect();
+        let steps = cheapest_steps(repair, &racks);
         let last = &steps[steps.len() - 1];
-        let ends = (0..joint.balances()).map(|balance| {
-            let state = joint.state(joint.helpers, joint.lost, balance);
-            (last[state].cost + self.beyond(joint, balance).cost, balance)
+        let ends = (0..repair.balances()).map(|balance| {
+            let state = repair.state(repair.helpers, repair.lost, balance);
+            (last[state].cost + self.beyond(repair, balance).cost, balance)
         });
         let (cost, balance) = ends.min_by(|a, b| a.0.total_cmp(&b.0)).expect("there are balances");
 
-        loads.add(self.beyond(joint, balance).port, self.left_over(joint, balance) * joint.bytes);
-        loads.add(self.down.port, (joint.helpers - 1) as f64 * joint.bytes);
-        loads.add(self.up.port, (joint.lost - 1) as f64 * joint.bytes);
-        let (mut helpers, mut lost, mut balance) = (joint.helpers, joint.lost, balance);
+        loads
+            .add(self.beyond(repair, balance).port, self.left_over(repair, balance) * repair.bytes);
+        loads.add(self.down.port, (repair.helpers - 1) as f64 * repair.bytes);
+        loads.add(self.up.port, (repair.lost - 1) as f64 * repair.bytes);
+        let (mut helpers, mut lost, mut balance) = (repair.helpers, repair.lost, balance);
         for (at, rack) in racks.iter().enumerate().rev() {
-            let JointStep { helping, kept, .. } =
-                steps[at + 1][joint.state(helpers, lost, balance)];
+            let MultiLossStep { helping, kept, .. } =
+                steps[at + 1][repair.state(helpers, lost, balance)];
             let (helping, kept) = (usize::from(helping), usize::from(kept));
             let crossing = rack.rack.crossings.at(helping, kept);
             let (leaving, arriving) = crossing.expect("a choice of the rack");
             rack.charge((helping, kept), (leaving, arriving), self.ports, |port, chunks| {
-                loads.add(port, chunks as f64 * joint.bytes);
+                loads.add(port, chunks as f64 * repair.bytes);
             });
             (helpers, lost) = (helpers - helping, lost - kept);
             balance = balance + arriving - leaving;
         }
         let messages =
-            (joint.helpers - 1) as f64 * self.down.cost + (joint.lost - 1) as f64 * self.up.cost;
-        (cost + messages) * joint.bytes
+            (repair.helpers - 1) as f64 * self.down.cost + (repair.lost - 1) as f64 * self.up.cost;
+        (cost + messages) * repair.bytes
     }
 
     /// Messages that leave racks and are not known to arrive at one, or the other way round.
-    fn left_over(&self, joint: &JointRepair, balance: usize) -> f64 {
-        balance.abs_diff(joint.lost) as f64
+    fn left_over(&self, repair: &MultiLossRepair, balance: usize) -> f64 {
+        balance.abs_diff(repair.lost) as f64
     }
 
     /// What these cost, at the cheapest rack.
-    fn beyond(&self, joint: &JointRepair, balance: usize) -> CheapestPort {
-        let of = if balance > joint.lost { self.arriving } else { self.leaving };
-        CheapestPort { cost: of.cost * self.left_over(joint, balance), ..of }
+    fn beyond(&self, repair: &MultiLossRepair, balance: usize) -> CheapestPort {
+        let of = if balance > repair.lost { self.arriving } else { self.leaving };
+        CheapestPort { cost: of.cost * self.left_over(repair, balance), ..of }
     }
 }
 
-impl JointRepair {
+impl MultiLossRepair {
     /// The number of a state; more messages leave than arrive by `balance` less the lost chunks.
     fn state(&self, helpers: usize, lost: usize, balance: usize) -> usize {
         (helpers * (self.lost + 1) + lost) * self.balances() + balance
@@ -334,24 +339,27 @@ impl JointRepair {
 }
 
 /// For each rack the cheapest ways to all states with the racks up to it, beginning with none.
-fn cheapest_steps(joint: &JointRepair, racks: &[JointPrices<'_>]) -> Vec<Vec<JointStep>> {
-    let mut steps = vec![vec![NO_STEP; joint.states()]];
-    steps[0][joint.state(0, 0, joint.lost)].cost = 0.0;
+fn cheapest_steps(
+    repair: &MultiLossRepair,
+    racks: &[MultiLossPrices<'_>],
+) -> Vec<Vec<MultiLossStep>> {
+    let mut steps = vec![vec![NO_STEP; repair.states()]];
+    steps[0][repair.state(0, 0, repair.lost)].cost = 0.0;
     for rack in racks {
         let before = &steps[steps.len() - 1];
-        let mut after = vec![NO_STEP; joint.states()];
+        let mut after = vec![NO_STEP; repair.states()];
         for choice in &rack.choices {
-            let JointChoice { helping, kept, leaving, arriving, cost } = *choice;
-            for helpers in 0..=joint.helpers - helping {
-                for lost in 0..=joint.lost - kept {
-                    let from = joint.state(helpers, lost, 0);
-                    let to = joint.state(helpers + helping, lost + kept, 0);
-                    for balance in arriving.saturating_sub(leaving)..joint.balances() {
+            let MultiLossChoice { helping, kept, leaving, arriving, cost } = *choice;
+            for helpers in 0..=repair.helpers - helping {
+                for lost in 0..=repair.lost - kept {
+                    let from = repair.state(helpers, lost, 0);
+                    let to = repair.state(helpers + helping, lost + kept, 0);
+                    for balance in arriving.saturating_sub(leaving)..repair.balances() {
                         let next = balance + leaving - arriving;
                         let cost = before[from + balance].cost + cost;
-                        if next < joint.balances() && cost < after[to + next].cost {
+                        if next < repair.balances() && cost < after[to + next].cost {
                             let (helping, kept) = (helping as u8, kept as u8);
-                            after[to + next] = JointStep { cost, helping, kept };
+                            after[to + next] = MultiLossStep { cost, helping, kept };
                         }
                     }
                 }
@@ -363,16 +371,16 @@ fn cheapest_steps(joint: &JointRepair, racks: &[JointPrices<'_>]) -> Vec<Vec<Joi
 }
 
 /// A rack at some prices: nodes in the order in which they help and keep.
-struct JointPrices<'a> {
-    rack: &'a JointRack,
+struct MultiLossPrices<'a> {
+    rack: &'a MultiLossRack,
     holders: Vec<u32>,
     destinations: Vec<u32>,
-    choices: Vec<JointChoice>,
+    choices: Vec<MultiLossChoice>,
 }
 
 /// How many of a rack help, how many chunks it keeps, and what that costs with all that crosses.
 #[derive(Clone, Copy)]
-struct JointChoice {
+struct MultiLossChoice {
     helping: usize,
     kept: usize,
     leaving: usize,
@@ -380,9 +388,13 @@ struct JointChoice {
     cost: f64,
 }
 
-impl<'a> JointPrices<'a> {
-    fn new(rack: &'a JointRack, joint: &JointRepair, costs: &JointCosts<'_>) -> JointPrices<'a> {
-        let JointCosts { ports, prices, .. } = costs;
+impl<'a> MultiLossPrices<'a> {
+    fn new(
+        rack: &'a MultiLossRack,
+        repair: &MultiLossRepair,
+        costs: &MultiLossCosts<'_>,
+    ) -> MultiLossPrices<'a> {
+        let MultiLossCosts { ports, prices, .. } = costs;
         let sending = |node: &u32| prices.at(ports.up(*node)) + prices.at(ports.read(*node));
         let keeping = |node: &u32| prices.at(ports.down(*node)) + prices.at(ports.write(*node));
         let (mut holders, mut destinations) = (rack.holders.clone(), rack.destinations.clone());
@@ -391,7 +403,7 @@ impl<'a> JointPrices<'a> {
         let price = |port: Option<PortIndex>| port.map_or(0.0, |port| prices.at(port));
         let links = (price(ports.rack_up(rack.rack)), price(ports.rack_down(rack.rack)));
         let mut choices = Vec::new();
-        for helping in rack.forced..=holders.len().min(joint.helpers) {
+        for helping in rack.forced..=holders.len().min(repair.helpers) {
             for kept in rack.kept.0..=rack.kept.1 {
                 let Some((leaving, arriving)) = rack.crossings.at(helping, kept) else {
                     continue;
@@ -400,10 +412,10 @@ impl<'a> JointPrices<'a> {
                     + destinations[..kept].iter().map(keeping).sum::<f64>()
                     + leaving as f64 * links.0
                     + arriving as f64 * links.1;
-                choices.push(JointChoice { helping, kept, leaving, arriving, cost });
+                choices.push(MultiLossChoice { helping, kept, leaving, arriving, cost });
             }
         }
-        JointPrices { rack, holders, destinations, choices }
+        MultiLossPrices { rack, holders, destinations, choices }
     }
 
     /// Calls `add` for what so many helpers and destinations take, and what leaves and arrives.
@@ -427,7 +439,7 @@ impl<'a> JointPrices<'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Crossings, JointCosts, JointRack, JointRepair};
+    use super::{Crossings, MultiLossCosts, MultiLossRack, MultiLossRepair};
     use crate::bound::search::Amounts;
     use crate::cluster::{Cluster, Core, Rate};
     use crate::id::RackId;
@@ -449,7 +461,7 @@ mod tests {
     }
 
     /// Nodes hold a chunk, may keep one, or neither.
-    fn arbitrary_joint(random: &mut Random) -> JointRepair {
+    fn arbitrary_repair(random: &mut Random) -> MultiLossRepair {
         let mut racks = Vec::new();
         for rack in 0..4u32 {
             let (mut holders, mut destinations) = (Vec::new(), Vec::new());
@@ -463,7 +475,7 @@ mod tests {
             let forced = random.index(holders.len() + 1);
             let kept = (0, random.index(destinations.len() + 1));
             let crossings = Crossings::of_unknown(0, 0);
-            racks.push(JointRack { rack, holders, forced, destinations, kept, crossings });
+            racks.push(MultiLossRack { rack, holders, forced, destinations, kept, crossings });
         }
         let least = racks.iter().map(|rack| rack.forced).sum::<usize>().max(1);
         let held = racks.iter().map(|rack| rack.holders.len()).sum::<usize>();
@@ -476,32 +488,32 @@ mod tests {
                 Crossings::of_unknown(2, rack.holders.len())
             };
         }
-        JointRepair { bytes: 1.0, lost: 2, helpers, is_mds, racks }
+        MultiLossRepair { bytes: 1.0, lost: 2, helpers, is_mds, racks }
     }
 
     /// The cost of the cheapest option, of all sets of nodes.
-    fn least_cost(joint: &JointRepair, prices: &Amounts, ports: &Ports) -> f64 {
+    fn least_cost(repair: &MultiLossRepair, prices: &Amounts, ports: &Ports) -> f64 {
         let least =
             |of: &dyn Fn(u32) -> f64, count| (0..count).map(of).fold(f64::INFINITY, f64::min);
         let (leaving, arriving) = (
             |rack| prices.at(ports.rack_up(rack).unwrap()),
             |rack| prices.at(ports.rack_down(rack).unwrap()),
         );
-        let beside = (joint.helpers - 1) as f64 * least(&|node| prices.at(ports.down(node)), 8)
-            + (joint.lost - 1) as f64 * least(&|node| prices.at(ports.up(node)), 8);
+        let beside = (repair.helpers - 1) as f64 * least(&|node| prices.at(ports.down(node)), 8)
+            + (repair.lost - 1) as f64 * least(&|node| prices.at(ports.up(node)), 8);
         let mut best = f64::INFINITY;
         for set in 0u32..1 << 8 {
             let (mut cost, mut helpers, mut lost, mut more) = (0.0, 0, 0, 0.0);
             let is_in = |node: &&u32| set >> **node & 1 == 1;
             let mut is_valid = true;
-            for rack in &joint.racks {
+            for rack in &repair.racks {
                 let helping: Vec<&u32> = rack.holders.iter().filter(is_in).collect();
                 let keeping: Vec<&u32> = rack.destinations.iter().filter(is_in).collect();
                 is_valid &= rack.holders[..rack.forced].iter().all(|node| helping.contains(&node))
-                    && keeping.len() <= rack.kept.1.min(joint.lost);
+                    && keeping.len() <= rack.kept.1.min(repair.lost);
                 helpers += helping.len();
                 lost += keeping.len();
-                if !is_valid || lost > joint.lost || helpers > joint.helpers {
+                if !is_valid || lost > repair.lost || helpers > repair.helpers {
                     is_valid = false;
                     break;
                 }
@@ -515,7 +527,7 @@ mod tests {
                 cost += out as f64 * leaving(rack.rack) + into as f64 * arriving(rack.rack);
                 more += out as f64 - into as f64;
             }
-            if is_valid && (helpers, lost) == (joint.helpers, joint.lost) {
+            if is_valid && (helpers, lost) == (repair.helpers, repair.lost) {
                 let over = if more > 0.0 { least(&arriving, 4) } else { least(&leaving, 4) };
                 best = best.min(cost + more.abs() * over + beside);
             }
@@ -530,17 +542,18 @@ mod tests {
         let mut random = Random::new(7);
         let mut found = 0;
         for _ in 0..2000 {
-            let joint = arbitrary_joint(&mut random);
+            let repair = arbitrary_repair(&mut random);
             let mut prices = Amounts::none(&ports);
             (0..ports.count()).for_each(|port| prices.add(port, random.below(20) as f64));
-            let least = least_cost(&joint, &prices, &ports);
+            let least = least_cost(&repair, &prices, &ports);
             if least.is_infinite() {
                 continue;
             }
             found += 1;
             let mut loads = Amounts::none(&ports);
             let relays: Vec<u32> = (0..8).collect();
-            let cost = JointCosts::new(&ports, &prices, &relays).take_cheapest(&joint, &mut loads);
+            let cost =
+                MultiLossCosts::new(&ports, &prices, &relays).take_cheapest(&repair, &mut loads);
             assert_eq!(cost, least, "{:?}", prices);
             assert_eq!(loads.cost(&prices), cost, "{:?}", prices);
         }

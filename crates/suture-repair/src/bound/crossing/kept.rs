@@ -24,7 +24,7 @@ impl CrossingSearch<'_> {
                 *rack == target.rack && nodes[place] == node
             };
             let only = [stripe.within(&is_it)];
-            let alone = CrossingSearch { joints: &[], lanes: &[], ..*self };
+            let alone = CrossingSearch { several: &[], lanes: &[], ..*self };
             let steps = alone.steps(&only, ALONE_WORK_MAX / pairs);
             alone.seconds((&only, &[]), SearchLimits { known, enough: f64::INFINITY, steps })
         };
@@ -60,7 +60,7 @@ impl CrossingSearch<'_> {
             return known;
         }
         let work = ALONE_WORK_MAX / pairs;
-        let alone = CrossingSearch { joints: &[], lanes: &[], ..*self };
+        let alone = CrossingSearch { several: &[], lanes: &[], ..*self };
         if stripes.first().is_some_and(|first| alone.steps(std::slice::from_ref(first), work) == 0)
         {
             return known;

@@ -19,7 +19,7 @@ pub(super) enum Merge {
     FarRelay(u32),
 }
 
-/// A joint and what a message costs there.
+/// A merge and what a message costs there.
 pub(super) type Priced = (f64, Merge);
 
 pub(super) fn cheaper(a: Priced, b: Priced) -> Priced {
@@ -178,9 +178,9 @@ impl PricedRack {
         }
         self.helpers[self.forced..].sort_by(|a, b| a.sending.total_cmp(&b.sending));
         self.relay = relays.inside(holders.rack);
-        let joints = self.helpers.iter().map(|helper| (helper.down, Merge::Node(helper.node)));
-        let (joint, at) = joints.fold(self.relay, cheaper);
-        self.arrival = (joint + costs.arriving(holders.rack), at);
+        let merges = self.helpers.iter().map(|helper| (helper.down, Merge::Node(helper.node)));
+        let (merge, at) = merges.fold(self.relay, cheaper);
+        self.arrival = (merge + costs.arriving(holders.rack), at);
         self.leaving = costs.leaving(holders.rack);
         self.sent.clear();
         self.sent.push(0.0);

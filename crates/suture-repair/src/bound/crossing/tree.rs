@@ -114,10 +114,10 @@ impl RackedStripe {
     ) -> (f64, CheapestTree) {
         let decided = Decided { target, ..Decided::default() };
         let (cost, tree) = self.cheapest(&decided, costs, relays, workspace);
-        match self.idle_joint(&tree, costs, relays, workspace) {
-            Some(joint) => {
+        match self.idle_merge(&tree, costs, relays, workspace) {
+            Some(merge) => {
                 let branched =
-                    self.branched(decided, joint, f64::INFINITY, costs, relays, workspace);
+                    self.branched(decided, merge, f64::INFINITY, costs, relays, workspace);
                 self.cheapest(&branched.1, costs, relays, workspace)
             }
             None => (cost, tree),
@@ -129,15 +129,15 @@ impl RackedStripe {
     fn branched(
         &self,
         decided: Decided,
-        joint: u32,
+        merge: u32,
         limit: f64,
         costs: &Costs<'_>,
         relays: &Relays,
         workspace: &mut Workspace,
     ) -> (f64, Decided) {
         let (mut helping, mut idle) = (decided.clone(), decided);
-        helping.helping.push(joint);
-        idle.idle.push(joint);
+        helping.helping.push(merge);
+        idle.idle.push(merge);
         let mut best = (limit, idle.clone());
         for decided in [helping, idle] {
             let (cost, tree) = self.cheapest(&decided, costs, relays, workspace);
@@ -145,10 +145,10 @@ impl RackedStripe {
                 continue;
             }
             let is_open = decided.helping.len() + decided.idle.len() < DECIDED_MAX;
-            let joint = self.idle_joint(&tree, costs, relays, workspace).filter(|_| is_open);
-            best = match joint {
-                Some(joint) => {
-                    let found = self.branched(decided, joint, best.0, costs, relays, workspace);
+            let merge = self.idle_merge(&tree, costs, relays, workspace).filter(|_| is_open);
+            best = match merge {
+                Some(merge) => {
+                    let found = self.branched(decided, merge, best.0, costs, relays, workspace);
                     if found.0 < best.0 { found } else { best }
                 }
                 None => (cost, decided),
@@ -216,7 +216,7 @@ impl RackedStripe {
     }
 
     /// A survivor that adds up what arrives from other racks in a tree without helping, if any.
-    fn idle_joint(
+    fn idle_merge(
         &self,
         tree: &CheapestTree,
         costs: &Costs<'_>,
@@ -231,7 +231,7 @@ impl RackedStripe {
         let from = rooted.racks.iter().zip(&counts).filter(|(_, count)| **count > 0);
         let hubs = from.map(|(rack, _)| rooted.hub(rack.rack).1);
         let entrance = rooted.entrance(tree.is_fed_within).1;
-        hubs.chain([entrance]).find_map(|joint| match joint {
+        hubs.chain([entrance]).find_map(|merge| match merge {
             Merge::Node(node) if node != tree.root && !helps(node) => Some(node),
             _ => None,
         })
@@ -448,7 +448,7 @@ impl<'a> RootedAt<'a> {
             let mut leaving = usize::from(!is_here);
             let all = messages as f64;
             match inside {
-                Inside::Relay => self.charge_joint(rack.relay.1, all, &mut charge),
+                Inside::Relay => self.charge_merge(rack.relay.1, all, &mut charge),
                 Inside::Helper(place) => charge(ports.down(rack.helpers[place].node), all),
                 Inside::Root => charge(ports.down(self.root), all),
                 Inside::Away => leaving += messages,
@@ -458,14 +458,14 @@ impl<'a> RootedAt<'a> {
                 leaving -= 1;
                 self.charge_link(ports.rack_up(rack.rack), 1.0, &mut charge);
                 self.charge_link(ports.rack_down(self.target.rack), 1.0, &mut charge);
-                self.charge_joint(self.entrance(tree.is_fed_within).1, 1.0, &mut charge);
+                self.charge_merge(self.entrance(tree.is_fed_within).1, 1.0, &mut charge);
             }
             let all = leaving as f64;
             self.charge_link(ports.rack_up(rack.rack), all, &mut charge);
             if let Merge::Node(node) | Merge::Relay(node) = hub.1 {
                 self.charge_link(ports.rack_down(ports.rack(node)), all, &mut charge);
             }
-            self.charge_joint(hub.1, all, &mut charge);
+            self.charge_merge(hub.1, all, &mut charge);
         }
     }
 
@@ -479,7 +479,7 @@ impl<'a> RootedAt<'a> {
     ) {
         for place in 0..count {
             let place = match inside {
-                Inside::Helper(joint) if joint >= count && place + 1 == count => joint,
+                Inside::Helper(merge) if merge >= count && place + 1 == count => merge,
                 _ => place,
             };
             let node = rack.helpers[place].node;
@@ -499,11 +499,11 @@ impl<'a> RootedAt<'a> {
         }
     }
 
-    fn charge_joint(&self, joint: Merge, chunks: f64, charge: &mut impl FnMut(PortIndex, f64)) {
+    fn charge_merge(&self, merge: Merge, chunks: f64, charge: &mut impl FnMut(PortIndex, f64)) {
         let ports = self.costs.ports;
         let others = self.stripe.count as f64 - 1.0;
         let (received, sent) = (chunks * self.stripe.count as f64 / others, chunks / others);
-        match joint {
+        match merge {
             Merge::Node(node) => charge(ports.down(node), chunks),
             Merge::Relay(_) | Merge::FarRelay(_) if chunks == 0.0 => {}
             Merge::Relay(node) => {

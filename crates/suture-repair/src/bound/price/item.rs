@@ -66,20 +66,20 @@ pub(super) struct Item<'a> {
     around: Option<Box<Item<'a>>>,
 }
 
-/// What is sent, and where it all meets.
+/// What is sent, and its finish point.
 #[derive(Clone, Copy, Debug)]
 enum RepairKind {
     /// Whole chunks, or what the code asks for of them, added up or not.
-    Whole(Meeting),
+    Whole(FinishPoint),
     /// The traces of a scheme, by its place.
-    Traces(usize, Meeting),
+    Traces(usize, FinishPoint),
 }
 
-/// Where what helpers send becomes the chunk.
+/// The finish point: where what helpers send becomes the chunk.
 #[derive(Clone, Copy, Debug)]
-enum Meeting {
+enum FinishPoint {
     /// At a destination; there may be none.
-    Root(Option<NodeId>),
+    Destination(Option<NodeId>),
     /// At a helper: the one where it is cheapest.
     Helper,
 }
@@ -112,12 +112,12 @@ impl<'a> PricedPattern<'a> {
         let free = [f64::from(part.free_sent) / alpha, f64::from(part.free_read) / alpha];
         let (sent, lost) = (part.sent() as f64 / alpha, part.lost.len() as f64);
         // A sum is sent in place of the own chunk.
-        let meeting = |own: f64| [(sent - own).max(0.0), lost - own];
+        let at_helper = |own: f64| [(sent - own).max(0.0), lost - own];
         let own = forced.iter().chain(std::iter::repeat_n(&free, part.free.len()));
         PricedPattern {
             may_be_whole: kinds != PricedKinds::TracesFirst || schemes.is_empty(),
             schemes,
-            decoders: Decoders::new(own.map(|[sent, _]| meeting(*sent))),
+            decoders: Decoders::new(own.map(|[sent, _]| at_helper(*sent))),
             elsewhere: [(sent - 1.0).max(0.0), part.forwards() as f64],
             part,
             forced,
@@ -327,9 +327,9 @@ impl<'a> Item<'a> {
             prices.whole(&self.pattern);
         }
         match choice {
-            RepairKind::Whole(meeting) => self.charge_whole(meeting, offers, prices, loads),
-            RepairKind::Traces(at, meeting) => {
-                self.charge_traces(&self.pattern.schemes[at], meeting, offers, prices, loads);
+            RepairKind::Whole(finish) => self.charge_whole(finish, offers, prices, loads),
+            RepairKind::Traces(at, finish) => {
+                self.charge_traces(&self.pattern.schemes[at], finish, offers, prices, loads);
             }
         }
         cost * self.chunk_bytes()
@@ -340,7 +340,7 @@ impl<'a> Item<'a> {
     fn cheapest(&self, offers: &Offers<'_>, prices: &mut HelperPrices) -> (f64, RepairKind) {
         let first = offers.first(1.0, self.demand);
         let kept = self.kept(first, offers);
-        let mut best = (f64::INFINITY, RepairKind::Whole(Meeting::Helper));
+        let mut best = (f64::INFINITY, RepairKind::Whole(FinishPoint::Helper));
         let mut offer = |cost: f64, choice: RepairKind| {
             if cost < best.0 {
                 best = (cost, choice);
@@ -349,16 +349,16 @@ impl<'a> Item<'a> {
         if self.pattern.may_be_whole {
             let sent = prices.whole(&self.pattern);
             let (root, cost) = self.whole_root(first, kept, offers);
-            offer(sent + cost, RepairKind::Whole(Meeting::Root(root)));
+            offer(sent + cost, RepairKind::Whole(FinishPoint::Destination(root)));
             let decoding = self.pattern.decoders.least_cost(prices);
-            offer(sent + decoding + kept, RepairKind::Whole(Meeting::Helper));
+            offer(sent + decoding + kept, RepairKind::Whole(FinishPoint::Helper));
         }
         for (at, scheme) in self.pattern.schemes.iter().enumerate() {
             let (sent, decoding) = (scheme.sending(prices), scheme.decoders.least_cost(prices));
-            offer(sent + decoding + kept, RepairKind::Traces(at, Meeting::Helper));
+            offer(sent + decoding + kept, RepairKind::Traces(at, FinishPoint::Helper));
             let root = offers.first_again(scheme.total, first, self.demand);
             let cost = root.map_or(0.0, |node| offers.keeping(scheme.total.max(1.0), node));
-            offer(sent + cost, RepairKind::Traces(at, Meeting::Root(root)));
+            offer(sent + cost, RepairKind::Traces(at, FinishPoint::Destination(root)));
         }
         best
     }
@@ -395,7 +395,7 @@ impl<'a> Item<'a> {
 
     fn charge_whole(
         &self,
-        meeting: Meeting,
+        finish: FinishPoint,
         offers: &Offers<'_>,
         prices: &HelperPrices,
         loads: &mut Amounts,
@@ -417,22 +417,22 @@ impl<'a> Item<'a> {
                 charge(*node, pattern.free);
             }
         }
-        match meeting {
-            Meeting::Helper => self.charge_decoder(&pattern.decoders, offers, prices, loads),
-            Meeting::Root(Some(node)) => {
+        match finish {
+            FinishPoint::Helper => self.charge_decoder(&pattern.decoders, offers, prices, loads),
+            FinishPoint::Destination(Some(node)) => {
                 let [received, sent] = pattern.elsewhere;
                 loads.add(ports.down(node.0), received * bytes);
                 loads.add(ports.up(node.0), sent * bytes);
             }
-            Meeting::Root(None) => {}
+            FinishPoint::Destination(None) => {}
         }
-        self.charge_kept(meeting, offers, loads);
+        self.charge_kept(finish, offers, loads);
     }
 
     fn charge_traces(
         &self,
         scheme: &PricedScheme,
-        meeting: Meeting,
+        finish: FinishPoint,
         offers: &Offers<'_>,
         prices: &HelperPrices,
         loads: &mut Amounts,
@@ -442,14 +442,14 @@ impl<'a> Item<'a> {
             loads.add(ports.up(node.0), sent * bytes);
             loads.add(ports.read(node.0), read * bytes);
         }
-        match meeting {
-            Meeting::Helper => self.charge_decoder(&scheme.decoders, offers, prices, loads),
-            Meeting::Root(Some(node)) => {
+        match finish {
+            FinishPoint::Helper => self.charge_decoder(&scheme.decoders, offers, prices, loads),
+            FinishPoint::Destination(Some(node)) => {
                 loads.add(ports.down(node.0), (scheme.total - 1.0).max(0.0) * bytes);
             }
-            Meeting::Root(None) => {}
+            FinishPoint::Destination(None) => {}
         }
-        self.charge_kept(meeting, offers, loads);
+        self.charge_kept(finish, offers, loads);
     }
 
     /// What comes to the cheapest of those who may decode.
@@ -467,14 +467,14 @@ impl<'a> Item<'a> {
     }
 
     /// What destinations receive and keep of the chunks themselves.
-    fn charge_kept(&self, meeting: Meeting, offers: &Offers<'_>, loads: &mut Amounts) {
+    fn charge_kept(&self, finish: FinishPoint, offers: &Offers<'_>, loads: &mut Amounts) {
         let (ports, bytes) = (offers.ports, self.chunk_bytes());
         let mut keep = |node: NodeId| {
             loads.add(ports.down(node.0), bytes);
             loads.add(ports.write(node.0), bytes);
         };
-        match meeting {
-            Meeting::Root(Some(node)) if self.pattern.part.is_sum => keep(node),
+        match finish {
+            FinishPoint::Destination(Some(node)) if self.pattern.part.is_sum => keep(node),
             _ => offers.each_first(self.pattern.part.lost.len(), self.demand, keep),
         }
     }

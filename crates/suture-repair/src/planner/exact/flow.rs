@@ -120,7 +120,7 @@ fn exact_plans(instance: &Instance<'_>, random: &mut Random) -> (Vec<Plan>, bool
     (lanes::plans(instance, &destinations, &assignment.part_plans), is_tight)
 }
 
-/// Helpers and joints for all requests.
+/// Helpers and aggregation points for all requests.
 struct Assignment<'a> {
     part_plans: Vec<PartPlan<'a>>,
     /// When all is sent.
@@ -148,7 +148,7 @@ impl<'a> Assignment<'a> {
     ) -> Assignment<'a> {
         let mut part_plans = part_plans(instance, destinations);
         let sent_seconds = choose_helpers(instance, &mut part_plans, order, spare);
-        let received = choose_joints(instance, &mut part_plans, order, sent_seconds);
+        let received = choose_points(instance, &mut part_plans, order, sent_seconds);
         Assignment { part_plans, sent_seconds, received }
     }
 
@@ -362,7 +362,7 @@ fn peak_seconds(supplies: &[Supply]) -> f64 {
 /// Chooses where what is sent comes together, given who sends: sums at any helper or at the
 /// destination, what must be decoded at one of these. What is received before the last is sent is
 /// early enough: a decoder that is a helper may have to send more than if it were none.
-fn choose_joints(
+fn choose_points(
     instance: &Instance<'_>,
     part_plans: &mut [PartPlan<'_>],
     order: &[usize],
@@ -380,9 +380,9 @@ fn choose_joints(
     let may_forward = instance.view.abilities.finished;
     for part_plan in part_plans.iter() {
         for lane in &part_plan.lanes {
-            let joints = part_plan.joints(lane, may_forward);
+            let points = part_plan.aggregation_points(lane, may_forward);
             let besides = part_plan.received_besides(lane);
-            transport.add(besides, joints.iter().map(|node| node.0));
+            transport.add(besides, points.iter().map(|node| node.0));
             lengths.add(if part_plan.part.is_sum { lane.units() } else { besides });
         }
         first.push(first[first.len() - 1] + part_plan.lanes.len());
@@ -393,8 +393,8 @@ fn choose_joints(
             if part_plan.part.is_sum {
                 transport.ship_greedily(demand, lane.helpers.len() - 1, lane.units());
             } else {
-                let joints = part_plan.joints(lane, may_forward);
-                let decoder = part_plan.decoder_among(lane, &joints);
+                let points = part_plan.aggregation_points(lane, may_forward);
+                let decoder = part_plan.decoder_among(lane, &points);
                 transport.ship_from(demand, decoder, part_plan.received_besides(lane));
             }
         }
@@ -402,7 +402,7 @@ fn choose_joints(
     let received = balance(&mut transport, &lengths, instance);
     for (index, part_plan) in part_plans.iter_mut().enumerate() {
         let shipped = (first[index]..first[index + 1]).map(|demand| transport.shipped(demand));
-        part_plan.cut_by_joints(shipped);
+        part_plan.cut_by_points(shipped);
     }
     received
 }

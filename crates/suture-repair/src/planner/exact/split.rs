@@ -120,17 +120,17 @@ struct Relay {
 
 /// Who adds up a range: a helper or a relay without a chunk, by its place, or the destination.
 #[derive(Clone, Copy)]
-enum SplitJoint {
+enum AggregationPoint {
     Helper(usize),
     Relay(usize),
     Destination,
 }
 
-impl SplitJoint {
+impl AggregationPoint {
     fn helper(self) -> Option<usize> {
         match self {
-            SplitJoint::Helper(at) => Some(at),
-            SplitJoint::Relay(_) | SplitJoint::Destination => None,
+            AggregationPoint::Helper(at) => Some(at),
+            AggregationPoint::Relay(_) | AggregationPoint::Destination => None,
         }
     }
 }
@@ -356,21 +356,21 @@ impl<'a> Star<'a> {
         let shares: Vec<Share> = self.helpers.iter().map(|h| self.share(h, seconds)).collect();
         let ranges = self.ranges(&shares, seconds);
         let mut relayed = vec![0; shares.len()];
-        for (joint, length) in &ranges {
-            joint.helper().into_iter().for_each(|at| relayed[at] = *length);
+        for (point, length) in &ranges {
+            point.helper().into_iter().for_each(|at| relayed[at] = *length);
         }
         let sent = self.amounts(&shares, &relayed);
         let mut lanes = Vec::new();
         let mut from = 0;
         let filled = self.fill(&ranges, &relayed, &sent);
-        for ((joint, length), arcs) in ranges.into_iter().zip(filled) {
-            let first = joint.helper();
+        for ((point, length), arcs) in ranges.into_iter().zip(filled) {
+            let first = point.helper();
             for (start, end, members) in wrap_around(&arcs, length) {
                 let all =
                     first.into_iter().chain(members.into_iter().filter(|at| Some(*at) != first));
                 let helpers: Vec<_> =
                     all.map(|at| (self.helpers[at].chunk, self.helpers[at].node)).collect();
-                lanes.push(self.joined_lane(from + start, from + end, &helpers, joint));
+                lanes.push(self.joined_lane(from + start, from + end, &helpers, point));
             }
             from += length;
         }
@@ -380,23 +380,23 @@ impl<'a> Star<'a> {
 
     /// How much comes together at each helper and relay and, last, at the destination: in few and
     /// long ranges.
-    fn ranges(&self, shares: &[Share], seconds: f64) -> Vec<(SplitJoint, u32)> {
+    fn ranges(&self, shares: &[Share], seconds: f64) -> Vec<(AggregationPoint, u32)> {
         let direct = self.direct_max(&self.root, seconds);
         let mut left = self.grains - direct;
         let helpers = shares.iter().map(|share| share.relayed_max).enumerate();
-        let mut helpers: Vec<(SplitJoint, u32)> =
-            helpers.map(|(at, most)| (SplitJoint::Helper(at), most)).collect();
+        let mut helpers: Vec<(AggregationPoint, u32)> =
+            helpers.map(|(at, most)| (AggregationPoint::Helper(at), most)).collect();
         helpers.sort_by_key(|(_, most)| std::cmp::Reverse(*most));
         let relays = self.relayed_max(&self.root, seconds).enumerate();
-        let mut relays: Vec<(SplitJoint, u32)> =
-            relays.map(|(at, most)| (SplitJoint::Relay(at), most)).collect();
+        let mut relays: Vec<(AggregationPoint, u32)> =
+            relays.map(|(at, most)| (AggregationPoint::Relay(at), most)).collect();
         relays.sort_by_key(|(_, most)| std::cmp::Reverse(*most));
-        let joined = helpers.into_iter().chain(relays).map(|(joint, most)| {
+        let joined = helpers.into_iter().chain(relays).map(|(point, most)| {
             let length = left.min(most);
             left -= length;
-            (joint, length)
+            (point, length)
         });
-        let ranges = joined.chain([(SplitJoint::Destination, direct)]);
+        let ranges = joined.chain([(AggregationPoint::Destination, direct)]);
         ranges.filter(|(_, length)| *length > 0).collect()
     }
 
@@ -418,11 +418,16 @@ impl<'a> Star<'a> {
     }
 
     /// How much of each range each helper sends, besides its relay.
-    fn fill(&self, ranges: &[(SplitJoint, u32)], relayed: &[u32], sent: &[u32]) -> Vec<Vec<u32>> {
+    fn fill(
+        &self,
+        ranges: &[(AggregationPoint, u32)],
+        relayed: &[u32],
+        sent: &[u32],
+    ) -> Vec<Vec<u32>> {
         let rests = sent.iter().zip(relayed).map(|(sent, relayed)| f64::from(sent - relayed));
         let mut transport = Transport::new(rests.map(Supply::of_rate).collect());
-        for &(joint, length) in ranges {
-            let relay = joint.helper();
+        for &(point, length) in ranges {
+            let relay = point.helper();
             let others = (0..self.helpers.len()).filter(|at| Some(*at) != relay);
             let range = transport.add(length, others.map(|at| at as u32));
             let count = self.wanted - u32::from(relay.is_some());
@@ -438,20 +443,20 @@ impl<'a> Star<'a> {
         (0..ranges.len()).map(arcs).collect()
     }
 
-    /// A range whose sums all meet at `joint`; a helper that is one comes first.
+    /// A range whose sums all come together at `point`; a helper that is one comes first.
     fn joined_lane(
         &self,
         from: u32,
         to: u32,
         helpers: &[(ChunkIndex, NodeId)],
-        joint: SplitJoint,
+        point: AggregationPoint,
     ) -> Lane {
         let mut sums = vec![0; helpers.len()];
-        if let SplitJoint::Helper(_) = joint {
+        if let AggregationPoint::Helper(_) = point {
             sums[0] = self.wanted - 1;
         }
         let mut lane = self.lane(from, to, helpers, &sums);
-        if let SplitJoint::Relay(at) = joint {
+        if let AggregationPoint::Relay(at) = point {
             let (relay, bytes) = (self.relays[at].node, lane.range.bytes());
             lane.edges.iter_mut().for_each(|edge| edge.parent = relay);
             let (parent, carries) = (self.root.node, Carries::Partial);

@@ -34,12 +34,12 @@ pub(super) struct SubRange {
     from: u32,
     to: u32,
     pub helpers: Vec<(ChunkIndex, NodeId)>,
-    joint: Joint,
+    aggregation: Aggregation,
 }
 
 /// Where what the helpers of a sub-range send comes together.
 #[derive(Clone, Debug)]
-enum Joint {
+enum Aggregation {
     /// It is not chosen yet.
     Open,
     /// On a tree: how many others each helper adds to its own.
@@ -66,7 +66,7 @@ impl<'a> PartPlan<'a> {
         kept: Vec<NodeId>,
     ) -> PartPlan<'a> {
         let helpers = part.forced.iter().map(|s| (s.chunk, request.holder(s.chunk))).collect();
-        let whole = SubRange { from: 0, to: units, helpers, joint: Joint::Open };
+        let whole = SubRange { from: 0, to: units, helpers, aggregation: Aggregation::Open };
         PartPlan { request, part, units, alpha, kept, lanes: vec![whole] }
     }
 
@@ -97,7 +97,7 @@ impl<'a> PartPlan<'a> {
 
     /// Where the parts of a lane may come together: its helpers, then destinations, the first one
     /// last.
-    pub fn joints(&self, lane: &SubRange, may_forward: bool) -> Vec<NodeId> {
+    pub fn aggregation_points(&self, lane: &SubRange, may_forward: bool) -> Vec<NodeId> {
         let destinations = if self.part.is_sum { 1 } else { self.kept.len() };
         let helpers = lane.helpers.iter().map(|(_, node)| *node);
         if self.part.is_sum || may_forward {
@@ -232,7 +232,7 @@ impl<'a> PartPlan<'a> {
         let sub_range = |(from, to, members): (u32, u32, Vec<usize>)| {
             let chosen = members.into_iter().map(place);
             let helpers = forced.iter().copied().chain(chosen).collect();
-            SubRange { from, to, helpers, joint: Joint::Open }
+            SubRange { from, to, helpers, aggregation: Aggregation::Open }
         };
         self.lanes = wrapped.into_iter().map(sub_range).collect();
     }
@@ -246,8 +246,8 @@ impl<'a> PartPlan<'a> {
         let mut cut = Vec::new();
         for mut lane in std::mem::take(&mut self.lanes) {
             while lane.units() > 0 {
-                let joints = self.joints(&lane, true);
-                let able = budgets.iter_mut().filter(|(node, _)| joints.contains(node));
+                let points = self.aggregation_points(&lane, true);
+                let able = budgets.iter_mut().filter(|(node, _)| points.contains(node));
                 let (node, units) = match able.max_by_key(|(_, units)| *units) {
                     Some((node, units)) if *units > 0 => {
                         let decoded = lane.units().min(*units);
@@ -257,20 +257,20 @@ impl<'a> PartPlan<'a> {
                     _ => (self.kept[0], lane.units()),
                 };
                 let to = lane.from + units;
-                cut.push(SubRange { to, joint: Joint::Decoder(node), ..lane.clone() });
+                cut.push(SubRange { to, aggregation: Aggregation::Decoder(node), ..lane.clone() });
                 lane.from = to;
             }
         }
         self.lanes = cut;
     }
 
-    /// Which of the joints decodes a lane, as far as that was chosen.
-    pub fn decoder_among(&self, lane: &SubRange, joints: &[NodeId]) -> usize {
-        let chosen = match lane.joint {
-            Joint::Decoder(node) => joints.iter().position(|joint| *joint == node),
-            Joint::Sums(_) | Joint::Open => None,
+    /// Which of the points decodes a lane, as far as that was chosen.
+    pub fn decoder_among(&self, lane: &SubRange, points: &[NodeId]) -> usize {
+        let chosen = match lane.aggregation {
+            Aggregation::Decoder(node) => points.iter().position(|point| *point == node),
+            Aggregation::Sums(_) | Aggregation::Open => None,
         };
-        chosen.unwrap_or(joints.len() - 1)
+        chosen.unwrap_or(points.len() - 1)
     }
 
     /// Parts of the circle as long as the parts that are shipped of `limit`, `rounds` in all.
@@ -296,7 +296,7 @@ impl<'a> PartPlan<'a> {
 
     /// Cuts the lanes so that each helper receives what was shipped to it; what is left arrives at
     /// the destination. One list of links for each lane, the destination's last.
-    pub fn cut_by_joints<'b>(&mut self, shipped: impl Iterator<Item = &'b [Link]>) {
+    pub fn cut_by_points<'b>(&mut self, shipped: impl Iterator<Item = &'b [Link]>) {
         let lanes = std::mem::take(&mut self.lanes);
         let cut = |(lane, links): (&SubRange, &'b [Link])| {
             if self.part.is_sum { sums_of(lane, links) } else { self.decoders_of(lane, links) }
@@ -314,7 +314,12 @@ impl<'a> PartPlan<'a> {
         let sub_range = |(from, to, members): (u32, u32, Vec<usize>)| {
             let decoder = members.first().map_or(self.kept[0], |&at| NodeId(links[at].node));
             let (from, to) = (lane.from + from, lane.from + to);
-            SubRange { from, to, helpers: lane.helpers.clone(), joint: Joint::Decoder(decoder) }
+            SubRange {
+                from,
+                to,
+                helpers: lane.helpers.clone(),
+                aggregation: Aggregation::Decoder(decoder),
+            }
         };
         wrap_around(&arcs, lane.units()).into_iter().map(sub_range).collect()
     }
@@ -326,15 +331,17 @@ impl<'a> PartPlan<'a> {
             range,
             lost: self.part.lost.clone(),
             mode: Mode::Streamed,
-            decoder: match sub_range.joint {
-                Joint::Decoder(node) => Some(node),
-                Joint::Sums(_) | Joint::Open => None,
+            decoder: match sub_range.aggregation {
+                Aggregation::Decoder(node) => Some(node),
+                Aggregation::Sums(_) | Aggregation::Open => None,
             },
             scheme: None,
-            edges: match &sub_range.joint {
-                Joint::Decoder(node) => self.gather(sub_range, *node, range.bytes()),
-                Joint::Sums(sums) => tree(&sub_range.helpers, sums, self.kept[0], range.bytes()),
-                Joint::Open => unreachable!("all lanes are joined before they become a plan"),
+            edges: match &sub_range.aggregation {
+                Aggregation::Decoder(node) => self.gather(sub_range, *node, range.bytes()),
+                Aggregation::Sums(sums) => {
+                    tree(&sub_range.helpers, sums, self.kept[0], range.bytes())
+                }
+                Aggregation::Open => unreachable!("all lanes are joined before they become a plan"),
             },
         })
     }
@@ -374,7 +381,7 @@ fn sums_of(lane: &SubRange, links: &[Link]) -> Vec<SubRange> {
         let mut sums: Vec<u32> = received.iter().map(|received| received / units).collect();
         more.into_iter().for_each(|helper| sums[helper] += 1);
         let (from, to) = (lane.from + from, lane.from + to);
-        SubRange { from, to, helpers: lane.helpers.clone(), joint: Joint::Sums(sums) }
+        SubRange { from, to, helpers: lane.helpers.clone(), aggregation: Aggregation::Sums(sums) }
     };
     wrap_around(&rests, units).into_iter().map(sub_range).collect()
 }

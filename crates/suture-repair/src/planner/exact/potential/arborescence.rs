@@ -186,8 +186,8 @@ fn parents(costs: &[Vec<f64>]) -> Vec<usize> {
     // more than to stay.
     let outside: Vec<usize> = (0..=count).filter(|node| !circle.contains(node)).collect();
     let into = |node: usize| {
-        let joints = circle.iter().map(|joint| costs[node][*joint]);
-        joints.fold(f64::INFINITY, f64::min)
+        let parents = circle.iter().map(|parent| costs[node][*parent]);
+        parents.fold(f64::INFINITY, f64::min)
     };
     let more = |node: usize, parent: usize| costs[node][parent] - costs[node][nearest[node]];
     let leaver = |parent: usize| {

@@ -315,7 +315,7 @@ pub(super) struct Prices {
     reads: Vec<f64>,
     /// Places of the helpers that are chosen.
     order: Vec<usize>,
-    /// What one more would cost each joint, and by what that grows with each.
+    /// What one more would cost each aggregation point, and by what that grows with each.
     pub next: Vec<(f64, f64)>,
     /// Where a piece that is taken out or put back is noted.
     pub charges: Vec<(PortIndex, f64)>,
@@ -440,7 +440,7 @@ impl Prices {
         RepairOption::Tree { sums: sums.collect(), helpers }
     }
 
-    /// The joint at which one more costs least; of equals, the last.
+    /// The aggregation point at which one more costs least; of equals, the last.
     pub fn cheapest_next(&self) -> usize {
         let mut best = (f64::INFINITY, 0);
         for (at, &(next, _)) in self.next.iter().enumerate() {
@@ -451,7 +451,7 @@ impl Prices {
         best.1
     }
 
-    /// Puts one more at a joint, and returns what that costs.
+    /// Puts one more at an aggregation point, and returns what that costs.
     pub fn take(&mut self, at: usize) -> f64 {
         let (next, growth) = self.next[at];
         self.next[at].0 = (next * growth).min(PRICE_MAX);

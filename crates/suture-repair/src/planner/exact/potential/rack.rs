@@ -128,13 +128,13 @@ pub(super) fn joined(
     if ports.have_disks() {
         cost += ports.cost(ports.write(root), item.length);
     }
-    let mut joints = Joints::new(item, root, chosen, ports);
-    let used = joints.used_racks(root_rack);
-    cost += joints.spread(root_rack, &used);
+    let mut points = PricedPoints::new(item, root, chosen, ports);
+    let used = points.used_racks(root_rack);
+    cost += points.spread(root_rack, &used);
     let links = used.iter().filter_map(|rack| ports.rack_up(*rack));
     cost += links.map(|port| ports.cost(port, item.length)).sum::<f64>();
     let helpers = chosen.iter().map(|place| *place as u8).collect();
-    (cost, RepairOption::Racks { helpers, sums: joints.sums, arrivals: joints.arrivals })
+    (cost, RepairOption::Racks { helpers, sums: points.sums, arrivals: points.arrivals })
 }
 
 /// Helpers that the code takes, where not any of them will do, by what they and their racks send.
@@ -213,18 +213,23 @@ fn choose_helpers(
 }
 
 /// A downlink, and what one more sum costs there.
-struct TreeJoint {
+struct PricedDownlink {
     rack: u32,
     next: f64,
     /// By what that grows with each.
     growth: f64,
 }
 
-impl TreeJoint {
+impl PricedDownlink {
     /// A port that is not modelled costs nothing.
-    fn new(rack: u32, port: Option<PortIndex>, length: f64, ports: &PricedPorts<'_>) -> TreeJoint {
+    fn new(
+        rack: u32,
+        port: Option<PortIndex>,
+        length: f64,
+        ports: &PricedPorts<'_>,
+    ) -> PricedDownlink {
         let (weight, growth) = port.map_or((0.0, 1.0), |port| ports.growth(port, length));
-        TreeJoint { rack, next: weight * (growth - 1.0), growth }
+        PricedDownlink { rack, next: weight * (growth - 1.0), growth }
     }
 
     /// Puts one more here, and returns what that costs.
@@ -235,44 +240,49 @@ impl TreeJoint {
     }
 }
 
-/// Where the sums of a tree meet.
-struct Joints {
+/// The aggregation points of a tree, with their prices.
+struct PricedPoints {
     /// The helpers, then the destination.
-    nodes: Vec<TreeJoint>,
+    nodes: Vec<PricedDownlink>,
     /// The racks of these, each once.
-    racks: Vec<TreeJoint>,
-    /// How many sums meet at each helper.
+    racks: Vec<PricedDownlink>,
+    /// How many sums come together at each helper.
     sums: Vec<u8>,
     at_root: usize,
     /// Sums that come from other racks, by rack.
     arrivals: Vec<(u32, u8)>,
 }
 
-impl Joints {
-    fn new(item: &PricedPart<'_>, root: u32, chosen: &[usize], ports: &PricedPorts<'_>) -> Joints {
+impl PricedPoints {
+    fn new(
+        item: &PricedPart<'_>,
+        root: u32,
+        chosen: &[usize],
+        ports: &PricedPorts<'_>,
+    ) -> PricedPoints {
         let nodes = chosen.iter().map(|place| item.holders[*place]).chain([root]);
-        let joint = |node: u32| {
-            TreeJoint::new(ports.rack(node), Some(ports.down(node)), item.length, ports)
+        let downlink = |node: u32| {
+            PricedDownlink::new(ports.rack(node), Some(ports.down(node)), item.length, ports)
         };
-        let nodes: Vec<TreeJoint> = nodes.map(joint).collect();
-        let mut racks: Vec<TreeJoint> = Vec::with_capacity(nodes.len());
-        for TreeJoint { rack, .. } in &nodes {
+        let nodes: Vec<PricedDownlink> = nodes.map(downlink).collect();
+        let mut racks: Vec<PricedDownlink> = Vec::with_capacity(nodes.len());
+        for PricedDownlink { rack, .. } in &nodes {
             if racks.iter().all(|known| known.rack != *rack) {
-                racks.push(TreeJoint::new(*rack, ports.rack_down(*rack), item.length, ports));
+                racks.push(PricedDownlink::new(*rack, ports.rack_down(*rack), item.length, ports));
             }
         }
-        Joints { nodes, racks, sums: vec![0; chosen.len()], at_root: 0, arrivals: Vec::new() }
+        PricedPoints { nodes, racks, sums: vec![0; chosen.len()], at_root: 0, arrivals: Vec::new() }
     }
 
     /// The racks of helpers but for the destination's.
     fn used_racks(&self, root_rack: u32) -> Vec<u32> {
-        let racks = self.racks.iter().map(|joint| joint.rack);
+        let racks = self.racks.iter().map(|downlink| downlink.rack);
         let mut racks: Vec<u32> = racks.filter(|rack| *rack != root_rack).collect();
         racks.sort_unstable();
         racks
     }
 
-    /// Lets all sums meet where that is cheapest. Returns what it costs.
+    /// Lets all sums come together where that is cheapest. Returns what it costs.
     fn spread(&mut self, root_rack: u32, used: &[u32]) -> f64 {
         let mut cost = 0.0;
         // The destination receives at least once: a helper's sum of its rack, or another rack's.
@@ -290,8 +300,8 @@ impl Joints {
                 0 => root_rack,
                 _ => self.cheapest_rack(root_rack, used),
             };
-            let link = self.racks.iter_mut().find(|joint| joint.rack == at);
-            cost += link.map_or(0.0, TreeJoint::take);
+            let link = self.racks.iter_mut().find(|downlink| downlink.rack == at);
+            cost += link.map_or(0.0, PricedDownlink::take);
             match self.arrivals.iter_mut().find(|(rack, _)| *rack == at) {
                 Some((_, count)) => *count += 1,
                 None => self.arrivals.push((at, 1)),
@@ -307,14 +317,14 @@ impl Joints {
 
     fn helpers_in(&self, rack: u32) -> usize {
         let helpers = &self.nodes[..self.sums.len()];
-        helpers.iter().filter(|joint| joint.rack == rack).count()
+        helpers.iter().filter(|downlink| downlink.rack == rack).count()
     }
 
     fn cheapest_rack(&self, root_rack: u32, used: &[u32]) -> u32 {
         let cost = |rack: u32| {
-            let link = self.racks.iter().find(|joint| joint.rack == rack);
-            let joint = self.cheapest_in(rack).map_or(f64::INFINITY, |at| self.nodes[at].next);
-            link.map_or(0.0, |link| link.next) + joint
+            let link = self.racks.iter().find(|downlink| downlink.rack == rack);
+            let node = self.cheapest_in(rack).map_or(f64::INFINITY, |at| self.nodes[at].next);
+            link.map_or(0.0, |link| link.next) + node
         };
         let racks = used.iter().copied().chain([root_rack]).map(|rack| (cost(rack), rack));
         racks.min_by(|a, b| a.0.total_cmp(&b.0)).map_or(root_rack, |(_, rack)| rack)
