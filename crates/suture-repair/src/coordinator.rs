@@ -213,7 +213,7 @@ impl Coordinator {
         cluster.ids().for_each(|node| health.add(now, config.failed.contains(&node)));
         let reserved_below = stripes.iter().last().map_or(StripeId(0), |s| StripeId(s.id.0 + 1));
         let mut rates = Rates::default();
-        cluster.ids().for_each(|id| rates.told(id, cluster.node(id).clone()));
+        cluster.ids().for_each(|id| rates.declare(id, cluster.node(id).clone()));
         let mut coordinator = Coordinator {
             ledger: Ledger::new(config.epoch, config.policy.schedule, cluster),
             stripes: StripeMap::default(),
@@ -247,7 +247,7 @@ impl Coordinator {
             outputs: VecDeque::new(),
         };
         coordinator.intend(now);
-        stripes.iter().for_each(|stripe| coordinator.learn(stripe.clone()));
+        stripes.iter().for_each(|stripe| coordinator.apply_stripe(stripe.clone()));
         coordinator.count_leaving();
         coordinator
     }
@@ -282,8 +282,10 @@ impl Coordinator {
             }
             Input::StripesUnknown { from, below } => self.unknown.insert(from, below),
             Input::EpochRaised(epoch) => self.raise_epoch(epoch),
-            Input::StripeAdded(stripe) => self.learn(stripe),
-            Input::StripesAdded(all) => all.into_iter().for_each(|stripe| self.learn(stripe)),
+            Input::StripeAdded(stripe) => self.apply_stripe(stripe),
+            Input::StripesAdded(all) => {
+                all.into_iter().for_each(|stripe| self.apply_stripe(stripe))
+            }
             Input::StripeRemoved(stripe) => self.remove_stripe(stripe),
             Input::Inconsistent(stripe) => self.recall_inconsistent(stripe),
             Input::Faulty { node, copy, fault } => self.recall_fault(node, copy, fault),
@@ -330,12 +332,12 @@ impl Coordinator {
         deadlines.into_iter().flatten().min()
     }
 
-    /// All nodes ever added, with their racks and rates as last told.
+    /// All nodes ever added, with their racks and rates as last declared.
     pub fn cluster(&self) -> &Cluster {
         self.ledger.cluster()
     }
 
-    /// The stripes as last learnt from the keeper.
+    /// The stripes as the keeper last gave them.
     pub fn stripes(&self) -> &StripeMap {
         &self.stripes
     }

@@ -1,4 +1,4 @@
-//! What links carry: as operators declare it, or learnt from probes and from what is moved.
+//! What links carry: as operators declare it, or measured by probes and by what is moved.
 //!
 //! Place: beside [plan] and [slices flow]: planners, schedules and the throttle count with it.
 //! A probe has a peer send all that it can for a moment; what comes is the lesser of the peer's
@@ -50,7 +50,7 @@ struct PairRate {
 
 /// One direction of a node.
 #[derive(Clone, Debug, Default)]
-struct Learnt {
+struct Measured {
     samples: BTreeMap<NodeId, PairRate>,
     /// A pair has shown far less than both of its directions were thought to carry: one of the two
     /// is slower by now than some result up to this one says.
@@ -62,11 +62,11 @@ struct Learnt {
     is_undeclared: bool,
 }
 
-/// A node as it was told, and what was learnt of it.
+/// A node as it was declared, with what its links are taken for, and what was measured of them.
 #[derive(Clone, Debug)]
 struct NodeRates {
-    told: Node,
-    learnt: [Learnt; 2],
+    declared: Node,
+    measured: [Measured; 2],
 }
 
 /// What is known of all links.
@@ -81,25 +81,25 @@ pub(crate) struct Rates {
 }
 
 impl Rates {
-    /// A node is as it says.
-    pub fn told(&mut self, id: NodeId, node: Node) {
+    /// A node joins, or declares other rates.
+    pub fn declare(&mut self, id: NodeId, node: Node) {
         match self.nodes.get_mut(id.index()) {
-            Some(known) => known.told = node,
-            None => self.nodes.push(NodeRates { told: node, learnt: Default::default() }),
+            Some(known) => known.declared = node,
+            None => self.nodes.push(NodeRates { declared: node, measured: Default::default() }),
         }
     }
 
-    /// An agent has told what its links carried. Returns the nodes of which more is known now.
+    /// An agent has reported what its links carried. Returns the nodes of which more is known now.
     pub fn report(&mut self, node: NodeId, report: &LinkReport) -> Vec<NodeId> {
         let Some(known) = self.nodes.get_mut(node.index()) else { return Vec::new() };
         let moved = [report.sent, report.received];
         let has = [report.has_uplink, report.has_downlink];
-        for ((learnt, moved), has) in known.learnt.iter_mut().zip(moved).zip(has) {
-            learnt.repair = report.rate(moved.repair);
-            learnt.others = report.rate(moved.others);
-            let faded = learnt.seen - learnt.seen / FADING;
-            learnt.seen = faded.max(report.rate(moved.repair.saturating_add(moved.others)));
-            learnt.is_undeclared = !has;
+        for ((measured, moved), has) in known.measured.iter_mut().zip(moved).zip(has) {
+            measured.repair = report.rate(moved.repair);
+            measured.others = report.rate(moved.others);
+            let faded = measured.seen - measured.seen / FADING;
+            measured.seen = faded.max(report.rate(moved.repair.saturating_add(moved.others)));
+            measured.is_undeclared = !has;
         }
         let mut changed = vec![node];
         for &(peer, rate) in &report.probed {
@@ -107,8 +107,8 @@ impl Rates {
                 self.results += 1;
                 let number = self.results;
                 self.doubt(peer, node, rate);
-                self.nodes[peer.index()].learnt[0].probed(node, rate, number);
-                self.nodes[node.index()].learnt[1].probed(peer, rate, number);
+                self.nodes[peer.index()].measured[0].probed(node, rate, number);
+                self.nodes[node.index()].measured[1].probed(peer, rate, number);
                 changed.push(peer);
             }
         }
@@ -122,25 +122,25 @@ impl Rates {
 
     /// Doubts both directions of a pair that shows less than half of what either should carry.
     fn doubt(&mut self, from: NodeId, to: NodeId, rate: u64) {
-        let up = self.nodes[from.index()].learnt[0].best().map(|best| best.mean);
-        let down = self.nodes[to.index()].learnt[1].best().map(|best| best.mean);
+        let up = self.nodes[from.index()].measured[0].best().map(|best| best.mean);
+        let down = self.nodes[to.index()].measured[1].best().map(|best| best.mean);
         let (Some(up), Some(down)) = (up, down) else { return };
         if rate.saturating_mul(OTHER_FACTOR) < up.min(down) {
             let before = self.results - 1;
-            self.nodes[from.index()].learnt[0].doubted.get_or_insert(before);
-            self.nodes[to.index()].learnt[1].doubted.get_or_insert(before);
+            self.nodes[from.index()].measured[0].doubted.get_or_insert(before);
+            self.nodes[to.index()].measured[1].doubted.get_or_insert(before);
         }
     }
 
     /// Takes the medians anew; of each node that counts by one of them more is known.
     fn update_typical(&mut self, changed: &mut Vec<NodeId>) {
         for direction in 0..2 {
-            let learnt = self.nodes.iter().map(|node| &node.learnt[direction]);
-            let mut probed: Vec<u64> = learnt.filter_map(Learnt::probed_rate).collect();
+            let measured = self.nodes.iter().map(|node| &node.measured[direction]);
+            let mut probed: Vec<u64> = measured.filter_map(Measured::probed_rate).collect();
             probed.sort_unstable();
             let typical = probed.get(probed.len() / 2).copied();
             if std::mem::replace(&mut self.typical[direction], typical) != typical {
-                let is_unknown = |node: &NodeRates| node.learnt[direction].is_unknown();
+                let is_unknown = |node: &NodeRates| node.measured[direction].is_unknown();
                 let unknown = self.nodes.iter().enumerate().filter(|(_, node)| is_unknown(node));
                 changed.extend(unknown.map(|(id, _)| NodeId(id as u32)));
             }
@@ -151,26 +151,26 @@ impl Rates {
 
     /// The node with the rates to count with.
     pub fn node(&self, id: NodeId) -> Node {
-        let NodeRates { told, learnt: [up, down] } = &self.nodes[id.index()];
+        let NodeRates { declared, measured: [up, down] } = &self.nodes[id.index()];
         let [sent, received] = self.typical;
-        let uplink = up.capacity(told.uplink, sent);
-        let downlink = down.capacity(told.downlink, received);
-        Node { uplink, downlink, ..told.clone() }
+        let uplink = up.capacity(declared.uplink, sent);
+        let downlink = down.capacity(declared.downlink, received);
+        Node { uplink, downlink, ..declared.clone() }
     }
 
     /// What is shown of a node: sent, received.
     pub fn status(&self, id: NodeId) -> [LinkStatus; 2] {
-        let Some(NodeRates { told, learnt }) = self.nodes.get(id.index()) else {
+        let Some(NodeRates { declared, measured }) = self.nodes.get(id.index()) else {
             return Default::default();
         };
         [Direction::Up, Direction::Down].map(|direction| {
-            let known = &learnt[direction as usize];
-            let told = match direction {
-                Direction::Up => told.uplink,
-                Direction::Down => told.downlink,
+            let known = &measured[direction as usize];
+            let declared = match direction {
+                Direction::Up => declared.uplink,
+                Direction::Down => declared.downlink,
             };
             LinkStatus {
-                capacity: known.capacity(told, self.typical[direction as usize]).0 as u64,
+                capacity: known.capacity(declared, self.typical[direction as usize]).0 as u64,
                 uncertainty: known.best().filter(|_| known.is_undeclared).map(|b| b.deviation),
                 is_declared: !known.is_undeclared,
                 taken: known.others,
@@ -180,7 +180,7 @@ impl Rates {
     }
 }
 
-impl Learnt {
+impl Measured {
     fn best(&self) -> Option<PairRate> {
         self.samples.values().copied().max_by_key(|sample| sample.mean)
     }
@@ -194,12 +194,12 @@ impl Learnt {
         self.is_undeclared && self.samples.is_empty()
     }
 
-    fn capacity(&self, told: Rate, typical: Option<u64>) -> Rate {
+    fn capacity(&self, declared: Rate, typical: Option<u64>) -> Rate {
         if !self.is_undeclared {
-            return told;
+            return declared;
         }
-        let learnt = self.probed_rate().or(typical).map_or(told, |rate| Rate(rate as f64));
-        Rate(learnt.0.max(self.seen as f64))
+        let measured = self.probed_rate().or(typical).map_or(declared, |rate| Rate(rate as f64));
+        Rate(measured.0.max(self.seen as f64))
     }
 
     fn probed(&mut self, peer: NodeId, rate: u64, number: u64) {
@@ -249,7 +249,7 @@ mod tests {
 
     fn rates(nodes: usize) -> Rates {
         let mut rates = Rates::default();
-        (0..nodes).for_each(|i| rates.told(N(i as u32), Node::new(format!("n{i}"), Rate(1e6))));
+        (0..nodes).for_each(|i| rates.declare(N(i as u32), Node::new(format!("n{i}"), Rate(1e6))));
         rates
     }
 
@@ -338,7 +338,7 @@ mod tests {
         for peer in 1..40 {
             rates.report(N(0), &probed(&[(peer, 10_000 - u64::from(peer))]));
         }
-        assert_eq!(rates.nodes[0].learnt[1].samples.len(), PEERS_MAX);
+        assert_eq!(rates.nodes[0].measured[1].samples.len(), PEERS_MAX);
         assert_eq!(rates.node(N(0)).downlink, Rate(9976.0), "the best of the latest sixteen");
     }
 

@@ -187,9 +187,9 @@ impl Scheduler {
     }
 
     /// What `cluster` has for the links of `node` is better known than before, and no change.
-    pub fn links_learnt(&mut self, now: Time, node: NodeId, cluster: &Cluster) {
+    pub fn links_measured(&mut self, now: Time, node: NodeId, cluster: &Cluster) {
         match &mut self.rule {
-            Rule::Waves(waves) => waves.links_learnt(now, node, cluster),
+            Rule::Waves(waves) => waves.links_measured(now, node, cluster),
             _ => self.links_changed(now, cluster),
         }
     }

@@ -283,8 +283,8 @@ fn a_copy_known_to_be_corrupt_is_not_adopted_when_its_replacement_is_lost() {
     assert!(!is_checked(&said, 0, old), "{said:?}");
 }
 
-/// Of five copies in excess on node 4 four are ordered away, and the last waits; they are of chunk 0
-/// of stripes on the first four nodes.
+/// Of five copies in excess on node 4 four are ordered away, and the last waits; they are of chunk
+/// 0 of stripes on the first four nodes.
 fn with_a_delete_that_waits() -> (Story, Vec<ChunkCopy>, ChunkCopy) {
     let mut story = Story::new(6, (0..5).map(|id| stripe(id, [0, 1, 2, 3])));
     let excess: Vec<ChunkCopy> = (0..5).map(|id| copy(id, 0, 9)).collect();
@@ -337,7 +337,7 @@ fn a_delete_that_waited_is_not_sent_while_its_copy_is_being_adopted() {
 }
 
 #[test]
-fn a_stripe_as_it_was_before_is_not_learnt() {
+fn a_stripe_as_it_was_before_is_not_applied() {
     let mut story = Story::new(6, [stripe(0, [0, 1, 2, 3])]);
     let old = stripe(0, [0, 1, 2, 3]);
     let mut new = stripe(0, [5, 1, 2, 3]);

@@ -19,7 +19,7 @@ use crate::trace::Trace;
 const GUESSES_MAX: usize = 10;
 
 /// What a coordinator is told of a link that has nothing: planners divide by rates.
-const TOLD_MIN: Rate = Rate(1.0);
+const DECLARED_MIN: Rate = Rate(1.0);
 
 /// What a coordinator is told that clients leave of a link or disk, at least: they share it with a
 /// repair as soon as there is one, and no phase would ever hold a chunk through a link of which
@@ -121,18 +121,18 @@ impl Capacities {
         }
     }
 
-    /// What a coordinator is told of a node.
-    pub fn told(&self, id: NodeId, now: f64) -> Node {
+    /// The rates of a node that a coordinator is given.
+    pub fn declared(&self, id: NodeId, now: f64) -> Node {
         let mut node = self.node_at(id, now);
         for link in [&mut node.uplink, &mut node.downlink] {
-            link.0 = link.0.max(TOLD_MIN.0);
+            link.0 = link.0.max(DECLARED_MIN.0);
         }
         node
     }
 
     /// The same beside clients that take so much of it a second.
-    pub fn told_beside(&self, id: NodeId, now: f64, taken: Taken) -> Node {
-        let mut node = self.told(id, now);
+    pub fn declared_beside(&self, id: NodeId, now: f64, taken: Taken) -> Node {
+        let mut node = self.declared(id, now);
         let foreground = |link: Rate, declared: Rate, taken: f64| {
             Rate((declared.0 + taken).min((1.0 - LEFT_MIN) * link.0).max(declared.0))
         };
@@ -144,9 +144,9 @@ impl Capacities {
         node
     }
 
-    /// The cluster as a coordinator is told of it.
-    pub fn told_cluster(&self, now: f64) -> Cluster {
-        let nodes = self.cluster.ids().map(|id| self.told(id, now)).collect();
+    /// The cluster that a coordinator is given.
+    pub fn declared_cluster(&self, now: f64) -> Cluster {
+        let nodes = self.cluster.ids().map(|id| self.declared(id, now)).collect();
         Cluster { nodes, ..self.cluster.clone() }
     }
 
@@ -211,7 +211,7 @@ fn average(trace: &Trace, id: NodeId, seconds: f64) -> Rate {
     let whole = seconds.floor() as u64;
     let rate = |second: u64| trace.rate(id.index(), second).0;
     let bytes: f64 = (0..whole).map(rate).sum::<f64>() + rate(whole) * (seconds - whole as f64);
-    Rate((bytes / seconds).max(TOLD_MIN.0))
+    Rate((bytes / seconds).max(DECLARED_MIN.0))
 }
 
 #[cfg(test)]
@@ -224,12 +224,12 @@ mod tests {
         cluster.nodes[0].disk_read = Some(Rate(50.0));
         cluster.nodes[0].foreground_downlink = Rate(10.0);
         let capacities = Capacities::new(cluster, None, None, Vec::new());
-        let told = |taken: Taken| capacities.told_beside(NodeId(0), 0.0, taken);
-        assert_eq!(told(Taken::default()), capacities.told(NodeId(0), 0.0));
-        let some = told(Taken { up: 30.0, down: 30.0, disk_read: 30.0, disk_write: 30.0 });
+        let beside = |taken: Taken| capacities.declared_beside(NodeId(0), 0.0, taken);
+        assert_eq!(beside(Taken::default()), capacities.declared(NodeId(0), 0.0));
+        let some = beside(Taken { up: 30.0, down: 30.0, disk_read: 30.0, disk_write: 30.0 });
         assert_eq!((some.uplink_free(), some.downlink_free()), (Rate(70.0), Rate(60.0)));
         assert_eq!((some.disk_read, some.disk_write), (Some(Rate(20.0)), None));
-        let all = told(Taken { up: 100.0, down: 100.0, disk_read: 80.0, disk_write: 0.0 });
+        let all = beside(Taken { up: 100.0, down: 100.0, disk_read: 80.0, disk_write: 0.0 });
         assert!((all.uplink_free().0 - 5.0).abs() < 1e-9 && all.downlink_free().0 > 4.9);
         assert!((all.disk_read.unwrap().0 - 2.5).abs() < 1e-9);
     }

@@ -131,7 +131,7 @@ fn free_bytes(scenario: &Scenario) -> Vec<u64> {
 impl FluidAgents {
     /// A coordinator that has met all its agents and has been told of the failure, but not begun.
     pub fn new(scenario: &Scenario) -> FluidAgents {
-        let cluster = scenario.capacities.told_cluster(0.0);
+        let cluster = scenario.capacities.declared_cluster(0.0);
         let config = Config {
             epoch: 1,
             timers: TIMERS,
@@ -290,7 +290,7 @@ impl FluidAgents {
     /// Tells the coordinator what links have now.
     pub fn notify_rates(&mut self, scenario: &Scenario, now: f64) {
         for id in self.cluster.ids() {
-            let node = scenario.capacities.told_beside(id, now, self.taken[id.index()]);
+            let node = scenario.capacities.declared_beside(id, now, self.taken[id.index()]);
             if node != self.cluster.nodes[id.index()] {
                 self.cluster.nodes[id.index()] = node.clone();
                 let rack = node.rack.map(|rack| self.cluster.racks[rack.0 as usize].clone());
@@ -628,7 +628,7 @@ mod tests {
     }
 
     /// The chunks of which a beat in the middle of a repair tells how far they are.
-    fn told(scenario: &Scenario) -> usize {
+    fn reported(scenario: &Scenario) -> usize {
         let ports = PortMap::new(scenario.capacities.cluster(), 0);
         let capacities = ports.capacities(scenario.capacities.cluster(), Rate(0.0));
         let network = &mut Network::new(&capacities, EXACT_ENTRIES);
@@ -646,15 +646,15 @@ mod tests {
     }
 
     #[test]
-    fn progress_is_told_where_the_coordinator_may_look_at_it() {
+    fn progress_is_reported_where_the_coordinator_may_look_at_it() {
         let everything_runs = scenario();
-        assert_eq!(told(&everything_runs), 0);
+        assert_eq!(reported(&everything_runs), 0);
         let waves = Scenario { policy: "suture".parse().expect("a policy"), ..scenario() };
-        assert_eq!(told(&waves), 1);
+        assert_eq!(reported(&waves), 1);
         // Where one node is free, the second chunk is planned once the first is there.
         let capacities =
             Capacities::new(Cluster::uniform(7, Rate(CHUNK as f64)), None, None, Vec::new());
         let failed = vec![NodeId(0), NodeId(1)];
-        assert_eq!(told(&Scenario { capacities, failed, ..scenario() }), 1);
+        assert_eq!(reported(&Scenario { capacities, failed, ..scenario() }), 1);
     }
 }

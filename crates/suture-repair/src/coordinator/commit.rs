@@ -70,7 +70,7 @@ impl Coordinator {
         self.repaired_bytes += bytes;
         self.report(Report::Committed { repair: id, copy, node, bytes });
         self.trouble.remove(&stripe.id);
-        self.learn(stripe);
+        self.apply_stripe(stripe);
         if !self.ledger.mistake.is(Mutant::ForgetNext) {
             self.commit_next(now, id);
         }
@@ -100,7 +100,7 @@ impl Coordinator {
         let settled = self.ledger.give_up(id);
         self.forget(id, settled);
         match current {
-            Some(stripe) if self.stripes.get(stripe.id).is_some() => self.learn(stripe),
+            Some(stripe) if self.stripes.get(stripe.id).is_some() => self.apply_stripe(stripe),
             // Removed, here or there: what is left of its repair has nowhere to go.
             Some(_) | None => self.remove_stripe(commit.copy.stripe),
         }

@@ -25,7 +25,7 @@ use crate::time::{Span, Time};
 
 impl Coordinator {
     /// Applies the keeper's state of a stripe; one of an older generation is ignored.
-    pub(super) fn learn(&mut self, stripe: Stripe) {
+    pub(super) fn apply_stripe(&mut self, stripe: Stripe) {
         let known = self.stripes.get(stripe.id);
         if known.is_some_and(|known| known.generation > stripe.generation) {
             return;

@@ -72,7 +72,7 @@ impl Coordinator {
         match current {
             None => self.remove_stripe(stopped.stripe),
             Some(stripe) if known.is_some_and(|known| known < stripe.generation) => {
-                self.learn(stripe);
+                self.apply_stripe(stripe);
                 self.enqueue(stopped.stripe, None);
             }
             Some(_) => self.hold_back(now, stopped.stripe, Blocked::Claimed),

@@ -229,9 +229,9 @@ impl Ledger {
     }
 
     /// What a known node's links carry is better known than before.
-    pub fn learn_links(&mut self, now: Time, id: NodeId, node: Node) {
+    pub fn set_measured(&mut self, now: Time, id: NodeId, node: Node) {
         if self.replace_node(id, node) {
-            self.schedule.links_learnt(now, id, &self.cluster);
+            self.schedule.links_measured(now, id, &self.cluster);
         }
     }
 

@@ -1,4 +1,4 @@
-//! What is learnt of links, and how much of them repair is given.
+//! What is measured of links, and how much of them repair is given.
 //!
 //! Place: ... [plan -> admit] ... [slices flow] ...: reports of agents go in, limits come out; in
 //! between both change what planners and schedules take links for. What is decided is decided in
@@ -21,7 +21,7 @@ const URGENT_MARGIN: Margin = 0;
 const SAME_PART: f64 = 1.0 / 16.0;
 
 impl Coordinator {
-    /// An agent has told what its links carry.
+    /// An agent has reported what its links carry.
     pub(super) fn links(&mut self, now: Time, node: NodeId, report: &LinkReport) {
         self.tried(now, node, report);
         if self.throttle.report(node, report) {
@@ -92,12 +92,12 @@ impl Coordinator {
         let is_same = |a: Rate, b: Rate| (a.0 - b.0).abs() <= a.0 * SAME_PART;
         let is_free_same = is_same(known.uplink_free(), node.uplink_free())
             && is_same(known.downlink_free(), node.downlink_free());
-        // What a link carries in all was declared once, or is learnt.
+        // What a link carries in all was declared once, or is measured.
         let is_known = is_same(known.uplink, node.uplink) && is_same(known.downlink, node.downlink);
         match (is_known, is_free_same) {
             (true, true) => {}
             (true, false) => self.ledger.set_node(now, id, node),
-            (false, _) => self.ledger.learn_links(now, id, node),
+            (false, _) => self.ledger.set_measured(now, id, node),
         }
     }
 

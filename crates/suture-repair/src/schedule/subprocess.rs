@@ -40,13 +40,13 @@ impl Subprocess {
         if !is_over || snapshot.ready == 0 {
             return Quota::NONE;
         }
-        self.learn(snapshot);
+        self.observe(snapshot);
         self.begun = Some(snapshot.now);
         Quota { stripes: self.chunks as usize, cluster: self.adapted(snapshot.cluster) }
     }
 
     /// Takes from the subprocess that has just ended who was done last, and who first.
-    fn learn(&mut self, snapshot: &Snapshot<'_>) {
+    fn observe(&mut self, snapshot: &Snapshot<'_>) {
         let (Some(begun), Some(slots)) = (self.begun, snapshot.slots) else { return };
         let finished = slots.finished(snapshot.now).into_iter().filter(|(_, at)| *at > begun);
         let seconds = finished.map(|(node, at)| (node, at.since(begun).as_secs_f64()));

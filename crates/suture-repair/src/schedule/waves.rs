@@ -173,7 +173,7 @@ impl Waves {
     }
 
     /// What was known of the links of `node` was wrong: they are not other than before.
-    pub fn links_learnt(&mut self, now: Time, node: NodeId, cluster: &Cluster) {
+    pub fn links_measured(&mut self, now: Time, node: NodeId, cluster: &Cluster) {
         self.links_changed(now, cluster);
         self.average[node.index()] = self.last[node.index()];
     }

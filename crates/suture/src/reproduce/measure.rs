@@ -134,7 +134,7 @@ impl Prepared {
         policy.plannable().map_err(|fault| anyhow!("{fault}"))?;
         let damage = self.input.damage();
         // What a coordinator is told when it begins.
-        let cluster = self.capacities.told_cluster(0.0);
+        let cluster = self.capacities.declared_cluster(0.0);
         let free_bytes = self.input.free_bytes();
         let idle = Load::new(&cluster);
         let view = view(&cluster, &free_bytes, &idle);

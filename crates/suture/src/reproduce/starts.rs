@@ -70,13 +70,13 @@ pub fn of(experiment: &PaperExperiment, seeds: u64, traces: &Traces) -> Result<V
 /// The second from which on the trace has what the links of this run have.
 fn start_second(setting: &FigureSetting, prepared: &Prepared, traces: &Traces) -> Option<u64> {
     let (up, down) = traces.of(setting.trace?.0);
-    let is_alike = |rate: Rate, told: Rate| rate.0.max(NOTHING) == told.0.max(NOTHING);
+    let is_alike = |rate: Rate, declared: Rate| rate.0.max(NOTHING) == declared.0.max(NOTHING);
     let begins_at = |start: &u64| {
         (0..up.seconds()).all(|after| {
             (0..NODES).all(|node| {
-                let told = prepared.capacities.told(NodeId(node as u32), after as f64);
-                is_alike(up.rate(node, start + after), told.uplink)
-                    && is_alike(down.rate(node, start + after), told.downlink)
+                let declared = prepared.capacities.declared(NodeId(node as u32), after as f64);
+                is_alike(up.rate(node, start + after), declared.uplink)
+                    && is_alike(down.rate(node, start + after), declared.downlink)
             })
         })
     };
@@ -109,8 +109,8 @@ mod tests {
             let prepared = point.setting.prepare(&traces, seed).unwrap();
             let turned = up.starting_at(second);
             for after in [0, 17, 5999] {
-                let told = prepared.capacities.told(NodeId(3), after as f64);
-                assert!((told.uplink.0 - turned.rate(3, after).0).abs() <= 1.0);
+                let declared = prepared.capacities.declared(NodeId(3), after as f64);
+                assert!((declared.uplink.0 - turned.rate(3, after).0).abs() <= 1.0);
             }
         }
     }

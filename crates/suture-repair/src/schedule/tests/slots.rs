@@ -1,4 +1,4 @@
-//! Slots: what goes first, who is busy, what ends early, and what subprocesses learn of it.
+//! Slots: what goes first, who is busy, what ends early, and what subprocesses observe of it.
 
 use super::*;
 

@@ -72,13 +72,13 @@ fn averages_follow_downlinks_as_they_follow_uplinks() {
 }
 
 #[test]
-fn what_is_learnt_of_a_link_counts_at_once_and_the_others_are_averaged() {
+fn what_is_measured_of_a_link_counts_at_once_and_the_others_are_averaged() {
     let mut bench = Bench::new("waves");
     bench.uplink(1, 1.0);
     bench.now = at(60.0);
     (bench.cluster.nodes[1].uplink, bench.cluster.nodes[2].uplink) =
         (Rate(0.1 * LINK), Rate(0.1 * LINK));
-    bench.scheduler.links_learnt(bench.now, NodeId(1), &bench.cluster);
+    bench.scheduler.links_measured(bench.now, NodeId(1), &bench.cluster);
     let nodes = bench.quota().cluster.expect("averages").nodes;
     assert_eq!([nodes[1].uplink.0, nodes[2].uplink.0], [0.1 * LINK, LINK]);
 }
