@@ -37,7 +37,7 @@ use copies::CopyWork;
 use early::{Early, GrantedSlices};
 use links::LinkState;
 use outcomes::Outcomes;
-use running::{Phase, Running};
+use running::{Running, TaskState};
 
 /// Ended repairs remembered so that a late or repeated dispatch cannot begin one again. Ids grow,
 /// so everything below the oldest remembered one counts as ended too.
@@ -243,8 +243,8 @@ impl Agent {
             ToAgent::Check(check) => self.check(check),
             ToAgent::Fingerprint(request) => self.fingerprint(Box::new(request)),
             ToAgent::Publish(repair) => {
-                let phase = self.tasks.get(&repair).map(|task| task.phase);
-                if let Some(Phase::Proving(copy)) = phase {
+                let state = self.tasks.get(&repair).map(|task| task.state);
+                if let Some(TaskState::Proving(copy)) = state {
                     self.publish(now, repair, copy);
                 }
             }
@@ -277,9 +277,9 @@ impl Agent {
         if !self.mistake.is(Mutant::UncountedMemory) {
             self.reserved += running.reserved;
         }
-        let (phase, takes_over) = (running.phase, running.takes_over);
+        let (state, takes_over) = (running.state, running.takes_over);
         let before = running.task.continues;
-        let made = running.phase.copy();
+        let made = running.state.copy();
         let bytes = made.map_or(0, |copy| running.task.stripe.record(copy.chunk).bytes);
         self.tasks.insert(repair, running);
         if self.mistake.is(Mutant::OpenEarly) {
@@ -291,8 +291,8 @@ impl Agent {
             return self.outputs.push_back(AgentOutput::Continue { repair, from });
         }
         before.into_iter().for_each(|before| self.cancel(before));
-        match phase {
-            Phase::Passing => self.open(now, repair),
+        match state {
+            TaskState::Passing => self.open(now, repair),
             _ => self.outputs.push_back(AgentOutput::Prepare { repair, bytes }),
         }
     }
@@ -300,8 +300,8 @@ impl Agent {
     fn prepared(&mut self, now: Time, repair: RepairId, result: Result<(), Failure>) {
         match (self.tasks.get_mut(&repair), result) {
             (Some(task), Ok(())) => {
-                if let Phase::Preparing(copy) = task.phase {
-                    task.phase = Phase::Filling(copy);
+                if let TaskState::Preparing(copy) = task.state {
+                    task.state = TaskState::Filling(copy);
                     self.open(now, repair);
                 }
             }
@@ -410,7 +410,7 @@ impl Agent {
     fn go_on(&mut self, now: Time, repair: RepairId) {
         let is_early = self.mistake.is(Mutant::PublishEarly);
         let is_done = |task: &Running| is_early || task.is_done();
-        if self.tasks.get(&repair).is_some_and(|t| t.phase.is_flowing() && is_done(t)) {
+        if self.tasks.get(&repair).is_some_and(|t| t.state.is_flowing() && is_done(t)) {
             self.flowed(now, repair);
         }
     }
@@ -418,19 +418,19 @@ impl Agent {
     /// All slices of a task have left.
     fn flowed(&mut self, now: Time, repair: RepairId) {
         let task = self.tasks.get_mut(&repair).expect("it flowed a moment ago");
-        let Some(copy) = task.phase.copy() else { return self.drop_task(repair) };
+        let Some(copy) = task.state.copy() else { return self.drop_task(repair) };
         let is_recorded = task.task.stripe.record(copy.chunk).crc.is_some();
         if is_recorded || self.mistake.is(Mutant::PublishUnproven) {
             return self.publish(now, repair, copy);
         }
-        task.phase = Phase::Proving(copy);
+        task.state = TaskState::Proving(copy);
         // The coordinator hears of it at once.
         self.next_beat = now;
     }
 
     fn publish(&mut self, now: Time, repair: RepairId, copy: ChunkCopy) {
         let task = self.tasks.get_mut(&repair).expect("its chunk is written");
-        task.phase = Phase::Publishing(copy);
+        task.state = TaskState::Publishing(copy);
         task.progressed_at = now;
         let ChunkRecord { bytes, crc, .. } = *task.task.stripe.record(copy.chunk);
         let label = task.task.label.clone();
@@ -439,10 +439,10 @@ impl Agent {
 
     /// A chunk that is being made here is read when it is complete, any other as a copy.
     fn fingerprint(&mut self, request: Box<FingerprintRequest>) {
-        let phase = self.tasks.get(&request.repair).map(|task| task.phase);
-        let made = phase.and_then(|phase| Some((phase, phase.copy()?)));
+        let state = self.tasks.get(&request.repair).map(|task| task.state);
+        let made = state.and_then(|state| Some((state, state.copy()?)));
         let is_written = match made.filter(|(_, copy)| *copy == request.copy) {
-            Some((Phase::Proving(_), _)) => true,
+            Some((TaskState::Proving(_), _)) => true,
             Some(_) => return,
             None => false,
         };
@@ -465,7 +465,7 @@ impl Agent {
     }
 
     fn published(&mut self, repair: RepairId, result: Result<(), Failure>) {
-        let copy = self.tasks.get(&repair).and_then(|task| task.phase.copy());
+        let copy = self.tasks.get(&repair).and_then(|task| task.state.copy());
         match (copy, result) {
             (Some(copy), Ok(())) => self.conclude(repair, FromAgent::Stored { repair, copy }),
             (Some(copy), Err(_)) if self.mistake.is(Mutant::AssumeStored) => {
@@ -551,7 +551,7 @@ impl Agent {
         let idle = self.tasks.values_mut().filter(|task| task.is_idle());
         idle.for_each(|task| task.progressed_at = now);
         let limit = self.links.stall_timeout(self.config.stall_after);
-        let is_stalled = |t: &Running| !t.phase.has_flowed() && now.since(t.progressed_at) > limit;
+        let is_stalled = |t: &Running| !t.state.has_flowed() && now.since(t.progressed_at) > limit;
         let stalled: Vec<RepairId> =
             self.tasks.iter().filter(|(_, t)| is_stalled(t)).map(|(id, _)| *id).collect();
         stalled.into_iter().for_each(|repair| self.fail(repair, Failure::Stalled));

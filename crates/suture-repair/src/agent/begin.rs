@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use super::Agent;
-use super::running::{Phase, Running};
+use super::running::{Running, TaskState};
 use crate::id::{ChunkCopy, RepairId, Stamp};
 use crate::message::{Failure, Refusal, Task};
 use crate::mutant::Mutant;
@@ -33,7 +33,7 @@ impl Agent {
             return Err(Failure::Refused(Refusal::NotAParticipant));
         }
         let reserved = self.find_memory(&task)?;
-        let (phase, takes_over) = self.first_phase(&task).map_err(Failure::Refused)?;
+        let (state, takes_over) = self.first_state(&task).map_err(Failure::Refused)?;
         let window = task.window + u32::from(self.mistake.is(Mutant::WideWindow));
         let window = window.min(WINDOW_MAX);
         let old = takes_over.and_then(|old| self.tasks.get(&old));
@@ -46,7 +46,7 @@ impl Agent {
         };
         let lanes = roles.into_iter().map(|(lane, role)| (lane, pump(role))).collect();
         let (lost, progressed_at) = (None, now);
-        Ok(Running { task, lanes, phase, takes_over, lost, reserved, progressed_at })
+        Ok(Running { task, lanes, state, takes_over, lost, reserved, progressed_at })
     }
 
     /// The slice memory that a task takes, if it is free or the task that it continues leaves it.
@@ -65,25 +65,25 @@ impl Agent {
         mine.sum::<u64>() * u64::from(task.window)
     }
 
-    /// The phase in which a task begins, and the attempt that leaves it its file; refused where it
+    /// The state in which a task begins, and the attempt that leaves it its file; refused where it
     /// cannot continue what it is to continue. One that skips makes all that is not there.
-    fn first_phase(&self, task: &Task) -> Result<(Phase, Option<RepairId>), Refusal> {
+    fn first_state(&self, task: &Task) -> Result<(TaskState, Option<RepairId>), Refusal> {
         let mut destinations = task.plan.destinations.iter();
         let mine = destinations.find(|(_, node)| **node == self.config.me);
         let mine = mine.filter(|_| !self.mistake.is(Mutant::ForgetCopy));
-        let Some((&chunk, _)) = mine else { return Ok((Phase::Passing, None)) };
+        let Some((&chunk, _)) = mine else { return Ok((TaskState::Passing, None)) };
         let stamp = Stamp::from(task.repair);
         let copy = ChunkCopy { stripe: task.stripe.id, chunk, stamp };
         let (from, before) = (task.plan.range.from, task.continues);
         let old = before.and_then(|old| self.tasks.get(&old));
         let leaves = old.is_some_and(|old| old.leaves(copy, from));
         // What is being published is the whole chunk: it is better than beginning anew.
-        let is_published = old.is_some_and(|old| matches!(old.phase, Phase::Publishing(_)));
+        let is_published = old.is_some_and(|old| matches!(old.state, TaskState::Publishing(_)));
         let may_begin_anew = task.skips && from == 0 && !is_published;
         if before.is_some() && !leaves && !may_begin_anew {
             return Err(Refusal::CannotContinue);
         }
-        Ok((Phase::Preparing(copy), before.filter(|_| leaves)))
+        Ok((TaskState::Preparing(copy), before.filter(|_| leaves)))
     }
 }
 

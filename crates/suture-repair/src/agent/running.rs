@@ -18,7 +18,7 @@ use crate::time::Time;
 /// Where a task stands: `Passing -> gone` at a helper or relay, `Preparing -> Filling [-> Proving]
 /// -> Publishing -> gone` at a destination, with the copy that it makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Phase {
+pub(super) enum TaskState {
     /// Slices pass on to parents. Ends when the last one has left.
     Passing,
     /// The temporary file is being made. Ends by `Prepared`.
@@ -32,26 +32,26 @@ pub(super) enum Phase {
     Publishing(ChunkCopy),
 }
 
-impl Phase {
+impl TaskState {
     /// What this agent is to publish, if it is a destination.
     pub fn copy(self) -> Option<ChunkCopy> {
         match self {
-            Phase::Passing => None,
-            Phase::Preparing(copy)
-            | Phase::Filling(copy)
-            | Phase::Proving(copy)
-            | Phase::Publishing(copy) => Some(copy),
+            TaskState::Passing => None,
+            TaskState::Preparing(copy)
+            | TaskState::Filling(copy)
+            | TaskState::Proving(copy)
+            | TaskState::Publishing(copy) => Some(copy),
         }
     }
 
     /// Whether all slices have left.
     pub fn has_flowed(self) -> bool {
-        matches!(self, Phase::Proving(_) | Phase::Publishing(_))
+        matches!(self, TaskState::Proving(_) | TaskState::Publishing(_))
     }
 
-    /// Whether slices move in this phase.
+    /// Whether slices move in this state.
     pub fn is_flowing(self) -> bool {
-        matches!(self, Phase::Passing | Phase::Filling(_))
+        matches!(self, TaskState::Passing | TaskState::Filling(_))
     }
 }
 
@@ -60,7 +60,7 @@ pub(super) struct Running {
     pub task: Arc<Task>,
     /// The pump of each lane that this agent takes part in, ascending by lane.
     pub lanes: Vec<(u16, Pump)>,
-    pub phase: Phase,
+    pub state: TaskState,
     /// The attempt whose temporary file it goes on with, if there is one.
     pub takes_over: Option<RepairId>,
     /// A peer without which it cannot go on as planned.
@@ -95,7 +95,7 @@ impl Running {
     /// destination only what brings the chunk counts, so that no other work makes it look complete.
     pub fn bytes_done(&self) -> u64 {
         let pumps = self.lanes.iter().map(|(_, pump)| pump);
-        let counts = |pump: &&Pump| self.phase == Phase::Passing || stores(pump);
+        let counts = |pump: &&Pump| self.state == TaskState::Passing || stores(pump);
         self.task.plan.range.from + pumps.filter(counts).map(Pump::bytes_done).sum::<u64>()
     }
 
@@ -114,17 +114,17 @@ impl Running {
 
     /// The copy of which a file is in the making here, that another attempt could go on with.
     fn in_the_making(&self) -> Option<ChunkCopy> {
-        match self.phase {
-            Phase::Filling(made) | Phase::Proving(made) => Some(made),
+        match self.state {
+            TaskState::Filling(made) | TaskState::Proving(made) => Some(made),
             // It has the file of the one before it, or is about to get it.
-            Phase::Preparing(made) => self.takes_over.map(|_| made),
-            Phase::Publishing(_) | Phase::Passing => None,
+            TaskState::Preparing(made) => self.takes_over.map(|_| made),
+            TaskState::Publishing(_) | TaskState::Passing => None,
         }
     }
 
     /// Whether what has come here is kept for another plan when a peer is lost.
     pub fn may_go_on(&self) -> bool {
-        self.task.skips && self.in_the_making().is_some() && !self.phase.has_flowed()
+        self.task.skips && self.in_the_making().is_some() && !self.state.has_flowed()
     }
 
     /// What the file in the making has of its chunk: ranges that are apart, ascending.
@@ -151,7 +151,7 @@ impl Running {
     pub fn is_idle(&self) -> bool {
         let mut pumps = self.lanes.iter().map(|(_, pump)| pump);
         let is_held = self.lanes.iter().any(|(_, pump)| pump.is_held());
-        self.phase.is_flowing() && (is_held || !pumps.any(Pump::is_owed))
+        self.state.is_flowing() && (is_held || !pumps.any(Pump::is_owed))
     }
 
     /// Edges that have arrived in full and are kept, by lane and who sent.
@@ -162,16 +162,16 @@ impl Running {
     /// # Panics
     /// Some invariant of the task does not hold.
     pub fn assert_invariants(&self, repair: RepairId) {
-        let phase = self.phase;
+        let state = self.state;
         let is_destination = self.lanes.iter().any(|(_, pump)| stores(pump));
-        assert_eq!(phase.copy().is_some(), is_destination, "phase: {repair} is {phase:?}");
-        let is_preparing = matches!(phase, Phase::Preparing(_));
+        assert_eq!(state.copy().is_some(), is_destination, "state: {repair} is {state:?}");
+        let is_preparing = matches!(state, TaskState::Preparing(_));
         let is_open = self.lanes.iter().any(|(_, pump)| pump.is_open());
-        assert_eq!(is_open, !is_preparing, "phase: {repair} is {phase:?}");
-        assert_eq!(self.is_done(), phase.has_flowed(), "phase: {repair} is {phase:?}");
-        if let Phase::Proving(copy) = phase {
+        assert_eq!(is_open, !is_preparing, "state: {repair} is {state:?}");
+        assert_eq!(self.is_done(), state.has_flowed(), "state: {repair} is {state:?}");
+        if let TaskState::Proving(copy) = state {
             let crc = self.task.stripe.record(copy.chunk).crc;
-            assert_eq!(crc, None, "phase: {repair} waits for a proof and has a checksum");
+            assert_eq!(crc, None, "state: {repair} waits for a proof and has a checksum");
         }
         self.lanes.iter().for_each(|(lane, pump)| pump.assert_invariants(repair, *lane));
     }

@@ -2,7 +2,7 @@
 //!
 //! Place: beside [slices flow -> chunk proven and durable]; it only looks.
 
-use super::running::{Phase, Running};
+use super::running::{Running, TaskState};
 use super::{Agent, AgentStatus};
 use crate::id::{NodeId, RepairId};
 use crate::slice::SliceId;
@@ -16,7 +16,7 @@ impl Agent {
             task.arrived().map(|(lane, child)| (id, lane, child)).collect::<Vec<_>>()
         };
         let arrived = self.tasks.iter().flat_map(of_task).collect();
-        let is_written = |(_, task): &(_, &Running)| matches!(task.phase, Phase::Proving(_));
+        let is_written = |(_, task): &(_, &Running)| matches!(task.state, TaskState::Proving(_));
         let written = self.tasks.iter().filter(is_written).map(|(id, _)| *id).collect();
         AgentStatus { reserved_bytes: self.reserved, running, arrived, written }
     }
