@@ -479,7 +479,10 @@ impl World {
                     }
                 }
             }
-            Output::Release(_) | Output::Scrub(_) | Output::Faulty { .. } | Output::Report(_) => (),
+            Output::ReleaseClaim(_)
+            | Output::Scrub(_)
+            | Output::Faulty { .. }
+            | Output::Report(_) => (),
         }
     }
 

@@ -468,7 +468,7 @@ impl CoordinatorDriver {
         match output {
             Output::Send { to, message } => self.send(to, message),
             // Where the keeper does not answer the core asks again.
-            Output::Commit(_) | Output::Claim(_) | Output::Release(_) | Output::Protect(_)
+            Output::Commit(_) | Output::Claim(_) | Output::ReleaseClaim(_) | Output::Protect(_)
                 if self.hdfs.is_some() =>
             {
                 self.ask_hdfs(output);
@@ -490,7 +490,7 @@ impl CoordinatorDriver {
                     Ok(())
                 });
             }
-            Output::Release(repair) => self.metadata.submit(move |store| {
+            Output::ReleaseClaim(repair) => self.metadata.submit(move |store| {
                 let result = store.release(repair);
                 result.unwrap_or_else(|why| error!(%why, %repair, "release failed"));
                 Ok(())

@@ -3,7 +3,7 @@
 //! Place: ... dispatch -> [slices pass from agent to agent] -> chunk durable ...
 //! Each ordered pair of agents has one connection, opened by the sender at its first frame and used
 //! in that direction only (`outgoing`): a child's slices travel on its own connection, the grants
-//! for them on its parent's. What is received (`incoming`) has passed three gates: the header's
+//! for them on its parent's. What is received (`incoming`) has passed three checks: the header's
 //! check, the grant (`grants`: memory for it is reserved), and the payload's checksum.
 //!
 //! A connection that breaks, stalls or speaks nonsense is given up, and the peer is reported lost:

@@ -57,7 +57,7 @@ use crate::mutant::Mutant;
 use crate::policy::Policy;
 use crate::queue::Queue;
 use crate::rates::Rates;
-use crate::schedule::{Release, Sample};
+use crate::schedule::{EdgeRelease, Sample};
 use crate::stripe::{Stripe, StripeMap};
 use crate::throttle::Throttle;
 use crate::time::{Span, Time};
@@ -125,7 +125,7 @@ pub struct Config {
 /// |---|---|---|
 /// | `Commit` | `Committed`, `CommitRefused` | every `commit_retry` |
 /// | `Claim` | `Claimed`, `ClaimRefused` | every `commit_retry` |
-/// | `Release` | nothing | not: claims end by themselves |
+/// | `ReleaseClaim` | nothing | not: claims end by themselves |
 /// | `Send`: `Dispatch` | `Stored` from each destination, or `Failed` from anyone in the plan | not: who stands still for `stall_after` is planned anew, under another id |
 /// | `Send`: `Release` | a `Heartbeat` in which the edge has `arrived` | at each heartbeat of the receiver |
 /// | `Send`: `Fingerprint` | `Fingerprint`, `Bad`, or `Failed` | at a heartbeat of the destination, after `stall_after` |
@@ -465,7 +465,7 @@ impl Coordinator {
             self.links(now, node, report);
         }
         for &(id, lane, child) in &beat.arrived {
-            self.ledger.arrived(now, Release { repair: id, lane, child, parent: node });
+            self.ledger.arrived(now, EdgeRelease { repair: id, lane, child, parent: node });
         }
         for &(id, bytes_done) in &beat.running {
             if !self.ledger.reported(now, id, node, bytes_done) {

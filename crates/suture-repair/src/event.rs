@@ -201,7 +201,7 @@ pub enum Output {
     Claim(Claim),
     /// A repair that was claimed has ended, and not all of it was committed. Not answered: a claim
     /// also ends by itself.
-    Release(RepairId),
+    ReleaseClaim(RepairId),
     /// Agents hold copies of stripes whose ids were never given out: give out none below this one.
     /// Answered by `StripesReserved` and `StripesUnknown`, asked again with each listing.
     Protect(StripeId),

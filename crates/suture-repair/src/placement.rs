@@ -10,8 +10,9 @@
 //! turn would give each node the same few neighbours, and when it dies only those could help;
 //! mixed, everybody shares a little with everybody, and a repair draws on all.
 //!
-//! Fill is counted in chunks: what is stored, and what puts have been promised but not committed.
-//! A node that could not store a chunk gets another of the same put only where nobody else can.
+//! Fill is counted in chunks: what is stored, and what is reserved for puts that have not
+//! committed. A node that could not store a chunk gets another of the same put only where nobody
+//! else can.
 //!
 //! Who may keep a rebuilt chunk is asked of a stripe that has most of its nodes already, and of one
 //! rack at a time; that rule is `planner/keep.rs`.
@@ -26,12 +27,12 @@ use crate::random::Random;
 /// Chooses nodes for new stripes and tracks reservations of puts that have not committed.
 #[derive(Clone, Debug, Default)]
 pub struct Placer {
-    promised: BTreeMap<NodeId, Promised>,
+    reserved: BTreeMap<NodeId, ReservedSpace>,
 }
 
 /// What a node is to get.
 #[derive(Clone, Copy, Debug, Default)]
-struct Promised {
+struct ReservedSpace {
     /// Chunks that are not committed.
     chunks: u64,
     /// Bytes that are not stored.
@@ -56,7 +57,7 @@ pub struct Wanted<'a> {
 
 impl Placer {
     /// Chooses up to `width` nodes for each stripe, of those that are up and have room for one more
-    /// chunk beside those that they are promised. Fewer when there are no more.
+    /// chunk beside those that are reserved there. Fewer when there are no more.
     pub fn place(
         &mut self,
         cluster: &Cluster,
@@ -71,9 +72,9 @@ impl Placer {
             // Which of them holds parity must not depend on how filled they are.
             order.shuffle(&mut nodes);
             for node in &nodes {
-                let promised = self.promised.entry(*node).or_default();
-                promised.chunks += 1;
-                promised.bytes = promised.bytes.saturating_add(wanted.chunk_bytes);
+                let reserved = self.reserved.entry(*node).or_default();
+                reserved.chunks += 1;
+                reserved.bytes = reserved.bytes.saturating_add(wanted.chunk_bytes);
             }
             nodes
         };
@@ -84,8 +85,8 @@ impl Placer {
     /// tells of them by now.
     pub fn stored(&mut self, nodes: &[NodeId], chunk_bytes: u64) {
         for node in nodes {
-            if let Some(promised) = self.promised.get_mut(node) {
-                promised.bytes = promised.bytes.saturating_sub(chunk_bytes);
+            if let Some(reserved) = self.reserved.get_mut(node) {
+                reserved.bytes = reserved.bytes.saturating_sub(chunk_bytes);
             }
         }
     }
@@ -96,8 +97,8 @@ impl Placer {
     pub fn unplace(&mut self, nodes: &[NodeId], chunk_bytes: u64) {
         self.stored(nodes, chunk_bytes);
         for node in nodes {
-            if let Some(promised) = self.promised.get_mut(node) {
-                promised.chunks = promised.chunks.saturating_sub(1);
+            if let Some(reserved) = self.reserved.get_mut(node) {
+                reserved.chunks = reserved.chunks.saturating_sub(1);
             }
         }
     }
@@ -112,10 +113,10 @@ impl Placer {
         let mut candidates = Vec::new();
         for status in nodes {
             let &NodeStatus { node, free_bytes, chunks, .. } = status;
-            let promised = self.promised.get(&node).copied().unwrap_or_default();
-            let has_space = free_bytes > wanted.chunk_bytes.saturating_add(promised.bytes);
+            let reserved = self.reserved.get(&node).copied().unwrap_or_default();
+            let has_space = free_bytes > wanted.chunk_bytes.saturating_add(reserved.bytes);
             if status.serves() && has_space && !wanted.beside.contains(&node) {
-                let (fill, order) = (chunks + promised.chunks, order.next_u64());
+                let (fill, order) = (chunks + reserved.chunks, order.next_u64());
                 let (is_avoided, rack) = (wanted.avoid.contains(&node), cluster.node(node).rack);
                 candidates.push(FreeNode { is_avoided, fill, order, node, rack });
             }
@@ -128,7 +129,7 @@ impl Placer {
 #[derive(Clone, Copy, Debug)]
 struct FreeNode {
     is_avoided: bool,
-    /// The chunks that it has or is promised.
+    /// The chunks that it has, or that are reserved there.
     fill: u64,
     /// Its place among equals.
     order: u64,
@@ -289,7 +290,7 @@ mod tests {
         assert!(!first[0].contains(&NodeId(0)));
         place(&mut placer, 5);
         placer.unplace(&first[0], 0);
-        assert_eq!(placer.promised.values().map(|promised| promised.chunks).sum::<u64>(), 15);
+        assert_eq!(placer.reserved.values().map(|reserved| reserved.chunks).sum::<u64>(), 15);
     }
 
     #[test]
@@ -306,13 +307,13 @@ mod tests {
         place(&mut placer, 1000, CHUNK / 1000);
         let large = place(&mut placer, 98, CHUNK);
         assert_eq!(large.len(), 3 * 98);
-        assert_eq!(place(&mut placer, 1, CHUNK).len(), 0, "the bytes of 99 are promised");
+        assert_eq!(place(&mut placer, 1, CHUNK).len(), 0, "the bytes of 99 are reserved");
         // Stored, they are among what is not free; here all of that is as before.
         placer.stored(&large, CHUNK);
         assert_eq!(place(&mut placer, 1, CHUNK).len(), 3);
         placer.unplace(&large, 0);
-        let promised = placer.promised[&NodeId(0)];
-        assert_eq!((promised.chunks, promised.bytes), (1001, 1000 * (CHUNK / 1000) + CHUNK));
+        let reserved = placer.reserved[&NodeId(0)];
+        assert_eq!((reserved.chunks, reserved.bytes), (1001, 1000 * (CHUNK / 1000) + CHUNK));
     }
 
     #[test]

@@ -68,7 +68,7 @@ pub struct Pump {
     /// For each sink: the first slice that it wants, once that is known.
     firsts: Vec<Option<u32>>,
     /// For each sink: it takes all slices below this.
-    granted: Vec<u32>,
+    credit: Vec<u32>,
     /// All sinks take the slices below this.
     taken: u32,
     is_open: bool,
@@ -96,13 +96,13 @@ impl Pump {
             Spools::Results => Stage::Streaming(Stream::new(Path::ToSpool, &role, window, 0)),
             Spools::Sources => Stage::Keeping(vec![Gate::default(); role.children.len()]),
         };
-        let granted: Vec<u32> = role.sinks.iter().map(|sink| sink.takes_at_once(&role)).collect();
+        let credit: Vec<u32> = role.sinks.iter().map(|sink| sink.takes_at_once(&role)).collect();
         Pump {
             stage,
             window,
-            firsts: vec![Some(0); granted.len()],
-            taken: least(&granted),
-            granted,
+            firsts: vec![Some(0); credit.len()],
+            taken: least(&credit),
+            credit,
             is_open: false,
             held: None,
             steps: VecDeque::new(),
@@ -138,17 +138,17 @@ impl Pump {
     /// `parent` takes the slices from `first` on, below `below`.
     pub fn on_granted(&mut self, parent: NodeId, first: u32, below: u32) {
         let (count, was_known) = (self.count(), self.first().is_some());
-        let sinks = self.role.sinks.iter().zip(&mut self.firsts).zip(&mut self.granted);
-        for ((sink, known), granted) in sinks {
+        let sinks = self.role.sinks.iter().zip(&mut self.firsts).zip(&mut self.credit);
+        for ((sink, known), credit) in sinks {
             if *sink == Sink::Forward(parent) {
                 let first = *known.get_or_insert(first.min(count));
-                *granted = below.min(count).max(first).max(*granted);
+                *credit = below.min(count).max(first).max(*credit);
             }
         }
         if !was_known {
             self.begin();
         }
-        self.taken = least(&self.granted);
+        self.taken = least(&self.credit);
         self.advance();
     }
 
@@ -175,7 +175,7 @@ impl Pump {
 
     /// Ends the grants to the children, or begins them again.
     pub fn hold(&mut self, held: bool) {
-        self.held = held.then(|| self.promised());
+        self.held = held.then(|| self.credit_given());
         self.advance();
     }
 
@@ -336,16 +336,16 @@ impl Pump {
     /// As `assert_positions`, and where what is known of slices in memory disagrees.
     pub fn assert_invariants(&self, repair: RepairId, lane: u16) {
         self.assert_positions(repair, lane);
-        assert_eq!(self.taken, least(&self.granted), "taken: {repair} lane {lane}");
+        assert_eq!(self.taken, least(&self.credit), "taken: {repair} lane {lane}");
         if let Stage::Streaming(stream) = &self.stage {
             stream.assert_arrivals(repair, lane);
         }
     }
 
     fn assert_rest(&self, repair: RepairId, lane: u16) {
-        let promised = self.promised();
-        let is_at_rest = self.held.is_none_or(|held| promised <= held);
-        assert!(is_at_rest, "held: {repair} lane {lane}: {promised} granted, {:?}", self.held);
+        let credit_given = self.credit_given();
+        let is_at_rest = self.held.is_none_or(|held| credit_given <= held);
+        assert!(is_at_rest, "held: {repair} lane {lane}: {credit_given} granted, {:?}", self.held);
     }
 
     fn assert_gates(&self, gates: &[Gate], repair: RepairId, lane: u16) {
@@ -370,10 +370,10 @@ impl Pump {
     }
 
     /// Slices that children were granted, all told.
-    fn promised(&self) -> u64 {
+    fn credit_given(&self) -> u64 {
         match &self.stage {
-            Stage::Keeping(gates) => gates.iter().map(|gate| u64::from(gate.promised())).sum(),
-            Stage::Streaming(stream) => u64::from(stream.promised()),
+            Stage::Keeping(gates) => gates.iter().map(|gate| u64::from(gate.credit_given())).sum(),
+            Stage::Streaming(stream) => u64::from(stream.credit_given()),
         }
     }
 
@@ -428,7 +428,7 @@ impl Pump {
         let stream = Stream::new(stream.path(), &self.role, self.window, first);
         self.stage = Stage::Streaming(stream);
         if self.is_held() {
-            self.held = Some(self.promised());
+            self.held = Some(self.credit_given());
         }
     }
 
@@ -504,8 +504,8 @@ impl Path {
 }
 
 /// What all sinks take, each of which takes the slices below its number.
-fn least(granted: &[u32]) -> u32 {
-    granted.iter().copied().min().unwrap_or(0)
+fn least(credit: &[u32]) -> u32 {
+    credit.iter().copied().min().unwrap_or(0)
 }
 
 impl Sink {

@@ -9,7 +9,7 @@
 //! and when it wants to be asked again (`next_deadline`). What waits and what is active it sees in
 //! a `Snapshot` of the coordinator's ledger, of which it keeps no copy. It never sees sockets,
 //! slices or memory: whether a plan fits is the budget's affair. Which edges of gated repairs flow
-//! is said by `Slots`, which stands beside it.
+//! is said by `EdgeSchedule`, which stands beside it.
 //!
 //! | schedule | file | source |
 //! |---|---|---|
@@ -49,7 +49,7 @@ use subprocess::Subprocess;
 use waves::Waves;
 
 pub use active::{ActiveRepair, ActiveRepairs, PlannedRepair};
-pub use slots::{Release, Slots};
+pub use slots::{EdgeRelease, EdgeSchedule};
 pub use waiting::Waiting;
 
 /// What a schedule may look at when it is told or asked something.
@@ -74,7 +74,7 @@ pub struct Snapshot<'a> {
     /// Repairs of which agents move something.
     pub active: &'a ActiveRepairs,
     /// Edges of gated repairs, where there are any.
-    pub slots: Option<&'a Slots>,
+    pub edges: Option<&'a EdgeSchedule>,
 }
 
 /// What stripes are like.

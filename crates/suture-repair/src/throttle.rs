@@ -53,13 +53,13 @@ const FLOOR_PART: u64 = 10;
 const FADING: u64 = 8;
 
 /// All of a capacity, as the rule for latency counts it.
-const GATE_ALL: u64 = 1000;
+const LATENCY_SHARE_WHOLE: u64 = 1000;
 
 /// The least part of a capacity that the rule for latency leaves.
-const GATE_MIN: u64 = 10;
+const LATENCY_SHARE_MIN: u64 = 10;
 
 /// What it gives back with each report in which probes waited less.
-const GATE_STEP: u64 = 50;
+const LATENCY_SHARE_STEP: u64 = 50;
 
 /// A new limit that is nearer to the old one than such a part is not worth a message.
 const NEAR_PART: u64 = 16;
@@ -183,7 +183,7 @@ struct Reported {
     /// What applications take: sent, received.
     others: [u64; 2],
     /// The part of capacities that the rule for latency leaves.
-    gate: u64,
+    latency_share: u64,
     latency: Option<Span>,
     /// What its agent keeps to; none: it has never told, and may not understand.
     kept: Option<RepairLimit>,
@@ -259,10 +259,10 @@ impl Throttle {
 
     /// An agent has told what its links carry; whether its own cap is another one than before.
     pub fn report(&mut self, node: NodeId, report: &LinkReport) -> bool {
-        let reported = self
-            .reported
-            .entry(node)
-            .or_insert_with(|| Reported { gate: GATE_ALL, ..Reported::default() });
+        let reported = self.reported.entry(node).or_insert_with(|| Reported {
+            latency_share: LATENCY_SHARE_WHOLE,
+            ..Reported::default()
+        });
         reported.kept = Some(report.limit);
         for (known, moved) in reported.others.iter_mut().zip([report.sent, report.received]) {
             let faded = *known - known.div_ceil(FADING).min(*known);
@@ -270,7 +270,7 @@ impl Throttle {
         }
         if let (Some(seen), Some(target)) = (report.latency, self.config.p99) {
             reported.latency = Some(seen);
-            reported.gate = gate(reported.gate, seen, target);
+            reported.latency_share = latency_share(reported.latency_share, seen, target);
         }
         std::mem::replace(&mut reported.cap, report.cap) != report.cap
     }
@@ -280,7 +280,11 @@ impl Throttle {
     pub fn forget(&mut self, node: NodeId) {
         let known = self.reported.remove(&node);
         if let Some(cap) = known.and_then(|known| known.cap) {
-            let reported = Reported { gate: GATE_ALL, cap: Some(cap), ..Reported::default() };
+            let reported = Reported {
+                latency_share: LATENCY_SHARE_WHOLE,
+                cap: Some(cap),
+                ..Reported::default()
+            };
             self.reported.insert(node, reported);
         }
     }
@@ -312,12 +316,12 @@ impl Throttle {
 }
 
 /// The part that the rule for latency leaves after probes waited `seen`.
-fn gate(before: u64, seen: Span, target: Span) -> u64 {
+fn latency_share(before: u64, seen: Span, target: Span) -> u64 {
     if seen <= target {
-        return (before + GATE_STEP).min(GATE_ALL);
+        return (before + LATENCY_SHARE_STEP).min(LATENCY_SHARE_WHOLE);
     }
     let part = u128::from(before) * u128::from(target.ns) / u128::from(seen.ns.max(1));
-    (part as u64).max(before / 2).max(GATE_MIN)
+    (part as u64).max(before / 2).max(LATENCY_SHARE_MIN)
 }
 
 #[cfg(test)]

@@ -51,7 +51,7 @@ fn claims(said: &[Output]) -> Vec<(RepairId, Generation)> {
 
 fn released(said: &[Output]) -> Vec<RepairId> {
     let release = |output: &Output| match output {
-        Output::Release(repair) => Some(*repair),
+        Output::ReleaseClaim(repair) => Some(*repair),
         _ => None,
     };
     said.iter().filter_map(release).collect()

@@ -338,7 +338,7 @@ fn what_is_claimed_for_others_goes_on_when_a_node_is_drained() {
     assert!(ended.len() < claims.len(), "their destinations differ");
     drain(&mut story, drained.0);
     let released = |output: Output| match output {
-        Output::Release(repair) => Some(repair),
+        Output::ReleaseClaim(repair) => Some(repair),
         _ => None,
     };
     let released: Vec<_> = story.take().into_iter().filter_map(released).collect();

@@ -174,11 +174,11 @@ pub struct Network {
     row_ports: Vec<PortIndex>,
     /// What is taken of each of them, where a flow does not take the same of all.
     row_weights: Vec<f64>,
-    /// Of each flow's slot.
+    /// Of each flow's number.
     marks: Vec<Mark>,
-    free_slots: Vec<u32>,
-    /// Slots of flows that ended in this step, whose names callers still use.
-    left_slots: Vec<u32>,
+    free_numbers: Vec<u32>,
+    /// Numbers of flows that ended in this step, whose names callers still use.
+    left_numbers: Vec<u32>,
     live: Vec<u32>,
     entries: usize,
     exact_entries: usize,
@@ -223,8 +223,8 @@ impl Network {
             row_ports: Vec::new(),
             row_weights: Vec::new(),
             marks: Vec::new(),
-            free_slots: Vec::new(),
-            left_slots: Vec::new(),
+            free_numbers: Vec::new(),
+            left_numbers: Vec::new(),
             live: Vec::new(),
             entries: 0,
             exact_entries,
@@ -297,7 +297,7 @@ impl Network {
     pub fn start(&mut self, what: Transfer, takes: &[Take], urgency: Urgency) -> FlowId {
         assert!(!takes.is_empty(), "a flow goes through at least one port");
         let Transfer { bytes, share } = what;
-        let slot = self.free_slots.pop().unwrap_or_else(|| {
+        let number = self.free_numbers.pop().unwrap_or_else(|| {
             self.marks.push(Mark::default());
             self.flows.push(Flow {
                 share,
@@ -310,14 +310,14 @@ impl Network {
             });
             self.flows.len() as u32 - 1
         });
-        self.put_row(slot, share, takes);
-        let flow = &mut self.flows[slot as usize];
+        self.put_row(number, share, takes);
+        let flow = &mut self.flows[number as usize];
         flow.share = share;
         (flow.left, flow.rate) = (bytes / share, 0.0);
         (flow.since, flow.ends_at) = (self.now, f64::INFINITY);
         flow.position = Some(self.live.len() as u32);
-        let life = self.marks[slot as usize].life;
-        self.live.push(slot);
+        let life = self.marks[number as usize].life;
+        self.live.push(number);
         self.entries += takes.len();
         for take in takes {
             let port = &mut self.ports[take.port as usize];
@@ -328,16 +328,16 @@ impl Network {
             port.count += 1;
             port.weight += take.weight * share;
             if port.flows.len() > 2 * port.count as usize + 8 {
-                port.flows.retain(|(slot, life)| self.marks[*slot as usize].life == *life);
+                port.flows.retain(|(number, life)| self.marks[*number as usize].life == *life);
             }
-            port.flows.push((slot, life));
+            port.flows.push((number, life));
         }
         self.change(urgency);
-        FlowId(slot)
+        FlowId(number)
     }
 
-    fn put_row(&mut self, slot: u32, share: f64, takes: &[Take]) {
-        let row = &mut self.flows[slot as usize].row;
+    fn put_row(&mut self, number: u32, share: f64, takes: &[Take]) {
+        let row = &mut self.flows[number as usize].row;
         row.count = takes.len() as u32;
         if row.count > row.reserved {
             // What it had is given up: rooms double, so that is less than it gets.
@@ -367,7 +367,7 @@ impl Network {
         if let Some(&moved) = self.live.get(position) {
             self.flows[moved as usize].position = Some(position as u32);
         }
-        self.left_slots.push(id.0);
+        self.left_numbers.push(id.0);
         self.entries -= row.count as usize;
         for index in row.range() {
             let port = &mut self.ports[self.row_ports[index] as usize];
@@ -395,7 +395,8 @@ impl Network {
         if self.fill_at.is_some_and(|at| at <= self.now) {
             self.fill();
         }
-        let is_gone = |&(_, slot, life): &(f64, u32, u32)| self.marks[slot as usize].life != life;
+        let is_gone =
+            |&(_, number, life): &(f64, u32, u32)| self.marks[number as usize].life != life;
         while self.ending.last().is_some_and(is_gone) {
             self.ending.pop();
         }
@@ -407,14 +408,14 @@ impl Network {
     /// that end there; they are named in `ended`, in order of their slots.
     pub fn advance(&mut self, to: f64, ended: &mut Vec<FlowId>) {
         self.now = self.now.max(to);
-        self.free_slots.append(&mut self.left_slots);
+        self.free_numbers.append(&mut self.left_numbers);
         let first = ended.len();
-        while let Some(&(at, slot, life)) = self.ending.last()
+        while let Some(&(at, number, life)) = self.ending.last()
             && at <= self.now + SAME_MOMENT
         {
             self.ending.pop();
-            if self.marks[slot as usize].life == life {
-                ended.push(FlowId(slot));
+            if self.marks[number as usize].life == life {
+                ended.push(FlowId(number));
             }
         }
         ended[first..].sort_unstable();
@@ -465,8 +466,8 @@ impl Network {
     fn settle_port(&mut self, index: PortIndex, level: f64) {
         let mut members = std::mem::take(&mut self.ports[index as usize].flows);
         let rising = &mut self.rising;
-        members.retain(|&(slot, life)| {
-            let mark = &mut self.marks[slot as usize];
+        members.retain(|&(number, life)| {
+            let mark = &mut self.marks[number as usize];
             if mark.life != life {
                 return false;
             }
@@ -474,7 +475,7 @@ impl Network {
                 return true;
             }
             mark.settled = self.fillings;
-            let flow = &mut self.flows[slot as usize];
+            let flow = &mut self.flows[number as usize];
             let ports = &self.row_ports[flow.row.range()];
             match flow.row.weight {
                 Some(weight) => {
@@ -505,8 +506,8 @@ impl Network {
             port.used = (port.capacity - free).clamp(0.0, port.capacity);
         }
         let (mut first, mut left, mut rate) = (f64::INFINITY, 0.0, 0.0);
-        for &slot in &self.live {
-            let flow = &self.flows[slot as usize];
+        for &number in &self.live {
+            let flow = &self.flows[number as usize];
             first = first.min(flow.ends_at);
             left += flow.left - flow.rate * (self.now - flow.since);
             rate += flow.rate;
@@ -515,10 +516,10 @@ impl Network {
         self.coalesce_seconds = if is_exact { 0.0 } else { COALESCED * left / rate };
         let until = first.max(self.now + self.coalesce_seconds) + SAME_MOMENT;
         self.ending.clear();
-        for &slot in &self.live {
-            let flow = &self.flows[slot as usize];
+        for &number in &self.live {
+            let flow = &self.flows[number as usize];
             if flow.ends_at <= until {
-                self.ending.push((flow.ends_at, slot, self.marks[slot as usize].life));
+                self.ending.push((flow.ends_at, number, self.marks[number as usize].life));
             }
         }
         self.ending.sort_unstable_by(|a, b| b.0.total_cmp(&a.0).then(b.1.cmp(&a.1)));

@@ -251,11 +251,11 @@ impl FluidAgents {
     pub fn flow_ended(&mut self, flow: FlowId, network: &mut Network) {
         let Owner { repair: id, lane, step } = self.flows.ended(flow);
         let repair = self.repairs.get_mut(&id).expect("its flows are stopped with it");
-        if let Some(gate) = repair.step_ended(lane, step) {
-            let arrived = vec![(id, lane as u16, gate.child)];
-            let beat = Heartbeat { arrived, ..heartbeat(self.free_bytes[gate.parent.index()]) };
+        if let Some(gated) = repair.step_ended(lane, step) {
+            let arrived = vec![(id, lane as u16, gated.child)];
+            let beat = Heartbeat { arrived, ..heartbeat(self.free_bytes[gated.parent.index()]) };
             let message = FromAgent::Heartbeat(beat);
-            self.inbox.push_back(Input::Agent { node: gate.parent, message });
+            self.inbox.push_back(Input::Agent { node: gated.parent, message });
         }
         self.go_on(id, lane, network);
     }
@@ -351,7 +351,7 @@ impl FluidAgents {
                     Output::Report(Report::Planned { .. }) => self.planning_ns += taken_ns,
                     Output::Report(_)
                     | Output::Claim(_)
-                    | Output::Release(_)
+                    | Output::ReleaseClaim(_)
                     | Output::Protect(_)
                     | Output::Scrub(_)
                     | Output::Faulty { .. } => {}

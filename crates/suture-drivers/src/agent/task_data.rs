@@ -52,12 +52,14 @@ impl TaskData {
 
     /// One source of a slice, if it is there.
     pub fn take_one(&mut self, id: SliceId, wanted: Source) -> Option<Buffer> {
-        let Entry::Occupied(mut slot) = self.slices.entry((id.lane, id.slice)) else { return None };
-        let sources = slot.get_mut();
+        let Entry::Occupied(mut entry) = self.slices.entry((id.lane, id.slice)) else {
+            return None;
+        };
+        let sources = entry.get_mut();
         let at = sources.iter().position(|(source, _)| *source == wanted)?;
         let (_, bytes) = sources.swap_remove(at);
         if sources.is_empty() {
-            slot.remove();
+            entry.remove();
         }
         Some(bytes)
     }
@@ -88,8 +90,8 @@ impl Files {
     ) -> Result<Arc<dyn ChunkReader>, CopyFault> {
         match lock(&self.own).entry(lane) {
             Entry::Occupied(open) => Ok(open.get().clone()),
-            Entry::Vacant(slot) => {
-                Ok(slot.insert(short::open_matching(store, own.copy, own.digest)?).clone())
+            Entry::Vacant(entry) => {
+                Ok(entry.insert(short::open_matching(store, own.copy, own.digest)?).clone())
             }
         }
     }
@@ -101,7 +103,7 @@ impl Files {
     pub fn spool(&self, dir: &Path, lane: u16) -> Result<Arc<Spool>, Failure> {
         match lock(&self.spools).entry(lane) {
             Entry::Occupied(open) => Ok(open.get().clone()),
-            Entry::Vacant(slot) => Ok(slot.insert(Arc::new(Spool::create(dir)?)).clone()),
+            Entry::Vacant(entry) => Ok(entry.insert(Arc::new(Spool::create(dir)?)).clone()),
         }
     }
 

@@ -63,7 +63,7 @@ impl CoordinatorDriver {
         match output {
             Output::Commit(commit) => link.commit(commit),
             Output::Claim(claim) => link.claim(self.now(), claim),
-            Output::Release(repair) => link.release(repair),
+            Output::ReleaseClaim(repair) => link.release(repair),
             // Ids of stripes are HDFS's, which gives out none twice.
             _ => {}
         }

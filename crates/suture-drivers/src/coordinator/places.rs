@@ -26,7 +26,7 @@ pub struct NewPlaces {
 /// The chunks of a stripe that a put has stored.
 #[derive(Clone, Debug, Default)]
 pub struct StoredChunks {
-    /// The nodes that were to have one, each promised so many bytes.
+    /// The nodes that were to have one, with so many bytes reserved on each.
     pub placed: (Vec<NodeId>, u64),
     /// The nodes that have one, and its bytes.
     pub durable: (Vec<NodeId>, u64),

@@ -119,7 +119,7 @@ impl Coordinator {
         let (commit, claim) = settled?;
         self.touched.push(commit.copy.stripe);
         self.send(commit.node, ToAgent::Forget(id));
-        self.outputs.extend(claim.map(Output::Release));
+        self.outputs.extend(claim.map(Output::ReleaseClaim));
         Some(commit)
     }
 }

@@ -56,7 +56,7 @@ impl Coordinator {
             self.dispatch(task);
         } else if self.ledger.get(id).is_none() {
             // It ended meanwhile, and word of that may have been lost or come first.
-            self.outputs.push_back(Output::Release(id));
+            self.outputs.push_back(Output::ReleaseClaim(id));
         }
     }
 
@@ -97,7 +97,7 @@ impl Coordinator {
     /// Tells agents, and the keeper, of a repair that was just ended.
     pub(super) fn cancel(&mut self, stopped: &Stopped) {
         self.touched.push(stopped.stripe);
-        self.outputs.extend(stopped.claim.map(Output::Release));
+        self.outputs.extend(stopped.claim.map(Output::ReleaseClaim));
         for &to in &stopped.workers {
             self.send(to, ToAgent::Cancel(stopped.repair));
         }

@@ -43,7 +43,8 @@ use crate::plan::load::Load;
 use crate::policy::Schedule;
 use crate::queue::Margin;
 use crate::schedule::{
-    ActiveRepair, ActiveRepairs, PlannedRepair, Quota, Sample, Scheduler, Slots, Snapshot, Waiting,
+    ActiveRepair, ActiveRepairs, EdgeSchedule, PlannedRepair, Quota, Sample, Scheduler, Snapshot,
+    Waiting,
 };
 use crate::stripe::Stripe;
 use crate::time::Time;
@@ -99,7 +100,7 @@ pub(super) struct Ledger {
     active: ActiveRepairs,
     schedule: Scheduler,
     /// Which edges of active repairs flow, where that is said edge by edge.
-    slots: Option<Slots>,
+    edges: Option<EdgeSchedule>,
     /// Whether something happened after which a plan might fit, or be wanted, that did not before.
     may_admit: bool,
     /// Repairs of which something changed since the invariants were last asserted.
@@ -121,7 +122,7 @@ impl Ledger {
             budget: Budget::default(),
             active: ActiveRepairs::new(),
             schedule: Scheduler::new(schedule),
-            slots: Slots::of(schedule),
+            edges: EdgeSchedule::of(schedule),
             may_admit: true,
             touched: Vec::new(),
             mistake: Mistake::default(),
@@ -406,7 +407,7 @@ impl Ledger {
         self.running.insert(repair, Attempt::Rebuild(rebuild));
         let active = ActiveRepair::new(scene.now, work.clone(), &self.cluster);
         self.active.insert(repair, ActiveRepair { bytes_done, ..active });
-        self.slots.iter_mut().for_each(|slots| slots.started(repair, &work.plan));
+        self.edges.iter_mut().for_each(|edges| edges.started(repair, &work.plan));
         self.consult(scene, |schedule, snapshot| schedule.started(snapshot, repair));
         Task {
             repair,
@@ -414,7 +415,7 @@ impl Ledger {
             plan: work.plan.clone(),
             slice_bytes,
             window,
-            gated: self.slots.is_some(),
+            gated: self.edges.is_some(),
             continues: None,
             skips: false,
             label: Label::default(),
@@ -551,7 +552,7 @@ impl Ledger {
         }
         if let Some(was) = self.active.remove(&repair) {
             self.schedule.ended(repair, &was);
-            self.slots.iter_mut().for_each(|slots| slots.ended(repair));
+            self.edges.iter_mut().for_each(|edges| edges.ended(repair));
         }
     }
 
@@ -579,7 +580,7 @@ impl Ledger {
             sample,
             waiting: &self.waiting,
             active: &self.active,
-            slots: self.slots.as_ref(),
+            edges: self.edges.as_ref(),
         };
         what(&mut self.schedule, snapshot)
     }

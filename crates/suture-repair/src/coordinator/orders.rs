@@ -11,7 +11,7 @@ use crate::event::Report;
 use crate::id::{NodeId, RepairId};
 use crate::message::ToAgent;
 use crate::plan::Plan;
-use crate::schedule::{Directive, PlannedRepair, Release};
+use crate::schedule::{Directive, EdgeRelease, PlannedRepair};
 use crate::time::{Span, Time};
 
 /// The schedule is not asked again sooner than this when nothing happens.
@@ -49,7 +49,7 @@ impl Coordinator {
         }
     }
 
-    fn release(&mut self, Release { repair, lane, child, parent }: Release) {
+    fn release(&mut self, EdgeRelease { repair, lane, child, parent }: EdgeRelease) {
         self.send(parent, ToAgent::Release { repair, lane, child });
     }
 

@@ -8,7 +8,7 @@
 //! Arithmetic: each byte that arrives is written and read once more. Kept in memory instead, the
 //! six chunks of 64 MiB that one destination waits for would be 384 MiB, for each repair.
 //!
-//! Invariants: a child is granted nothing before it is released; `kept <= promised <= kept +
+//! Invariants: a child is granted nothing before it is released; `kept <= credit_given <= kept +
 //! window`.
 
 use crate::mutant::{Mistake, Mutant};
@@ -18,7 +18,7 @@ use crate::mutant::{Mistake, Mutant};
 pub(super) struct Gate {
     released: bool,
     /// The child was granted all slices below this.
-    promised: u32,
+    credit_given: u32,
     /// All slices below this are on disk.
     kept: u32,
     /// Slices that have come: bit i is slice `kept + i`.
@@ -37,24 +37,24 @@ impl Gate {
     pub fn grant(&mut self, window: u32, count: u32, mistake: Mistake) -> Option<u32> {
         let ahead = u32::from(mistake.is(Mutant::GateAhead));
         let horizon = (self.kept + window + ahead).min(count);
-        let more = horizon - self.promised;
+        let more = horizon - self.credit_given;
         let is_worth = more > 0 && (more >= window.div_ceil(2) || horizon == count);
         let is_open = self.released || mistake.is(Mutant::GrantUnreleased);
         if !is_open || !is_worth {
             return None;
         }
-        self.promised = horizon;
+        self.credit_given = horizon;
         Some(horizon)
     }
 
     /// The child was granted all slices below this.
-    pub fn promised(&self) -> u32 {
-        self.promised
+    pub fn credit_given(&self) -> u32 {
+        self.credit_given
     }
 
     /// Whether a slice was granted and has not come.
     pub fn wants(&self, slice: u32) -> bool {
-        (self.kept..self.promised).contains(&slice) && self.arrived & self.bit(slice) == 0
+        (self.kept..self.credit_given).contains(&slice) && self.arrived & self.bit(slice) == 0
     }
 
     /// A slice is in memory. Must be wanted.
@@ -85,7 +85,7 @@ impl Gate {
 
     /// Whether a slice is on its way here, or to the disk.
     pub fn is_owed(&self) -> bool {
-        self.promised > self.kept
+        self.credit_given > self.kept
     }
 
     /// How many slices are on disk.
@@ -93,14 +93,16 @@ impl Gate {
         self.kept + self.written.count_ones()
     }
 
-    /// Whether the invariants hold, and only what was promised has come and only that is on disk.
+    /// Whether the invariants hold, and only what was granted has come and only that is on disk.
     pub fn is_consistent(&self, window: u32) -> bool {
-        if !self.released && self.promised > 0 {
+        if !self.released && self.credit_given > 0 {
             return false;
         }
-        let in_memory = (self.kept..=self.kept + window).contains(&self.promised);
-        let promised = self.promised.saturating_sub(self.kept);
-        in_memory && u64::from(self.arrived) >> promised == 0 && self.written & !self.arrived == 0
+        let in_memory = (self.kept..=self.kept + window).contains(&self.credit_given);
+        let credit_given = self.credit_given.saturating_sub(self.kept);
+        in_memory
+            && u64::from(self.arrived) >> credit_given == 0
+            && self.written & !self.arrived == 0
     }
 
     fn bit(&self, slice: u32) -> u32 {

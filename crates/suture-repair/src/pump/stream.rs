@@ -46,7 +46,7 @@ pub(super) struct Stream {
     /// Reads were issued for all slices below this.
     read: u32,
     /// The children were granted all slices below this.
-    promised: u32,
+    credit_given: u32,
     /// Whether the children were granted anything, if only to learn where the lane begins.
     is_announced: bool,
     /// Slices below this have left memory.
@@ -72,7 +72,7 @@ impl Stream {
             arrived: vec![0; children + usize::from(has_local)],
             next: first,
             read: first,
-            promised: first,
+            credit_given: first,
             is_announced: false,
             done: first,
             staying: [0; WINDOW_MAX as usize],
@@ -89,13 +89,13 @@ impl Stream {
     }
 
     /// The children were granted all slices below this.
-    pub fn promised(&self) -> u32 {
-        self.promised
+    pub fn credit_given(&self) -> u32 {
+        self.credit_given
     }
 
     /// Whether a child's slice was granted and has not come.
     pub fn wants(&self, child: usize, slice: u32) -> bool {
-        (self.next..self.promised).contains(&slice)
+        (self.next..self.credit_given).contains(&slice)
             && self.arrived[self.source(child)] & self.bit(slice) == 0
     }
 
@@ -145,12 +145,12 @@ impl Stream {
     pub fn grant(&mut self, mistake: Mistake) -> Option<u32> {
         let ahead = u32::from(mistake.is(Mutant::GrantAhead));
         let horizon = (self.horizon() + ahead).min(self.count);
-        let more = horizon - self.promised;
+        let more = horizon - self.credit_given;
         let is_worth = more > 0 && (more >= self.window.div_ceil(2) || horizon == self.count);
         if self.is_leaf() || (self.is_announced && !is_worth) {
             return None;
         }
-        (self.promised, self.is_announced) = (horizon, true);
+        (self.credit_given, self.is_announced) = (horizon, true);
         Some(horizon)
     }
 
@@ -183,7 +183,7 @@ impl Stream {
         let is_within = |asked| next <= asked && asked <= horizon;
         let is_consumed = done <= next && next <= self.limit(taken);
         let is_asked = (!self.has_local || is_within(self.read))
-            && (self.is_leaf() || is_within(self.promised));
+            && (self.is_leaf() || is_within(self.credit_given));
         if !is_consumed || !is_asked {
             self.panic_of_positions(taken, repair, lane);
         }
@@ -192,10 +192,10 @@ impl Stream {
     #[cold]
     fn panic_of_positions(&self, taken: u32, repair: RepairId, lane: u16) -> ! {
         let (done, next, limit) = (self.done, self.next, self.limit(taken));
-        let (read, promised, horizon) = (self.read, self.promised, self.horizon());
+        let (read, credit_given, horizon) = (self.read, self.credit_given, self.horizon());
         panic!(
             "window: {repair} lane {lane}: {done} left, {next} out of {limit} that are taken, \
-             {read} read, {promised} granted, {horizon} allowed"
+             {read} read, {credit_given} granted, {horizon} allowed"
         );
     }
 
@@ -236,7 +236,7 @@ impl Stream {
 
     /// Slices of a source below this were asked for.
     fn asked(&self, source: usize) -> u32 {
-        if self.has_local && source == 0 { self.read } else { self.promised }
+        if self.has_local && source == 0 { self.read } else { self.credit_given }
     }
 }
 

@@ -30,7 +30,7 @@ const SAME_RATE: f64 = 1e-6;
 
 /// Which edges of gated repairs flow.
 #[derive(Debug, Default)]
-pub struct Slots {
+pub struct EdgeSchedule {
     transmissions: Transmissions,
     /// Whether there may be something to release that there was not at the last question.
     has_news: bool,
@@ -44,7 +44,7 @@ pub struct Slots {
 
 /// Leave for one edge of a gated repair, from `child` to `parent`, to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Release {
+pub struct EdgeRelease {
     /// The repair that it belongs to.
     pub repair: RepairId,
     /// The lane of its plan.
@@ -55,10 +55,10 @@ pub struct Release {
     pub parent: NodeId,
 }
 
-impl Slots {
-    /// Slots, where the schedule has any.
-    pub fn of(schedule: Schedule) -> Option<Slots> {
-        matches!(schedule, Schedule::Slots(..)).then(Slots::default)
+impl EdgeSchedule {
+    /// That of a schedule with time slots, if it is one.
+    pub fn of(schedule: Schedule) -> Option<EdgeSchedule> {
+        matches!(schedule, Schedule::Slots(..)).then(EdgeSchedule::default)
     }
 
     /// A repair was dispatched.
@@ -68,8 +68,8 @@ impl Slots {
     }
 
     /// Records that all of an edge is kept at its parent. Returns whether that was not known.
-    pub fn arrived(&mut self, now: Time, edge: Release) -> bool {
-        let Release { repair, lane, child, parent } = edge;
+    pub fn arrived(&mut self, now: Time, edge: EdgeRelease) -> bool {
+        let EdgeRelease { repair, lane, child, parent } = edge;
         if !self.transmissions.arrived(repair, lane, (child, parent)) {
             return false;
         }
@@ -91,7 +91,7 @@ impl Slots {
     }
 
     /// What was released to `node` and has not arrived, to be repeated when that may be lost.
-    pub fn released_to(&self, node: NodeId) -> Vec<Release> {
+    pub fn released_to(&self, node: NodeId) -> Vec<EdgeRelease> {
         let flowing = self.transmissions.flowing();
         flowing.filter(|(_, t)| t.parent == node).map(|(id, t)| release(id, t)).collect()
     }
@@ -103,7 +103,7 @@ impl Slots {
     }
 
     /// What may flow from now on.
-    pub fn release(&mut self, now: Time, cluster: &Cluster) -> Vec<Release> {
+    pub fn release(&mut self, now: Time, cluster: &Cluster) -> Vec<EdgeRelease> {
         self.finished.extend(self.just_finished.drain(..).map(|node| (node, now)));
         if !std::mem::take(&mut self.has_news) || !self.transmissions.is_anything_ready() {
             return Vec::new();
@@ -173,9 +173,9 @@ impl Slots {
     }
 }
 
-fn release(id: TransmissionId, transmission: Transmission) -> Release {
+fn release(id: TransmissionId, transmission: Transmission) -> EdgeRelease {
     let Transmission { lane, child, parent, .. } = transmission;
-    Release { repair: id.repair, lane, child, parent }
+    EdgeRelease { repair: id.repair, lane, child, parent }
 }
 
 fn link(cluster: &Cluster, child: NodeId, parent: NodeId) -> Rate {

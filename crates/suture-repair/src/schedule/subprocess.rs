@@ -47,8 +47,8 @@ impl Subprocess {
 
     /// Takes from the subprocess that has just ended who was done last, and who first.
     fn observe(&mut self, snapshot: &Snapshot<'_>) {
-        let (Some(begun), Some(slots)) = (self.begun, snapshot.slots) else { return };
-        let finished = slots.finished(snapshot.now).into_iter().filter(|(_, at)| *at > begun);
+        let (Some(begun), Some(edges)) = (self.begun, snapshot.edges) else { return };
+        let finished = edges.finished(snapshot.now).into_iter().filter(|(_, at)| *at > begun);
         let seconds = finished.map(|(node, at)| (node, at.since(begun).as_secs_f64()));
         let seconds: Vec<(NodeId, f64)> = seconds.collect();
         let mean = seconds.iter().map(|(_, s)| s).sum::<f64>() / seconds.len() as f64;

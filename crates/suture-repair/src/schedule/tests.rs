@@ -98,7 +98,7 @@ fn edges_of(plan: &Plan) -> Vec<(u32, u32)> {
 /// A schedule with what it looks at: nine nodes, and no ledger but these fields.
 struct Bench {
     scheduler: Scheduler,
-    slots: Option<Slots>,
+    edges: Option<EdgeSchedule>,
     cluster: Cluster,
     waiting: Waiting,
     active: ActiveRepairs,
@@ -112,7 +112,7 @@ impl Bench {
         let policy: Policy = format!("chain/greedy/{schedule}").parse().expect("a policy");
         Bench {
             scheduler: Scheduler::new(policy.schedule),
-            slots: Slots::of(policy.schedule),
+            edges: EdgeSchedule::of(policy.schedule),
             cluster: Cluster::uniform(9, Rate(LINK)),
             waiting: Waiting::default(),
             active: ActiveRepairs::new(),
@@ -134,7 +134,7 @@ impl Bench {
             sample: Some(Sample { code, chunk_bytes: CHUNK }),
             waiting: &self.waiting,
             active: &self.active,
-            slots: self.slots.as_ref(),
+            edges: self.edges.as_ref(),
         };
         what(&mut self.scheduler, snapshot)
     }
@@ -156,7 +156,7 @@ impl Bench {
         while let Some(stripe) = self.ask(|schedule, snapshot| schedule.next(snapshot, &[])) {
             let work = Arc::new(self.waiting.remove(stripe).expect("it waits"));
             let repair = RepairId(stripe.0);
-            self.slots.iter_mut().for_each(|slots| slots.started(repair, &work.plan));
+            self.edges.iter_mut().for_each(|edges| edges.started(repair, &work.plan));
             self.active.insert(repair, ActiveRepair::new(self.now, work, &self.cluster));
             self.ask(|schedule, snapshot| schedule.started(snapshot, repair));
             started.push(stripe.0);
@@ -167,7 +167,7 @@ impl Bench {
     fn end(&mut self, stripe: u64) {
         let was = self.active.remove(&RepairId(stripe)).expect("it is active");
         self.scheduler.ended(RepairId(stripe), &was);
-        self.slots.iter_mut().for_each(|slots| slots.ended(RepairId(stripe)));
+        self.edges.iter_mut().for_each(|edges| edges.ended(RepairId(stripe)));
     }
 
     fn progress(&mut self, stripe: u64, bytes_done: u64) {
@@ -198,16 +198,16 @@ impl Bench {
 
     /// What flows from now on, as (repair, who sends, who receives).
     fn release(&mut self) -> Vec<(u64, u32, u32)> {
-        let slots = self.slots.as_mut().expect("the schedule has slots");
-        let released = slots.release(self.now, &self.cluster).into_iter();
+        let edges = self.edges.as_mut().expect("the schedule has slots");
+        let released = edges.release(self.now, &self.cluster).into_iter();
         released.map(|edge| (edge.repair.0, edge.child.0, edge.parent.0)).collect()
     }
 
     fn arrive(&mut self, (repair, child, parent): (u64, u32, u32)) {
         let (child, parent) = (NodeId(child), NodeId(parent));
-        let edge = Release { repair: RepairId(repair), lane: 0, child, parent };
-        let slots = self.slots.as_mut().expect("the schedule has slots");
-        assert!(slots.arrived(self.now, edge), "{edge:?} was not released");
+        let edge = EdgeRelease { repair: RepairId(repair), lane: 0, child, parent };
+        let edges = self.edges.as_mut().expect("the schedule has slots");
+        assert!(edges.arrived(self.now, edge), "{edge:?} was not released");
     }
 }
 

@@ -4,8 +4,8 @@
 
 use super::share::share;
 use super::{
-    DECIDE_EVERY, Direction, FLOOR_PART, GATE_ALL, Keep, LIMIT_MIN, Limited, NEAR_PART, NodeLimits,
-    Reason, Reported, Situation, Throttle,
+    DECIDE_EVERY, Direction, FLOOR_PART, Keep, LATENCY_SHARE_WHOLE, LIMIT_MIN, Limited, NEAR_PART,
+    NodeLimits, Reason, Reported, Situation, Throttle,
 };
 use crate::cluster::{Cluster, Node};
 use crate::id::{NodeId, RackId};
@@ -68,11 +68,12 @@ impl Throttle {
         if let Some(keep) = self.config.keep {
             tighten(&mut limit, kept_free(keep, capacity, reported, to));
         }
-        if let (Some(_), Some(Reported { gate, latency: Some(seen), .. })) =
+        if let (Some(_), Some(Reported { latency_share, latency: Some(seen), .. })) =
             (self.config.p99, reported)
-            && *gate < GATE_ALL
+            && *latency_share < LATENCY_SHARE_WHOLE
         {
-            let part = (u128::from(capacity) * u128::from(*gate) / u128::from(GATE_ALL)) as u64;
+            let part = (u128::from(capacity) * u128::from(*latency_share)
+                / u128::from(LATENCY_SHARE_WHOLE)) as u64;
             tighten(&mut limit, Limited { limit: part, reason: Reason::Latency(*seen) });
         }
         if self.is_closed(situation.now) {

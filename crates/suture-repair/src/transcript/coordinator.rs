@@ -376,7 +376,7 @@ fn output_line(outputs: &[Output]) -> String {
             let kept = destinations.iter().map(|(chunk, node)| Destination(*chunk, *node));
             line.word("to").list(&kept.collect::<Vec<_>>()).field("repair", repair);
         }
-        Output::Release(repair) => {
+        Output::ReleaseClaim(repair) => {
             line.field("release repair", repair);
         }
         Output::Protect(below) => {

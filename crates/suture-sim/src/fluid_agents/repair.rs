@@ -56,12 +56,12 @@ struct LaneStep {
     work: Step,
     state: Motion,
     /// Of an edge of a gated repair.
-    gate: Option<Gate>,
+    gated: Option<GatedEdge>,
 }
 
 /// Who sends and who receives on an edge of a gated repair, and whether it was released.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Gate {
+pub(super) struct GatedEdge {
     pub child: NodeId,
     pub parent: NodeId,
     is_open: bool,
@@ -122,9 +122,9 @@ impl Flows {
         owner: Owner,
     ) -> Motion {
         let flow = network.start(transfer, &step.takes, Urgency::Patient);
-        let slot = flow.0 as usize;
-        self.owners.resize(self.owners.len().max(slot + 1), None);
-        self.owners[slot] = Some(owner);
+        let number = flow.0 as usize;
+        self.owners.resize(self.owners.len().max(number + 1), None);
+        self.owners[number] = Some(owner);
         Motion::Flowing(flow)
     }
 
@@ -211,13 +211,13 @@ impl Repair {
         lane.steps_left == 0
     }
 
-    /// A step's flow has ended. Returns its gate, if it is an edge of a gated repair.
-    pub fn step_ended(&mut self, lane: usize, step: usize) -> Option<Gate> {
+    /// A step's flow has ended. Returns the edge, if it is one of a gated repair.
+    pub fn step_ended(&mut self, lane: usize, step: usize) -> Option<GatedEdge> {
         self.has_moved = true;
         let lane = &mut self.lanes[lane];
         lane.steps[step].state = Motion::Ended;
         lane.steps_left -= 1;
-        lane.steps[step].gate
+        lane.steps[step].gated
     }
 
     /// What the overheads of a lane depend on.
@@ -241,8 +241,8 @@ impl Repair {
     /// The edges from `child` in a lane may flow. Returns whether the lane has anything left.
     pub fn release(&mut self, lane: u16, child: NodeId) -> bool {
         let Some(lane) = self.lanes.get_mut(usize::from(lane)) else { return false };
-        let gates = lane.steps.iter_mut().filter_map(|step| step.gate.as_mut());
-        gates.filter(|gate| gate.child == child).for_each(|gate| gate.is_open = true);
+        let all_gated = lane.steps.iter_mut().filter_map(|step| step.gated.as_mut());
+        all_gated.filter(|gated| gated.child == child).for_each(|gated| gated.is_open = true);
         lane.steps_left > 0
     }
 
@@ -322,9 +322,10 @@ impl Lane {
     /// `edges` are those of a gated repair, of which the first steps are.
     fn new(work: LaneWork, edges: &[Edge]) -> Lane {
         let LaneWork { lost, bytes, depth, steps } = work;
-        let gate = |edge: &Edge| Gate { child: edge.child, parent: edge.parent, is_open: false };
-        let mut gates = edges.iter().map(gate);
-        let step = |work| LaneStep { work, state: Motion::Waiting, gate: gates.next() };
+        let gated =
+            |edge: &Edge| GatedEdge { child: edge.child, parent: edge.parent, is_open: false };
+        let mut all_gated = edges.iter().map(gated);
+        let step = |work| LaneStep { work, state: Motion::Waiting, gated: all_gated.next() };
         let steps: Vec<LaneStep> = steps.into_iter().map(step).collect();
         Lane { lost, bytes, skipped: 0.0, depth, steps_left: steps.len(), steps }
     }
@@ -334,7 +335,7 @@ impl Lane {
         let has_ended = |&before: &usize| self.steps[before].state == Motion::Ended;
         let is_ready = |step: &LaneStep| {
             step.state == Motion::Waiting
-                && step.gate.is_none_or(|gate| gate.is_open)
+                && step.gated.is_none_or(|gated| gated.is_open)
                 && step.work.after.iter().all(has_ended)
         };
         self.steps.iter().position(is_ready)

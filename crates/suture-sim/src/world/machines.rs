@@ -323,7 +323,7 @@ impl World {
                 self.note(|| format!("claim {claim:?}"));
                 self.transmit(|| Event::Ask { start, question: Question::Claim(claim.clone()) });
             }
-            event::Output::Release(repair) => {
+            event::Output::ReleaseClaim(repair) => {
                 self.note(|| format!("release {repair}"));
                 self.transmit(|| Event::Ask { start, question: Question::Release(repair) });
             }

@@ -7,7 +7,7 @@ use crate::coordinator::attempt::{Attempt, ClaimState, Proof, Rebuild};
 use crate::coordinator::ledger::{Ledger, Scene};
 use crate::event::{Claim, Commit, Timers};
 use crate::id::{NodeId, RepairId};
-use crate::schedule::{Directive, Release};
+use crate::schedule::{Directive, EdgeRelease};
 use crate::throttle::STALLS_LIMITED;
 use crate::time::{Span, Time};
 
@@ -47,7 +47,7 @@ impl Ledger {
 
     /// Whether edges of repairs flow one by one, as they are released.
     pub fn is_gating(&self) -> bool {
-        self.slots.is_some()
+        self.edges.is_some()
     }
 
     /// Whether the schedule looks at what participants tell.
@@ -56,8 +56,8 @@ impl Ledger {
     }
 
     /// Records that all of an edge of a gated repair is kept at its parent.
-    pub fn arrived(&mut self, now: Time, edge: Release) {
-        if self.slots.as_mut().is_some_and(|slots| slots.arrived(now, edge)) {
+    pub fn arrived(&mut self, now: Time, edge: EdgeRelease) {
+        if self.edges.as_mut().is_some_and(|edges| edges.arrived(now, edge)) {
             self.progressed(now, edge.repair);
         }
     }
@@ -91,14 +91,14 @@ impl Ledger {
     }
 
     /// What was released to `node` and has not arrived.
-    pub fn released_to(&self, node: NodeId) -> Vec<Release> {
-        self.slots.as_ref().map(|slots| slots.released_to(node)).unwrap_or_default()
+    pub fn released_to(&self, node: NodeId) -> Vec<EdgeRelease> {
+        self.edges.as_ref().map(|edges| edges.released_to(node)).unwrap_or_default()
     }
 
     /// Edges of gated repairs that may flow from now on.
-    pub fn release(&mut self, now: Time) -> Vec<Release> {
-        let slots = self.slots.as_mut();
-        slots.map(|slots| slots.release(now, &self.cluster)).unwrap_or_default()
+    pub fn release(&mut self, now: Time) -> Vec<EdgeRelease> {
+        let edges = self.edges.as_mut();
+        edges.map(|edges| edges.release(now, &self.cluster)).unwrap_or_default()
     }
 
     /// What is to be done otherwise from now on.
@@ -116,7 +116,7 @@ impl Ledger {
     pub fn overdue(&mut self, now: Time, timers: &Timers, limited: bool) -> Overdue {
         let mut overdue = Overdue::default();
         let is_held = |id: &RepairId| self.active.get(id).is_some_and(|active| active.is_held);
-        let waits = |id: &RepairId| self.slots.as_ref().is_some_and(|slots| slots.is_resting(*id));
+        let waits = |id: &RepairId| self.edges.as_ref().is_some_and(|edges| edges.is_resting(*id));
         for (id, attempt) in &mut self.running {
             if let Attempt::Rebuild(rebuild) = attempt {
                 let stalls = if rebuild.is_publishing() { PUBLISH_STALLS } else { 1 };

@@ -73,9 +73,9 @@ fn on_unequal_links_a_fast_link_takes_its_node_less_time() {
 fn a_repair_rests_while_nothing_of_it_flows_and_something_is_left() {
     let mut bench = running(vec![work(0, &[(1, 3), (2, 3)])]);
     let state = |bench: &Bench| {
-        let slots = bench.slots.as_ref().expect("the schedule has slots");
-        let to = |node| slots.released_to(NodeId(node)).iter().map(|edge| edge.child.0).collect();
-        (slots.is_resting(RepairId(0)), to(3), to(1))
+        let edges = bench.edges.as_ref().expect("the schedule has slots");
+        let to = |node| edges.released_to(NodeId(node)).iter().map(|edge| edge.child.0).collect();
+        (edges.is_resting(RepairId(0)), to(3), to(1))
     };
     for child in [1, 2] {
         assert_eq!(state(&bench), (true, vec![], vec![]));
