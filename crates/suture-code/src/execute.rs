@@ -53,12 +53,12 @@ struct Step {
     /// How many of the operands and targets are its own.
     operand_count: u8,
     target_count: u8,
-    work: Work,
+    instruction: Instruction,
 }
 
 /// What a step does.
 #[derive(Clone, Debug)]
-enum Work {
+enum Instruction {
     /// Targets become sums of operands times the coefficients of a table.
     Products { table: u32 },
     /// Such sums are added to the targets.
@@ -198,16 +198,18 @@ impl Program {
             for ((written, taken), target) in written.iter_mut().zip(&mut *taken).zip(targets) {
                 *written = &mut taken[tile.range(*target)];
             }
-            match &step.work {
-                Work::Products { table } => {
+            match &step.instruction {
+                Instruction::Products { table } => {
                     suture_gf::dot_many(written, &self.tables[*table as usize], read)
                 }
-                Work::MoreProducts { table } => {
+                Instruction::MoreProducts { table } => {
                     suture_gf::dot_many_add(written, &self.tables[*table as usize], read)
                 }
-                Work::PrefixSums { ends } => suture_gf::xor_prefix_sums(written, ends, read),
-                Work::Images { maps } => suture_gf::map_sum(written[0], maps, read, tile.symbols),
-                Work::MoreImages { maps } => {
+                Instruction::PrefixSums { ends } => suture_gf::xor_prefix_sums(written, ends, read),
+                Instruction::Images { maps } => {
+                    suture_gf::map_sum(written[0], maps, read, tile.symbols)
+                }
+                Instruction::MoreImages { maps } => {
                     suture_gf::map_sum_add(written[0], maps, read, tile.symbols)
                 }
             }

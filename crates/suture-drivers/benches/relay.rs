@@ -44,7 +44,7 @@ use suture_repair::id::{ChunkCopy, ChunkIndex, NodeId, RepairId, Stamp};
 use suture_repair::label::Label;
 use suture_repair::message::{FromAgent, Task, ToAgent};
 use suture_repair::plan::Mode;
-use suture_repair::role::{Role, Work};
+use suture_repair::role::{Computation, Role};
 use suture_repair::stripe::Stripe;
 use suture_repair::time::Span;
 
@@ -203,7 +203,7 @@ fn slices(chunks: &Chunks) -> (Slices, Slices) {
     let roles = Role::of(&the_task(1, &crcs), NodeId(1)).unwrap();
     let [lost, own, _] = <[Vec<u8>; 3]>::try_from(chunks.bytes.clone()).unwrap();
     let mut partial = vec![0; own.len()];
-    let Work::Sum { coefficient } = roles[0].1.work else { panic!("a chain sums") };
+    let Computation::Sum { coefficient } = roles[0].1.computation else { panic!("a chain sums") };
     suture_gf::mul_add(&mut partial, coefficient, &own);
     let slice_bytes = SLICE_BYTES as usize;
     (Slices::new(partial, slice_bytes), Slices::new(lost, slice_bytes))

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use suture_code::Scratch;
 use suture_gf::Coefficients;
 use suture_repair::id::NodeId;
-use suture_repair::role::{Role, Work};
+use suture_repair::role::{Computation, Role};
 
 use crate::buffer::{Buffer, Pool};
 
@@ -81,10 +81,12 @@ impl Combination {
 
     /// Computes all results; all other buffers go back to the pool.
     pub fn compute(mut self) -> Vec<Buffer> {
-        match (&self.role.work, &self.sources[..]) {
+        match (&self.role.computation, &self.sources[..]) {
             (_, [(Source::Spool, _)]) => self.unspool(),
-            (Work::Sum { coefficient }, _) => vec![sum(self.sources, *coefficient)],
-            (Work::Pass, _) if self.role.own.as_ref().is_none_or(|own| own.part.is_none()) => {
+            (Computation::Sum { coefficient }, _) => vec![sum(self.sources, *coefficient)],
+            (Computation::Pass, _)
+                if self.role.own.as_ref().is_none_or(|own| own.part.is_none()) =>
+            {
                 let (_, only) = self.sources.pop().expect("a slice has a source");
                 vec![only]
             }

@@ -9,7 +9,7 @@
 //! * [`schema`] opens, locks and versions the file;
 //! * `former` keeps one of an older schema as it was, before it is changed;
 //! * `marks` tells a coordinator that went back with its machine, by what agents remember;
-//! * `work` says what comes next of all that is asked;
+//! * `operations` says what comes next of all that is asked;
 //! * `place` sees that what is written can be found again;
 //! * `wal` keeps the one file whole that people copy;
 //! * [`backup`] copies it while it is in use, and puts a copy in its place;
@@ -23,13 +23,13 @@
 pub mod backup;
 mod former;
 mod marks;
+mod operations;
 mod place;
 pub mod schema;
 mod sealed;
 pub mod store;
 pub mod unfinished;
 mod wal;
-mod work;
 
 use std::env;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -42,7 +42,7 @@ use suture_repair::event::Input;
 use tokio::sync::{mpsc, oneshot};
 use tracing::warn;
 
-use work::{Next, WorkQueue, WorkSender};
+use operations::{Next, OperationQueue, OperationSender};
 
 pub use backup::Backup;
 pub use marks::Mark;
@@ -59,7 +59,7 @@ const CHECK_EVERY: Duration = Duration::from_secs(1);
 /// The way to the thread that owns the store.
 #[derive(Clone)]
 pub struct Metadata {
-    work: Arc<WorkSender>,
+    operations: Arc<OperationSender>,
     changes: mpsc::Sender<Input>,
     committed: Arc<AtomicU64>,
     written: Arc<AtomicU64>,
@@ -72,7 +72,7 @@ impl Metadata {
     /// Starts the thread. `changes` receives every change; while it is full the thread waits, once
     /// it is closed the thread goes on: the metadata do not depend on their listeners.
     pub fn start(mut store: MetadataStore, changes: mpsc::Sender<Input>) -> Metadata {
-        let (work, queue) = WorkSender::new();
+        let (operations, queue) = OperationSender::new();
         let (committed, is_faulty) = (store.committed(), store.is_faulty());
         let (written, marks) = (store.written(), store.marks());
         let told = changes.clone();
@@ -83,7 +83,7 @@ impl Metadata {
         let thread = thread::Builder::new().name("metadata".into());
         thread.spawn(serve).expect("a thread can be started");
         let damage = Arc::default();
-        Metadata { work, changes, committed, written, marks, is_faulty, damage }
+        Metadata { operations, changes, committed, written, marks, is_faulty, damage }
     }
 
     /// How many puts were committed so far.
@@ -116,7 +116,7 @@ impl Metadata {
                 thread::park();
             }
         };
-        self.work.send(Box::new(close));
+        self.operations.send(Box::new(close));
         answer.await.expect("the metadata thread answers")
     }
 
@@ -154,76 +154,76 @@ impl Metadata {
         self.damage.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Runs `work` on the store's thread and gives its result.
+    /// Runs `operation` on the store's thread and gives its result.
     ///
     /// # Errors
-    /// Those of `work`.
+    /// Those of `operation`.
     pub async fn ask<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&mut MetadataStore) -> Result<T, MetadataError> + Send + 'static,
+        operation: impl FnOnce(&mut MetadataStore) -> Result<T, MetadataError> + Send + 'static,
     ) -> Result<T, MetadataError> {
         let (reply, answer) = oneshot::channel();
         self.run(move |store| {
-            let result = store.noted(work);
-            // Whoever asked may have gone away; the work is done all the same.
+            let result = store.noted(operation);
+            // Whoever asked may have gone away; the operation is done all the same.
             move || drop(reply.send(result))
         });
         answer.await.expect("the metadata thread answers")
     }
 
-    /// What `question` makes of the metadata, ahead of most work that waits: whose work waits has
-    /// not been answered yet, so it is as if this had been asked a moment before.
+    /// What `question` makes of the metadata, ahead of most operations that wait: none of these has
+    /// been answered yet, so it is as if this had been asked a moment before.
     pub async fn query<T: Send + 'static>(
         &self,
         question: impl FnOnce(&MetadataStore) -> T + Send + 'static,
     ) -> T {
         let (reply, answer) = oneshot::channel();
-        self.work.ask(Box::new(move |store| drop(reply.send(question(store)))));
+        self.operations.ask(Box::new(move |store| drop(reply.send(question(store)))));
         answer.await.expect("the metadata thread answers")
     }
 
-    /// Runs `work` on the store's thread; the changes that it makes are its only answer.
+    /// Runs `operation` on the store's thread; the changes that it makes are its only answer.
     /// What went wrong it says itself.
     pub fn submit(
         &self,
-        work: impl FnOnce(&mut MetadataStore) -> Result<(), MetadataError> + Send + 'static,
+        operation: impl FnOnce(&mut MetadataStore) -> Result<(), MetadataError> + Send + 'static,
     ) {
         self.run(move |store| {
-            let _ = store.noted(work);
+            let _ = store.noted(operation);
             || ()
         });
     }
 
-    /// Runs `work` on the store's thread, and what it gives after its changes were told.
+    /// Runs `operation` on the store's thread, and what it gives after its changes were told.
     pub fn submit_and<Reply: FnOnce()>(
         &self,
-        work: impl FnOnce(&mut MetadataStore) -> Reply + Send + 'static,
+        operation: impl FnOnce(&mut MetadataStore) -> Reply + Send + 'static,
     ) {
-        self.run(work);
+        self.run(operation);
     }
 
     fn run<Reply: FnOnce()>(
         &self,
-        work: impl FnOnce(&mut MetadataStore) -> Reply + Send + 'static,
+        operation: impl FnOnce(&mut MetadataStore) -> Reply + Send + 'static,
     ) {
         let changes = self.changes.clone();
-        let work = move |store: &mut MetadataStore| {
-            let reply = work(store);
+        let operation = move |store: &mut MetadataStore| {
+            let reply = operation(store);
             send_changes(store, &changes);
             reply();
         };
-        self.work.send(Box::new(work));
+        self.operations.send(Box::new(operation));
     }
 }
 
 /// What the thread does until nobody has a handle: what it is asked, and between, keep the log
 /// short.
-fn perform(store: &mut MetadataStore, queue: &WorkQueue, changes: &mpsc::Sender<Input>) {
+fn perform(store: &mut MetadataStore, queue: &OperationQueue, changes: &mpsc::Sender<Input>) {
     let mut checked_at = Instant::now();
     loop {
         let is_idle = match queue.next(wal::IDLE) {
-            Next::Work(work) => {
-                work(store);
+            Next::Operation(operation) => {
+                operation(store);
                 false
             }
             Next::Idle => true,

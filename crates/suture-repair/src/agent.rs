@@ -33,7 +33,7 @@ use crate::stripe::ChunkRecord;
 use crate::time::Time;
 
 pub use contract::{AgentConfig, AgentInput, AgentOutput, AgentStatus};
-use copies::CopyWork;
+use copies::CopyOperations;
 use early::{Early, GrantedSlices};
 use links::LinkState;
 use outcomes::Outcomes;
@@ -88,7 +88,7 @@ pub struct Agent {
     session: u64,
     tasks: BTreeMap<RepairId, Running>,
     outcomes: Outcomes,
-    copy_work: CopyWork,
+    copy_operations: CopyOperations,
     early: Early,
     ended: BTreeSet<RepairId>,
     ended_below: RepairId,
@@ -114,7 +114,7 @@ impl Agent {
             connected: false,
             tasks: BTreeMap::new(),
             outcomes: Outcomes::default(),
-            copy_work: CopyWork::default(),
+            copy_operations: CopyOperations::default(),
             early: Early::default(),
             ended: BTreeSet::new(),
             ended_below: RepairId(0),
@@ -446,7 +446,7 @@ impl Agent {
             Some(_) => return,
             None => false,
         };
-        if self.copy_work.fingerprints.insert((request.repair, request.copy)) {
+        if self.copy_operations.fingerprints.insert((request.repair, request.copy)) {
             self.outputs.push_back(AgentOutput::Fingerprint { request, is_written });
         }
     }
@@ -456,7 +456,7 @@ impl Agent {
         FingerprintRequest { repair, copy, .. }: FingerprintRequest,
         result: Result<Arc<[u8]>, Failure>,
     ) {
-        self.copy_work.fingerprints.remove(&(repair, copy));
+        self.copy_operations.fingerprints.remove(&(repair, copy));
         match result {
             Ok(sums) => self.send(FromAgent::Fingerprint { repair, copy, sums }),
             Err(Failure::Source { copy, fault }) => self.send(FromAgent::Bad { copy, fault }),
@@ -565,7 +565,7 @@ impl Agent {
         self.send(FromAgent::Heartbeat(beat));
         self.outcomes.more().into_iter().for_each(|outcome| self.send(outcome));
         self.say_lost();
-        if now >= self.next_inventory && !self.copy_work.is_listing() {
+        if now >= self.next_inventory && !self.copy_operations.is_listing() {
             self.next_inventory = now + self.config.inventory_every;
             self.list();
         }

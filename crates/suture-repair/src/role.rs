@@ -4,7 +4,7 @@
 //! The coordinator sends everyone the whole plan; each derives its role here, from the code and
 //! the helper set alone, so no coefficient ever travels and none can disagree.
 //!
-//! Three kinds of work serve every code and plan: a partial sum, which any relay adds to; decoding,
+//! Three computations serve every code and plan: a partial sum, which any relay adds to; decoding,
 //! which needs all rows at one node; and passing on what is at hand, which is what a helper of a
 //! decoder does with its rows and a destination with finished bytes. What a slice of each kind
 //! computes is in `combine.rs`.
@@ -30,7 +30,7 @@ pub struct Role {
     /// Who sends to it, and what.
     pub children: Vec<Child>,
     /// What becomes of it all.
-    pub work: Work,
+    pub computation: Computation,
     /// Where the results go: a decoder has one for each lost chunk of the lane, in their order;
     /// everyone else has one.
     pub sinks: Vec<Sink>,
@@ -85,7 +85,7 @@ pub enum Spools {
 
 /// What an agent makes of what it reads and receives.
 #[derive(Clone, Debug)]
-pub enum Work {
+pub enum Computation {
     /// The own bytes times this, plus what the children send.
     Sum {
         /// The factor of the own chunk, in GF(2^8).
@@ -182,9 +182,9 @@ impl Role {
     /// The bytes of each result of a slice.
     pub fn result_bytes(&self, slice: u32) -> usize {
         let symbols = self.symbols(slice);
-        match (&self.work, &self.own, self.children.first()) {
-            (Work::Pass, Some(own), _) => own.rows.bytes(symbols),
-            (Work::Pass, None, Some(child)) => child.rows.bytes(symbols),
+        match (&self.computation, &self.own, self.children.first()) {
+            (Computation::Pass, Some(own), _) => own.rows.bytes(symbols),
+            (Computation::Pass, None, Some(child)) => child.rows.bytes(symbols),
             _ => symbols * self.layout.sub_chunk_count() as usize,
         }
     }
@@ -264,7 +264,7 @@ impl Derivation<'_> {
         if own.is_none() && children.is_empty() {
             return Err(Refusal::InvalidPlan);
         }
-        Ok(Some(self.role(own, children, Work::Sum { coefficient }, vec![sink])))
+        Ok(Some(self.role(own, children, Computation::Sum { coefficient }, vec![sink])))
     }
 
     /// A part in a copy: the holder sends all of the chunk's sub-chunks as they are.
@@ -278,11 +278,11 @@ impl Derivation<'_> {
             let (copy, digest) = self.copy(lost)?;
             let own = Own { copy, digest, reads: (0..sub_chunks).collect(), part: None, rows };
             let sinks = vec![Sink::Forward(edge.parent)];
-            return Ok(Some(self.role(Some(own), vec![], Work::Pass, sinks)));
+            return Ok(Some(self.role(Some(own), vec![], Computation::Pass, sinks)));
         }
         let child = Child { node: edge.child, rows };
         let is_here = self.me == edge.parent;
-        Ok(is_here.then(|| self.role(None, vec![child], Work::Pass, vec![Sink::Store])))
+        Ok(is_here.then(|| self.role(None, vec![child], Computation::Pass, vec![Sink::Store])))
     }
 
     /// The own chunk and its coefficient, where this node is a helper.
@@ -313,14 +313,14 @@ impl Derivation<'_> {
             return Ok(Some(self.role(
                 Some(own),
                 vec![],
-                Work::Pass,
+                Computation::Pass,
                 vec![Sink::Forward(decoder)],
             )));
         }
         if lane.edges.iter().any(|edge| edge.child == decoder && edge.parent == me) {
             let rows = Rows::bytes_wide(self.facts.code.sub_chunk_count() as usize);
             let child = Child { node: decoder, rows };
-            return Ok(Some(self.role(None, vec![child], Work::Pass, vec![Sink::Store])));
+            return Ok(Some(self.role(None, vec![child], Computation::Pass, vec![Sink::Store])));
         }
         Ok(None)
     }
@@ -347,8 +347,8 @@ impl Derivation<'_> {
         };
         let sinks = lane.lost.iter().map(sink).collect::<Result<_, _>>()?;
         let program = Program::compile(&split.decoder).map_err(|_| Refusal::InvalidPlan)?;
-        let work = Work::Decode { program: Arc::new(program), own_at };
-        Ok(self.role(own, children, work, sinks))
+        let computation = Computation::Decode { program: Arc::new(program), own_at };
+        Ok(self.role(own, children, computation, sinks))
     }
 
     fn own(&self, chunk: ChunkIndex, part: &Dag) -> Result<Own, Refusal> {
@@ -363,7 +363,13 @@ impl Derivation<'_> {
         Ok(Own { copy, digest, reads, part: part_program, rows: Rows::of_outputs(part) })
     }
 
-    fn role(&self, own: Option<Own>, children: Vec<Child>, work: Work, sinks: Vec<Sink>) -> Role {
+    fn role(
+        &self,
+        own: Option<Own>,
+        children: Vec<Child>,
+        computation: Computation,
+        sinks: Vec<Sink>,
+    ) -> Role {
         let forwards = sinks.iter().any(|sink| *sink != Sink::Store);
         let spools = match self.lane.mode {
             _ if children.is_empty() => Spools::Nothing,
@@ -375,7 +381,7 @@ impl Derivation<'_> {
             spools,
             own,
             children,
-            work,
+            computation,
             sinks,
             windows: self.windows(),
             layout: self.task.stripe.layout(),

@@ -55,7 +55,7 @@ pub struct Step {
 
 /// A lane as flows.
 #[derive(Clone, Debug, PartialEq)]
-pub struct LaneWork {
+pub struct LaneFlows {
     /// The chunks that it helps to rebuild.
     pub lost: Vec<ChunkIndex>,
     /// Bytes of each of them.
@@ -193,17 +193,17 @@ impl PortMap {
     }
 
     /// The flows of a plan, lane by lane.
-    pub fn lanes(&self, plan: &Plan, facts: &StripeFacts<'_>) -> Vec<LaneWork> {
+    pub fn lanes(&self, plan: &Plan, facts: &StripeFacts<'_>) -> Vec<LaneFlows> {
         plan.lanes.iter().map(|lane| self.lane(plan, lane, lane.mode, facts)).collect()
     }
 
     /// The flows of a plan whose edges move one by one, lane by lane; the edges come first, in
     /// their order.
-    pub fn stored_lanes(&self, plan: &Plan, facts: &StripeFacts<'_>) -> Vec<LaneWork> {
+    pub fn stored_lanes(&self, plan: &Plan, facts: &StripeFacts<'_>) -> Vec<LaneFlows> {
         plan.lanes.iter().map(|lane| self.lane(plan, lane, Mode::Stored, facts)).collect()
     }
 
-    fn lane(&self, plan: &Plan, lane: &Lane, mode: Mode, facts: &StripeFacts<'_>) -> LaneWork {
+    fn lane(&self, plan: &Plan, lane: &Lane, mode: Mode, facts: &StripeFacts<'_>) -> LaneFlows {
         let bytes = plan.lane_bytes(lane);
         let reads =
             if self.has_read.contains(&true) { disk_reads(lane, bytes, facts) } else { Vec::new() };
@@ -218,7 +218,7 @@ impl PortMap {
             Mode::Streamed => self.streamed(lane, bytes, disks),
             Mode::Stored => self.stored(lane, bytes, disks),
         };
-        LaneWork { lost: lane.lost.clone(), bytes, depth: depth(lane), steps }
+        LaneFlows { lost: lane.lost.clone(), bytes, depth: depth(lane), steps }
     }
 
     fn streamed(

@@ -9,7 +9,7 @@
 //! Invariants: values that lead to no output are not computed; a scratch tile holds a value until
 //! its last reader's step is done.
 
-use super::{OPERANDS_MAX, Operand, Place, Program, Step, TARGETS_MAX, Work};
+use super::{Instruction, OPERANDS_MAX, Operand, Place, Program, Step, TARGETS_MAX};
 use crate::dag::{Dag, Map, Origin, Term, ValueId};
 use std::collections::BTreeMap;
 use suture_gf::Maps;
@@ -214,7 +214,7 @@ impl Compiler<'_> {
                     end
                 });
                 let ends = ends.collect();
-                self.push_step(operands, members, Work::PrefixSums { ends });
+                self.push_step(operands, members, Instruction::PrefixSums { ends });
             }
         }
         members.iter().for_each(|&id| self.copy_to_outputs(id, 1));
@@ -237,11 +237,11 @@ impl Compiler<'_> {
                 values.iter().map(|&value| coefficient(self.dag, sum, value)).collect()
             };
             let table = self.table(members.iter().map(row).collect());
-            let work = match piece {
-                0 => Work::Products { table },
-                _ => Work::MoreProducts { table },
+            let instruction = match piece {
+                0 => Instruction::Products { table },
+                _ => Instruction::MoreProducts { table },
             };
-            self.push_step(values, members, work);
+            self.push_step(values, members, instruction);
         }
     }
 
@@ -259,8 +259,12 @@ impl Compiler<'_> {
         for piece in images.chunks(OPERANDS_MAX) {
             let (operands, maps): (Vec<ValueId>, Vec<BitMatrix>) = piece.iter().copied().unzip();
             let maps = Box::new(Maps::new(&maps));
-            let work = if is_begun { Work::MoreImages { maps } } else { Work::Images { maps } };
-            self.push_step(&operands, &[id], work);
+            let instruction = if is_begun {
+                Instruction::MoreImages { maps }
+            } else {
+                Instruction::Images { maps }
+            };
+            self.push_step(&operands, &[id], instruction);
             is_begun = true;
         }
     }
@@ -275,14 +279,14 @@ impl Compiler<'_> {
             let target = Operand { place: Place::Output(output), ..operand };
             self.program.operands.push(operand);
             self.program.targets.push(target);
-            let work = Work::Products { table };
-            self.program.steps.push(Step { operand_count: 1, target_count: 1, work });
+            let instruction = Instruction::Products { table };
+            self.program.steps.push(Step { operand_count: 1, target_count: 1, instruction });
         }
     }
 
-    fn push_step(&mut self, operands: &[ValueId], targets: &[ValueId], work: Work) {
+    fn push_step(&mut self, operands: &[ValueId], targets: &[ValueId], instruction: Instruction) {
         let (operand_count, target_count) = (operands.len() as u8, targets.len() as u8);
-        self.program.steps.push(Step { operand_count, target_count, work });
+        self.program.steps.push(Step { operand_count, target_count, instruction });
         let places: Vec<Operand> = operands.iter().map(|&id| self.operand(id)).collect();
         self.program.operands.extend(places);
         let places: Vec<Operand> = targets.iter().map(|&id| self.operand(id)).collect();

@@ -55,7 +55,7 @@ pub struct LinkSettings {
 }
 
 /// What the coordinator's driver has for the thread.
-enum LinkWork {
+enum LinkRequest {
     Claim(Time, Claim),
     Release(RepairId),
     Commit(Commit),
@@ -65,7 +65,7 @@ enum LinkWork {
 /// The way to the thread.
 #[derive(Clone, Debug)]
 pub struct Link {
-    work: mpsc::Sender<LinkWork>,
+    requests: mpsc::Sender<LinkRequest>,
     view: Arc<HdfsView>,
 }
 
@@ -78,7 +78,7 @@ impl Link {
         metadata: Metadata,
         changes: tokio::sync::mpsc::Sender<Input>,
     ) -> Link {
-        let (work, inbox) = mpsc::channel();
+        let (requests, inbox) = mpsc::channel();
         let keeper = HdfsKeeper::new(connections, settings.observes);
         let view = Arc::new(HdfsView::new(settings.observes));
         let mut linked = Linked {
@@ -98,7 +98,7 @@ impl Link {
         };
         let thread = thread::Builder::new().name("hdfs-namenode".into());
         thread.spawn(move || linked.run(&inbox)).expect("a thread can be started");
-        Link { work, view }
+        Link { requests, view }
     }
 
     /// How HDFS stands, as far as the thread has heard.
@@ -108,27 +108,27 @@ impl Link {
 
     /// Has the thread claim, as by [`Keeper::claim`].
     pub fn claim(&self, now: Time, claim: Claim) {
-        self.send(LinkWork::Claim(now, claim));
+        self.send(LinkRequest::Claim(now, claim));
     }
 
     /// Has it release, as by [`Keeper::release`].
     pub fn release(&self, repair: RepairId) {
-        self.send(LinkWork::Release(repair));
+        self.send(LinkRequest::Release(repair));
     }
 
     /// Has it commit, as by [`Keeper::commit`].
     pub fn commit(&self, commit: Commit) {
-        self.send(LinkWork::Commit(commit));
+        self.send(LinkRequest::Commit(commit));
     }
 
     /// Says whether repairs can go on.
     pub fn note(&self, condition: Condition) {
-        self.send(LinkWork::Condition(condition));
+        self.send(LinkRequest::Condition(condition));
     }
 
-    fn send(&self, work: LinkWork) {
+    fn send(&self, request: LinkRequest) {
         // The thread ends with the process, and then nobody waits for it.
-        let _ = self.work.send(work);
+        let _ = self.requests.send(request);
     }
 }
 
@@ -155,15 +155,15 @@ struct Linked {
 }
 
 impl Linked {
-    fn run(&mut self, inbox: &mpsc::Receiver<LinkWork>) {
+    fn run(&mut self, inbox: &mpsc::Receiver<LinkRequest>) {
         let mut poll_at = Instant::now();
         loop {
             let wait = poll_at.saturating_duration_since(Instant::now()).min(CONFIRM_EVERY);
             match inbox.recv_timeout(wait) {
-                Ok(work) => {
-                    self.perform(work);
+                Ok(request) => {
+                    self.perform(request);
                     // What waits is asked in one go.
-                    inbox.try_iter().for_each(|work| self.perform(work));
+                    inbox.try_iter().for_each(|request| self.perform(request));
                 }
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,
@@ -181,18 +181,18 @@ impl Linked {
         }
     }
 
-    fn perform(&mut self, work: LinkWork) {
-        let result = match work {
-            LinkWork::Claim(now, claim) => {
+    fn perform(&mut self, request: LinkRequest) {
+        let result = match request {
+            LinkRequest::Claim(now, claim) => {
                 self.claims.insert(claim.repair, (Instant::now(), claim.clone()));
                 self.keeper.claim(now, &claim)
             }
-            LinkWork::Release(repair) => {
+            LinkRequest::Release(repair) => {
                 self.claims.remove(&repair);
                 self.keeper.release(repair)
             }
-            LinkWork::Commit(commit) => self.keeper.commit(&commit),
-            LinkWork::Condition(condition) => return self.condition = Some(condition),
+            LinkRequest::Commit(commit) => self.keeper.commit(&commit),
+            LinkRequest::Condition(condition) => return self.condition = Some(condition),
         };
         if let Err(why) = result {
             warn!(%why, "the NameNode was not asked");

@@ -18,7 +18,7 @@ use crate::time::Time;
 
 /// What is under way.
 #[derive(Debug, Default)]
-pub(super) struct CopyWork {
+pub(super) struct CopyOperations {
     listing: Listing,
     /// When the listing that runs began.
     listing_since: Option<Time>,
@@ -42,7 +42,7 @@ enum Listing {
     RunningAndWanted,
 }
 
-impl CopyWork {
+impl CopyOperations {
     /// Whether copies are being listed.
     pub fn is_listing(&self) -> bool {
         self.listing != Listing::Idle
@@ -59,9 +59,9 @@ impl CopyWork {
 impl Agent {
     /// Has all copies listed, now or when the listing that runs is done.
     pub(super) fn list(&mut self) {
-        self.copy_work.listing = match self.copy_work.listing {
+        self.copy_operations.listing = match self.copy_operations.listing {
             Listing::Idle => {
-                self.copy_work.listing_since = Some(self.now);
+                self.copy_operations.listing_since = Some(self.now);
                 self.outputs.push_back(AgentOutput::List);
                 Listing::Running
             }
@@ -71,7 +71,7 @@ impl Agent {
 
     pub(super) fn listed(&mut self, now: Time, mut copies: Vec<ListedCopy>, free_bytes: u64) {
         self.free_bytes = free_bytes;
-        let gone = std::mem::take(&mut self.copy_work.gone);
+        let gone = std::mem::take(&mut self.copy_operations.gone);
         copies.retain(|listed| !gone.contains(&listed.copy));
         self.send(FromAgent::Inventory(copies));
         // The coordinator gives no chunk to a node whose room it does not know.
@@ -88,10 +88,10 @@ impl Agent {
     /// The listing that ran is over, whatever came of it. Its disk is left alone for as long as it
     /// took, or longer: with very many copies it takes longer than from one to the next.
     fn listing_ended(&mut self) {
-        let began = self.copy_work.listing_since.take().unwrap_or(self.now);
+        let began = self.copy_operations.listing_since.take().unwrap_or(self.now);
         self.next_inventory = self.next_inventory.max(self.now + self.now.since(began));
-        self.copy_work.gone.clear();
-        if std::mem::take(&mut self.copy_work.listing) == Listing::RunningAndWanted {
+        self.copy_operations.gone.clear();
+        if std::mem::take(&mut self.copy_operations.listing) == Listing::RunningAndWanted {
             self.list();
         }
     }
@@ -99,27 +99,29 @@ impl Agent {
     /// Has a copy read in full. One whose delete is in flight is reported as missing, so that it is
     /// not used.
     pub(super) fn check(&mut self, check: Check) {
-        if self.copy_work.deletes.contains(&check.copy) {
+        if self.copy_operations.deletes.contains(&check.copy) {
             return self.send(FromAgent::Bad { copy: check.copy, fault: CopyFault::Missing });
         }
-        if self.copy_work.checks.insert(check) && !self.copy_work.outdated.contains(&check) {
+        if self.copy_operations.checks.insert(check)
+            && !self.copy_operations.outdated.contains(&check)
+        {
             self.outputs.push_back(AgentOutput::Check(Box::new(check)));
         }
     }
 
     pub(super) fn checked(&mut self, check: Check, result: Result<(), CopyFault>) {
-        if self.copy_work.outdated.remove(&check) {
-            if self.copy_work.checks.contains(&check) {
+        if self.copy_operations.outdated.remove(&check) {
+            if self.copy_operations.checks.contains(&check) {
                 self.outputs.push_back(AgentOutput::Check(Box::new(check)));
             }
             return;
         }
-        self.copy_work.checks.remove(&check);
+        self.copy_operations.checks.remove(&check);
         // One that is being deleted may be read to its end all the same.
-        let is_going = self.copy_work.deletes.contains(&check.copy);
+        let is_going = self.copy_operations.deletes.contains(&check.copy);
         let result = if is_going { Err(CopyFault::Missing) } else { result };
         if result == Err(CopyFault::Missing) && !is_going {
-            self.copy_work.went(check.copy);
+            self.copy_operations.went(check.copy);
         }
         self.send(match result {
             Ok(()) => FromAgent::Verified(check),
@@ -133,18 +135,18 @@ impl Agent {
     /// Has a copy deleted, unless a newer coordinator than that of `epoch` has spoken meanwhile.
     pub(super) fn delete(&mut self, (epoch, session): (u32, u64), copy: ChunkCopy) {
         let is_current = epoch >= self.epoch && session == self.session;
-        if is_current && self.copy_work.deletes.insert(copy) {
+        if is_current && self.copy_operations.deletes.insert(copy) {
             self.outputs.push_back(AgentOutput::Delete(copy));
         }
     }
 
     pub(super) fn deleted(&mut self, copy: ChunkCopy) {
-        self.copy_work.deletes.remove(&copy);
-        let checks = self.copy_work.checks.iter().filter(|check| check.copy == copy);
+        self.copy_operations.deletes.remove(&copy);
+        let checks = self.copy_operations.checks.iter().filter(|check| check.copy == copy);
         let checks: Vec<Check> = checks.copied().collect();
         for check in checks {
-            self.copy_work.checks.remove(&check);
-            self.copy_work.outdated.insert(check);
+            self.copy_operations.checks.remove(&check);
+            self.copy_operations.outdated.insert(check);
             self.send(FromAgent::Bad { copy, fault: CopyFault::Missing });
         }
         self.send(FromAgent::Deleted(copy));

@@ -50,11 +50,11 @@ const STEPS_MAX: usize = 300;
 /// Steps of the search that are worth pricing stripes by their lanes.
 const LANE_STEPS_MIN: usize = 50;
 
-/// Prices that are compared in each course: less work than planning a small batch.
-const WORK_MAX: usize = 1_000_000;
+/// Prices that are compared in each course: fewer than in planning a small batch.
+const COMPARISONS_MAX: usize = 1_000_000;
 
 /// Sums that are compared for a repair of several losses, in place of one price.
-const MULTI_LOSS_WORK: usize = 30;
+const MULTI_LOSS_COMPARISONS: usize = 30;
 
 /// The bound, in seconds, if it is above what is `known`; nothing where links between racks are not
 /// modelled, or where a batch is so large that counting sums says as much.
@@ -68,8 +68,8 @@ pub(super) fn seconds(batch: BatchDemands<'_>, known: f64) -> f64 {
     }
     let survivors = |part: &Part| part.forced.len() + part.free.len();
     let parts = demands.iter().flat_map(Demand::parts);
-    let least_work = parts.map(|part| survivors(part).pow(2)).sum::<usize>();
-    if least_work * STEPS_MIN > WORK_MAX {
+    let least_comparisons = parts.map(|part| survivors(part).pow(2)).sum::<usize>();
+    if least_comparisons * STEPS_MIN > COMPARISONS_MAX {
         return 0.0;
     }
     let relays: Vec<u32> = takes_part().collect();
@@ -109,7 +109,7 @@ fn seconds_by(
     }
     let known = alone_seconds(&several, (ports, relays), known);
     let search = CrossingSearch { ports, relays, several: &several, lanes: &lanes, laned: &laned };
-    let steps = search.steps(&stripes, WORK_MAX);
+    let steps = search.steps(&stripes, COMPARISONS_MAX);
     if steps < STEPS_MIN {
         return known;
     }
@@ -130,13 +130,13 @@ fn lane_stripes(
 ) -> Vec<Option<LaneStripe>> {
     let BatchDemands { demands, ports, .. } = batch;
     let mut asked = AskedSets::default();
-    let mut work = 0;
+    let mut comparisons = 0;
     let mut stripes = Vec::with_capacity(demands.len());
     for demand in demands {
         let wanted = Some(demand).filter(|demand| is_wanted(demand));
         let stripe = wanted.and_then(|d| LaneStripe::new(d, &mut asked, (batch, relays)));
-        work += stripe.as_ref().map_or(0, |stripe| stripe.work(ports));
-        if work * LANE_STEPS_MIN > WORK_MAX {
+        comparisons += stripe.as_ref().map_or(0, |stripe| stripe.comparisons(ports));
+        if comparisons * LANE_STEPS_MIN > COMPARISONS_MAX {
             return demands.iter().map(|_| None).collect();
         }
         stripes.push(stripe);
@@ -166,9 +166,9 @@ impl Several {
         several.collect()
     }
 
-    fn work(&self) -> usize {
-        self.repair.work() / MULTI_LOSS_WORK
-            + self.apart.iter().map(RackedStripe::work).sum::<usize>()
+    fn comparisons(&self) -> usize {
+        self.repair.comparisons() / MULTI_LOSS_COMPARISONS
+            + self.apart.iter().map(RackedStripe::comparisons).sum::<usize>()
     }
 
     /// Puts the cheapest option on `loads`, and returns what it costs; rebuilt together, they go by
@@ -243,12 +243,13 @@ struct CrossingSearch<'a> {
 }
 
 impl CrossingSearch<'_> {
-    /// How many steps take so much work.
-    fn steps(&self, stripes: &[RackedStripe], work: usize) -> usize {
-        let several = self.several.iter().map(Several::work).sum::<usize>();
-        let lanes = self.lanes.iter().map(|stripe| stripe.work(self.ports)).sum::<usize>();
-        let step = stripes.iter().map(RackedStripe::work).sum::<usize>() + self.ports.count();
-        (work / (step + several + lanes)).min(STEPS_MAX)
+    /// How many steps take so many comparisons.
+    fn steps(&self, stripes: &[RackedStripe], comparisons: usize) -> usize {
+        let several = self.several.iter().map(Several::comparisons).sum::<usize>();
+        let lanes = self.lanes.iter().map(|stripe| stripe.comparisons(self.ports)).sum::<usize>();
+        let step =
+            stripes.iter().map(RackedStripe::comparisons).sum::<usize>() + self.ports.count();
+        (comparisons / (step + several + lanes)).min(STEPS_MAX)
     }
 
     /// Any destinations of each stripe by lanes.

@@ -19,7 +19,7 @@ const STEPS_MIN: usize = 12;
 const STEPS_MAX: usize = 200;
 
 /// Prices that are compared in each course, for all chunks together or each by itself.
-const WORK_MAX: usize = 2_000_000;
+const COMPARISONS_MAX: usize = 2_000_000;
 
 /// The bound, in seconds, if it is above what is `known`; nothing where links between racks are not
 /// modelled, or where a batch is large.
@@ -41,17 +41,17 @@ pub(super) fn seconds(BatchDemands { demands, view, ports }: BatchDemands<'_>, k
         })
         .collect();
     let search = GatherSearch { ports, decoders: &decoders };
-    let work: usize = gathers.iter().map(|gather| search.work(gather)).sum();
+    let comparisons: usize = gathers.iter().map(|gather| search.comparisons(gather)).sum();
     if gathers.is_empty() || gathers.iter().any(|gather| gather.targets.is_empty()) {
         return 0.0;
     }
-    let together = match WORK_MAX / work.max(1) {
+    let together = match COMPARISONS_MAX / comparisons.max(1) {
         steps if steps < STEPS_MIN => return 0.0,
         steps => search.seconds(&gathers, known, steps),
     };
     let pairs: usize = gathers.iter().map(|gather| gather.targets.len()).sum();
     let alone = gathers.iter().map(|gather| {
-        let steps = WORK_MAX / (pairs * search.work(gather)).max(1);
+        let steps = COMPARISONS_MAX / (pairs * search.comparisons(gather)).max(1);
         if steps < STEPS_MIN { 0.0 } else { search.alone(gather, steps) }
     });
     alone.fold(together, f64::max)
@@ -107,9 +107,9 @@ struct GatherSearch<'a> {
 
 impl GatherSearch<'_> {
     /// Prices that are compared to find the cheapest option.
-    fn work(&self, gather: &Gathered) -> usize {
+    fn comparisons(&self, gather: &Gathered) -> usize {
         let senders = gather.forced.len() + gather.free.len();
-        let around = gather.around.as_ref().map_or(0, |around| self.work(around));
+        let around = gather.around.as_ref().map_or(0, |around| self.comparisons(around));
         self.decoders.len() * (senders + gather.targets.len()) + self.ports.count() + around
     }
 

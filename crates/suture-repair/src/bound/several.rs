@@ -33,7 +33,7 @@ const STEPS_MIN: usize = 12;
 const STEPS_MAX: usize = 200;
 
 /// Sums that are compared in each course of all stripes by themselves.
-const WORK_MAX: usize = 30_000_000;
+const COMPARISONS_MAX: usize = 30_000_000;
 
 /// Ways to spread chunks over racks that are tried for a stripe.
 const SPREADS_MAX: usize = 128;
@@ -72,8 +72,9 @@ pub(super) fn alone_seconds(
     let mut seconds = known;
     for (index, repair) in repairs.iter().enumerate() {
         let spreads = repair.spreads();
-        let work: usize = spreads.iter().map(MultiLossRepair::work).sum();
-        let steps = WORK_MAX / (repairs.len() * (work + ports.count() * spreads.len())).max(1);
+        let comparisons: usize = spreads.iter().map(MultiLossRepair::comparisons).sum();
+        let steps = COMPARISONS_MAX
+            / (repairs.len() * (comparisons + ports.count() * spreads.len())).max(1);
         if spreads.is_empty() || steps < STEPS_MIN {
             continue;
         }
@@ -198,7 +199,7 @@ impl MultiLossRepair {
     }
 
     /// Sums that are compared to find the cheapest option.
-    pub fn work(&self) -> usize {
+    pub fn comparisons(&self) -> usize {
         let choices = |rack: &MultiLossRack| {
             (rack.holders.len() - rack.forced + 1) * (rack.kept.1 - rack.kept.0 + 1)
         };

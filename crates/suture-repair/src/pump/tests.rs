@@ -7,7 +7,7 @@ use suture_code::layout::Layout;
 use super::*;
 use crate::id::{ChunkCopy, ChunkIndex, Digest, Stamp, StripeId};
 use crate::plan::{Lane, Mode, Plan, Range, Start};
-use crate::role::{Child, Own, Rows, Work};
+use crate::role::{Child, Computation, Own, Rows};
 
 const CHILD: NodeId = NodeId(1);
 const PARENT: NodeId = NodeId(2);
@@ -36,7 +36,7 @@ fn role(own: bool, children: &[NodeId], sinks: &[Sink], spools: Spools) -> Arc<R
     Arc::new(Role {
         own,
         children,
-        work: Work::Sum { coefficient: 3 },
+        computation: Computation::Sum { coefficient: 3 },
         sinks: sinks.to_vec(),
         spools,
         // Ten slices of 100 bytes.

@@ -7,7 +7,7 @@
 use suture_code::{CodeError, Program, Scratch};
 use suture_gf::bits;
 
-use super::{Own, Role, Rows, Work};
+use super::{Computation, Own, Role, Rows};
 
 impl Role {
     /// Computes the results of a slice from what was read and received. Sources have the lengths
@@ -33,20 +33,20 @@ impl Role {
             (Some(part), Some(read)) => Some(part.rows(scratch, symbols, read, &mut made)?),
             _ => None,
         };
-        match &self.work {
-            Work::Sum { coefficient } => {
+        match &self.computation {
+            Computation::Sum { coefficient } => {
                 let sum = &mut *results[0];
                 sum.fill(0);
                 own.into_iter().for_each(|own| suture_gf::mul_add(sum, *coefficient, own));
                 children.iter().for_each(|child| suture_gf::xor(sum, child));
                 Ok(())
             }
-            Work::Pass => {
+            Computation::Pass => {
                 let only = own.or(children.first().copied()).expect("a role has a source");
                 results[0].copy_from_slice(only);
                 Ok(())
             }
-            Work::Decode { program, own_at } => {
+            Computation::Decode { program, own_at } => {
                 let rows = self.rows_of_all(symbols, own, *own_at, children);
                 self.decode(program, scratch, symbols, &rows, results)
             }

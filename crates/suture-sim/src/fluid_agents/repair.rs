@@ -13,7 +13,7 @@ use suture_repair::plan::{Edge, Plan};
 use suture_repair::slice::lane_slice;
 
 use crate::fluid::{FlowId, Network, Transfer, Urgency};
-use crate::ports::{LaneWork, PortMap, Step};
+use crate::ports::{LaneFlows, PortMap, Step};
 
 /// A dispatched repair, its lanes as flows.
 #[derive(Debug)]
@@ -53,7 +53,7 @@ struct Lane {
 
 #[derive(Debug)]
 struct LaneStep {
-    work: Step,
+    planned: Step,
     state: Motion,
     /// Of an edge of a gated repair.
     gated: Option<GatedEdge>,
@@ -139,13 +139,13 @@ impl Repair {
     pub fn new(task: Arc<Task>, ports: &PortMap, began: f64) -> Repair {
         let survivors = task.survivors();
         let facts = task.facts(&survivors);
-        let work = if task.gated {
+        let flows = if task.gated {
             ports.stored_lanes(&task.plan, &facts)
         } else {
             ports.lanes(&task.plan, &facts)
         };
         let mut unfinished: Vec<Unfinished> = Vec::new();
-        for &chunk in work.iter().flat_map(|lane| &lane.lost) {
+        for &chunk in flows.iter().flat_map(|lane| &lane.lost) {
             match unfinished.iter_mut().find(|part| part.chunk == chunk) {
                 Some(part) => part.lanes_left += 1,
                 None => unfinished.push(Unfinished {
@@ -157,7 +157,8 @@ impl Repair {
         }
         unfinished.sort_unstable_by_key(|part| part.chunk);
         let edges = |lane: usize| if task.gated { &task.plan.lanes[lane].edges[..] } else { &[] };
-        let lanes = work.into_iter().enumerate().map(|(lane, work)| Lane::new(work, edges(lane)));
+        let lanes =
+            flows.into_iter().enumerate().map(|(lane, flows)| Lane::new(flows, edges(lane)));
         let lanes = lanes.collect();
         Repair { task, lanes, unfinished, began, is_held: false, has_moved: false }
     }
@@ -197,15 +198,15 @@ impl Repair {
         let left = 1.0 - lane.skipped;
         while let Some(step) = lane.next_ready() {
             self.has_moved = true;
-            let LaneStep { work, state, .. } = &mut lane.steps[step];
-            let bytes = work.bytes * left;
-            if work.takes.is_empty() || bytes <= 0.0 {
+            let LaneStep { planned, state, .. } = &mut lane.steps[step];
+            let bytes = planned.bytes * left;
+            if planned.takes.is_empty() || bytes <= 0.0 {
                 *state = Motion::Ended;
                 lane.steps_left -= 1;
             } else {
                 let owner = Owner { repair: id, lane: index, step };
-                let transfer = Transfer { bytes, share: work.bytes };
-                *state = flows.start(network, transfer, work, owner);
+                let transfer = Transfer { bytes, share: planned.bytes };
+                *state = flows.start(network, transfer, planned, owner);
             }
         }
         lane.steps_left == 0
@@ -253,16 +254,16 @@ impl Repair {
         }
         self.has_moved = true;
         for (lane, part) in self.lanes.iter_mut().enumerate() {
-            for (step, LaneStep { work, state, .. }) in part.steps.iter_mut().enumerate() {
+            for (step, LaneStep { planned, state, .. }) in part.steps.iter_mut().enumerate() {
                 match *state {
                     Motion::Flowing(flow) if held => {
                         *state = Motion::Resting(network.left(flow));
                         flows.stop(network, flow);
                     }
                     Motion::Resting(left) if !held => {
-                        let transfer = Transfer { bytes: left, share: work.bytes };
+                        let transfer = Transfer { bytes: left, share: planned.bytes };
                         let owner = Owner { repair: id, lane, step };
-                        *state = flows.start(network, transfer, work, owner);
+                        *state = flows.start(network, transfer, planned, owner);
                     }
                     _ => {}
                 }
@@ -320,12 +321,12 @@ impl Repair {
 
 impl Lane {
     /// `edges` are those of a gated repair, of which the first steps are.
-    fn new(work: LaneWork, edges: &[Edge]) -> Lane {
-        let LaneWork { lost, bytes, depth, steps } = work;
+    fn new(flows: LaneFlows, edges: &[Edge]) -> Lane {
+        let LaneFlows { lost, bytes, depth, steps } = flows;
         let gated =
             |edge: &Edge| GatedEdge { child: edge.child, parent: edge.parent, is_open: false };
         let mut all_gated = edges.iter().map(gated);
-        let step = |work| LaneStep { work, state: Motion::Waiting, gated: all_gated.next() };
+        let step = |planned| LaneStep { planned, state: Motion::Waiting, gated: all_gated.next() };
         let steps: Vec<LaneStep> = steps.into_iter().map(step).collect();
         Lane { lost, bytes, skipped: 0.0, depth, steps_left: steps.len(), steps }
     }
@@ -336,7 +337,7 @@ impl Lane {
         let is_ready = |step: &LaneStep| {
             step.state == Motion::Waiting
                 && step.gated.is_none_or(|gated| gated.is_open)
-                && step.work.after.iter().all(has_ended)
+                && step.planned.after.iter().all(has_ended)
         };
         self.steps.iter().position(is_ready)
     }
@@ -344,13 +345,13 @@ impl Lane {
     /// Bytes of the chunk that have come so far; of a stored lane, that part of its transfers.
     fn done(&self, network: &Network) -> f64 {
         let (mut moved, mut total) = (0.0, 0.0);
-        for LaneStep { work, state, .. } in &self.steps {
-            total += work.bytes;
+        for LaneStep { planned, state, .. } in &self.steps {
+            total += planned.bytes;
             moved += match state {
-                Motion::Waiting => work.bytes * self.skipped,
-                Motion::Flowing(flow) => work.bytes - network.left(*flow),
-                Motion::Resting(left) => work.bytes - left,
-                Motion::Ended => work.bytes,
+                Motion::Waiting => planned.bytes * self.skipped,
+                Motion::Flowing(flow) => planned.bytes - network.left(*flow),
+                Motion::Resting(left) => planned.bytes - left,
+                Motion::Ended => planned.bytes,
             };
         }
         if total > 0.0 { self.bytes as f64 * moved / total } else { 0.0 }

@@ -27,14 +27,14 @@ pub static IS_STOPPED: AtomicBool = AtomicBool::new(false);
 /// index of its point.
 struct Task {
     setting: FigureSetting,
-    work: Work,
+    kind: RunKind,
     seed: u64,
     wanted: Vec<(Metric, usize)>,
 }
 
 /// What is done with a setting.
 #[derive(Clone, Debug, PartialEq)]
-enum Work {
+enum RunKind {
     Bound,
     Policy(Means, &'static str),
     Links(Metric),
@@ -52,7 +52,7 @@ pub fn perform(experiment: &PaperExperiment, extent: Extent, traces: &Traces) ->
     let results: Vec<Mutex<Option<Result<Values>>>> =
         tasks.iter().map(|_| Mutex::default()).collect();
     let next = AtomicUsize::new(0);
-    let work = || {
+    let worker = || {
         while !IS_STOPPED.load(Ordering::Relaxed) {
             let index = next.fetch_add(1, Ordering::Relaxed);
             let Some(task) = tasks.get(index) else { return };
@@ -62,7 +62,7 @@ pub fn perform(experiment: &PaperExperiment, extent: Extent, traces: &Traces) ->
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     std::thread::scope(|scope| {
         for _ in 0..cores.min(tasks.len()) {
-            scope.spawn(work);
+            scope.spawn(worker);
         }
     });
     let results = results.into_iter().map(|result| result.into_inner().ok().flatten());
@@ -84,15 +84,16 @@ fn tasks(experiment: &PaperExperiment, extent: Extent) -> Vec<Task> {
         for (index, point) in panel.points.iter().enumerate() {
             let setting = experiment.measured(point.setting, extent);
             for seed in seeds(panel, extent.repetitions) {
-                let of_series = panel.series.iter().map(|series| work(panel.metric, series.policy));
-                let bound = panel.metric.bound_name().map(|_| Work::Bound);
-                for work in of_series.chain(bound) {
+                let of_series =
+                    panel.series.iter().map(|series| kind_of(panel.metric, series.policy));
+                let bound = panel.metric.bound_name().map(|_| RunKind::Bound);
+                for kind in of_series.chain(bound) {
                     let is_it =
-                        |t: &&mut Task| t.setting == setting && t.seed == seed && t.work == work;
+                        |t: &&mut Task| t.setting == setting && t.seed == seed && t.kind == kind;
                     let wanted = (panel.metric, index);
                     match tasks.iter_mut().find(is_it) {
                         Some(task) => task.wanted.push(wanted),
-                        None => tasks.push(Task { setting, work, seed, wanted: vec![wanted] }),
+                        None => tasks.push(Task { setting, kind, seed, wanted: vec![wanted] }),
                     }
                 }
             }
@@ -107,21 +108,21 @@ fn seeds(panel: &PanelSpec, repetitions: u64) -> RangeInclusive<u64> {
     1..=if is_fixed { 1 } else { repetitions }
 }
 
-fn work(metric: Metric, policy: &'static str) -> Work {
+fn kind_of(metric: Metric, policy: &'static str) -> RunKind {
     match metric.means() {
-        Means::Links | Means::Formula => Work::Links(metric),
-        means => Work::Policy(means, policy),
+        Means::Links | Means::Formula => RunKind::Links(metric),
+        means => RunKind::Policy(means, policy),
     }
 }
 
 impl Task {
     fn run(&self, traces: &Traces) -> Result<Values> {
-        if let Work::Links(metric) = self.work {
+        if let RunKind::Links(metric) = self.kind {
             let value = links::seen(metric, &self.setting, self.seed, traces)?;
             return Ok(Ok(self.wanted.iter().map(|_| Some(value)).collect()));
         }
         let prepared = self.setting.prepare(traces, self.seed)?;
-        let Work::Policy(means, policy) = self.work else { return self.bounds(&prepared) };
+        let RunKind::Policy(means, policy) = self.kind else { return self.bounds(&prepared) };
         let policy: Policy = policy.parse()?;
         let measured = match means {
             Means::Simulation => {
@@ -194,12 +195,12 @@ fn group(
     repetitions: u64,
     results: &[(&Task, Values)],
 ) -> Group {
-    // What a kind of work gave for this point, seed by seed; and why it gave nothing.
-    let gather = |work: &Work| {
+    // What a kind of run gave for this point, seed by seed; and why it gave nothing.
+    let gather = |kind: &RunKind| {
         let mut values = Vec::new();
         let mut refused = None;
         for seed in seeds(panel, repetitions) {
-            let is_it = |t: &Task| t.setting == setting && t.seed == seed && t.work == *work;
+            let is_it = |t: &Task| t.setting == setting && t.seed == seed && t.kind == *kind;
             let Some((task, result)) = results.iter().find(|(task, _)| is_it(task)) else {
                 continue;
             };
@@ -212,13 +213,13 @@ fn group(
         (values, refused)
     };
     let cell = |series: &super::experiment::Series| {
-        let (values, refused) = gather(&work(panel.metric, series.policy));
+        let (values, refused) = gather(&kind_of(panel.metric, series.policy));
         let (series, policy) = (series.name.to_string(), series.policy.to_string());
         Cell { series, policy, values, refused }
     };
     Group {
         label: label.to_string(),
-        bound: mean(&gather(&Work::Bound).0),
+        bound: mean(&gather(&RunKind::Bound).0),
         cells: panel.series.iter().map(cell).collect(),
     }
 }

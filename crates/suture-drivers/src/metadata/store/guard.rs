@@ -50,13 +50,13 @@ pub(super) fn count_written(connection: &mut Connection) -> rusqlite::Result<Arc
 }
 
 impl MetadataStore {
-    /// Does `work`, and notes whether the metadata could be changed.
+    /// Does `operation`, and notes whether the metadata could be changed.
     pub(in super::super) fn noted<T>(
         &mut self,
-        work: impl FnOnce(&mut MetadataStore) -> Result<T, MetadataError>,
+        operation: impl FnOnce(&mut MetadataStore) -> Result<T, MetadataError>,
     ) -> Result<T, MetadataError> {
         let before = self.written.load(Ordering::Relaxed);
-        let result = work(self).map_err(|error| self.as_moved(error));
+        let result = operation(self).map_err(|error| self.as_moved(error));
         match &result {
             Err(error @ (MetadataError::Database(_) | MetadataError::Moved(_))) => {
                 self.set_fault(Some(error.to_string()));

@@ -6,11 +6,11 @@
 
 use crate::bound::crossing::lanes::{DestinationChoice, alone};
 use crate::bound::crossing::stripe::{RackedStripe, Target};
-use crate::bound::crossing::{CrossingSearch, WORK_MAX};
+use crate::bound::crossing::{COMPARISONS_MAX, CrossingSearch};
 use crate::bound::search::SearchLimits;
 
 /// Prices that are compared for all chunks by themselves, at all of their destinations.
-const ALONE_WORK_MAX: usize = 400_000;
+const ALONE_COMPARISONS_MAX: usize = 400_000;
 
 /// With stripes by lanes only such a part of all prices is compared for each time that is tried.
 const LANE_PARTS: usize = 4;
@@ -25,7 +25,7 @@ impl CrossingSearch<'_> {
             };
             let only = [stripe.within(&is_it)];
             let alone = CrossingSearch { several: &[], lanes: &[], ..*self };
-            let steps = alone.steps(&only, ALONE_WORK_MAX / pairs);
+            let steps = alone.steps(&only, ALONE_COMPARISONS_MAX / pairs);
             alone.seconds((&only, &[]), SearchLimits { known, enough: f64::INFINITY, steps })
         };
         let ports = self.ports;
@@ -59,9 +59,11 @@ impl CrossingSearch<'_> {
         if pairs == 0 {
             return known;
         }
-        let work = ALONE_WORK_MAX / pairs;
+        let comparisons = ALONE_COMPARISONS_MAX / pairs;
         let alone = CrossingSearch { several: &[], lanes: &[], ..*self };
-        if stripes.first().is_some_and(|first| alone.steps(std::slice::from_ref(first), work) == 0)
+        if stripes
+            .first()
+            .is_some_and(|first| alone.steps(std::slice::from_ref(first), comparisons) == 0)
         {
             return known;
         }
@@ -70,8 +72,9 @@ impl CrossingSearch<'_> {
             |stripe: &Vec<Vec<f64>>| stripe.iter().flatten().copied().fold(f64::INFINITY, f64::min);
         let known = alone.iter().map(least).fold(known, f64::max);
         let kept = self.lanes.iter();
-        let kept = kept
-            .map(|stripe| alone::of_destinations(stripe, (self.ports, self.relays), known, work));
+        let kept = kept.map(|stripe| {
+            alone::of_destinations(stripe, (self.ports, self.relays), known, comparisons)
+        });
         let kept: Vec<Vec<f64>> = kept.collect();
         let all = alone.iter().flatten().chain(&kept).flatten();
         let mut levels: Vec<f64> =
@@ -116,7 +119,7 @@ impl CrossingSearch<'_> {
             return level;
         }
         let parts = if self.lanes.is_empty() { 1 } else { LANE_PARTS };
-        let steps = self.steps(&stripes, WORK_MAX / parts);
+        let steps = self.steps(&stripes, COMPARISONS_MAX / parts);
         let limits = SearchLimits { known, enough: level, steps };
         let seconds = self.seconds((&stripes, &choices), limits);
         self.whole_seconds((&stripes, &choices), seconds)

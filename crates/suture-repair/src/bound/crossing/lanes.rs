@@ -184,10 +184,11 @@ impl LaneStripe {
     }
 
     /// Prices that are compared to find the cheapest lanes.
-    pub fn work(&self, ports: &Ports) -> usize {
+    pub fn comparisons(&self, ports: &Ports) -> usize {
         let rack_count = self.places.len();
-        let trees = self.trees.iter().map(SetTrees::work).sum::<usize>();
-        let gathers = self.gathers.iter().map(|group| group.work(rack_count, self.decoders.len()));
+        let trees = self.trees.iter().map(SetTrees::comparisons).sum::<usize>();
+        let gathers =
+            self.gathers.iter().map(|group| group.comparisons(rack_count, self.decoders.len()));
         let sums = self.destination_sets() * LANE_SUMS[self.lost] * (rack_count + 1);
         let sums = gathers.sum::<usize>() + sums;
         trees + sums / SUMS_PER_PRICE + ports.count()
@@ -330,8 +331,9 @@ impl SetTrees {
             && self.sets.iter().zip(&other.sets).all(|(own, other)| own.is_like(other))
     }
 
-    fn work(&self) -> usize {
-        let of_set = |tree: &RackedStripe| tree.survivors() * tree.target_count() + tree.work();
+    fn comparisons(&self) -> usize {
+        let of_set =
+            |tree: &RackedStripe| tree.survivors() * tree.target_count() + tree.comparisons();
         self.sets.iter().take(TREE_SETS_PRICED).map(of_set).sum()
     }
 

@@ -190,10 +190,10 @@ impl RackedStripe {
     }
 
     /// Prices that are compared to find the cheapest tree.
-    pub fn work(&self) -> usize {
+    pub fn comparisons(&self) -> usize {
         let survivors = self.survivors();
         let targets = self.target_count();
-        let around = self.around.as_ref().map_or(0, |around| around.work());
+        let around = self.around.as_ref().map_or(0, |around| around.comparisons());
         survivors * self.count * self.targets.len() + survivors * survivors + targets + around
     }
 }

@@ -159,7 +159,7 @@ struct Descent<'a> {
     /// How many sweeps were made.
     sweeps: usize,
     /// How much more a mixture may compare.
-    work_left: usize,
+    options_left: usize,
 }
 
 impl<'a> Descent<'a> {
@@ -175,7 +175,7 @@ impl<'a> Descent<'a> {
             are_kept: false,
             order: (0..items.len()).collect(),
             sweeps: 0,
-            work_left: 0,
+            options_left: 0,
             weighs_crossing: true,
             destinations: DestinationRanking::new(instance, &ports),
             prices: Prices::default(),

@@ -17,7 +17,7 @@ use crate::bound::search::{Search, SearchLimits};
 use crate::planner::ports::Ports;
 
 /// Prices that are compared for all stripes by themselves.
-const WORK_MAX: usize = 2_000_000;
+const COMPARISONS_MAX: usize = 2_000_000;
 
 /// The most steps of the search for prices of one set of destinations.
 const STEPS_MAX: usize = 60;
@@ -33,7 +33,7 @@ pub(in crate::bound::crossing) fn seconds(
 ) -> f64 {
     let mut seconds = known;
     for stripe in stripes {
-        let prices = WORK_MAX / stripes.len() / stripe.work(ports);
+        let prices = COMPARISONS_MAX / stripes.len() / stripe.comparisons(ports);
         if prices >= STEPS_MIN {
             let alone = AloneSearch { stripe, ports, relays, known: seconds, prices };
             seconds = seconds.max(alone.seconds());
@@ -43,14 +43,14 @@ pub(in crate::bound::crossing) fn seconds(
 }
 
 /// What a stripe takes by itself if a chunk goes to each of its destinations, in seconds; `known`
-/// where that is no more. Prices that are compared for each are at most `work`.
+/// where that is no more. Prices that are compared for each are at most `comparisons`.
 pub(in crate::bound::crossing) fn of_destinations(
     stripe: &LaneStripe,
     (ports, relays): (&Ports, &[u32]),
     known: f64,
-    work: usize,
+    comparisons: usize,
 ) -> Vec<f64> {
-    let prices = work / stripe.work(ports);
+    let prices = comparisons / stripe.comparisons(ports);
     if prices < STEPS_MIN {
         return vec![known; stripe.destinations.len()];
     }

@@ -49,7 +49,7 @@ impl GatheredGroup {
     }
 
     /// Prices that are looked at for so many racks and nodes without a chunk.
-    pub fn work(&self, rack_count: usize, decoders: usize) -> usize {
+    pub fn comparisons(&self, rack_count: usize, decoders: usize) -> usize {
         let of_set = |set: &GatherSet| 2 * set.nodes.len() + rack_count;
         self.sets.iter().map(of_set).sum::<usize>() + self.sizes.len() * decoders
     }

@@ -37,7 +37,7 @@ const GAP_MAX: f64 = 5e-4;
 const PROGRAMS_MAX: usize = 48;
 
 /// Options that are tried in search of one mixture.
-const WORK_MAX: usize = 2_000_000;
+const OPTIONS_MAX: usize = 2_000_000;
 
 /// A chunk is kept whole that is kept so much by one.
 const WHOLE_MIN: f64 = 1.0 - 1e-6;
@@ -122,7 +122,7 @@ impl Descent<'_> {
                 options.push(placed);
             }
         }
-        self.work_left = WORK_MAX;
+        self.options_left = OPTIONS_MAX;
         let ports = self.ports.clone();
         let as_they_are = Allowed::only(&self.kept);
         let mixture = self.mixed(&mut options, &as_they_are);
@@ -141,7 +141,7 @@ impl Descent<'_> {
         let mut open = vec![Allowed::any(self.items.iter().map(|item| item.part.lost.len()))];
         let mut best = known;
         for _ in 0..PROGRAMS_MAX {
-            let Some(allowed) = open.pop().filter(|_| self.work_left > 0) else { break };
+            let Some(allowed) = open.pop().filter(|_| self.options_left > 0) else { break };
             let Some(mixture) = self.mixed(options, &allowed) else { continue };
             if mixture.seconds >= best.seconds * (1.0 - GAP_MAX) {
                 continue;
@@ -241,7 +241,7 @@ impl Descent<'_> {
         }
         for _ in 0..ROUNDS_MAX {
             master.solve();
-            if self.work_left == 0 {
+            if self.options_left == 0 {
                 break;
             }
             let cheaper = self.cheaper(&master, allowed);

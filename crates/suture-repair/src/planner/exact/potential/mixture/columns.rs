@@ -44,7 +44,7 @@ impl Descent<'_> {
         self.kept[item] = known.clone();
         let mut priced = self.priced(options, prices);
         priced.sort_by(|a, b| a.0.total_cmp(&b.0));
-        self.work_left = self.work_left.saturating_sub(priced.len());
+        self.options_left = self.options_left.saturating_sub(priced.len());
         let has_trees = self.items[item].part.is_sum || !self.items[item].apart.is_empty();
         if self.ports.have_racks() && has_trees {
             let mut shaped = Vec::new();
@@ -62,7 +62,7 @@ impl Descent<'_> {
             let part = &self.items[item];
             let trees = part.apart.len().max(1);
             let work = part.wanted().pow(2) * part.holders.len() * trees;
-            self.work_left = self.work_left.saturating_sub(work * shaped.len());
+            self.options_left = self.options_left.saturating_sub(work * shaped.len());
             priced.extend(self.priced(shaped, prices));
         }
         priced.into_iter().min_by(|a, b| a.0.total_cmp(&b.0))
