@@ -224,7 +224,7 @@ fn config(first: u8) -> Config {
         paused: is(PAUSED),
         failed: Vec::new(),
         draining: is_intended.then_some(NodeId(2)).into_iter().collect(),
-        resting: is_intended.then_some((NodeId(5), Span::from_secs(5))).into_iter().collect(),
+        paused_nodes: is_intended.then_some((NodeId(5), Span::from_secs(5))).into_iter().collect(),
         claims: !is(UNCLAIMED),
         liveness: if is_own { Liveness::Own } else { Liveness::Keeper },
         deletes: is_own,

@@ -274,7 +274,7 @@ fn load(store: &mut MetadataStore) -> Result<Coordinator> {
         paused: intent.paused,
         failed: intent.failed,
         draining: intent.draining,
-        resting: intent.resting.iter().map(rest).collect(),
+        paused_nodes: intent.paused_nodes.iter().map(rest).collect(),
         claims: true,
         liveness: Liveness::Own,
         deletes: true,

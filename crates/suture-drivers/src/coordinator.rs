@@ -28,7 +28,7 @@ pub mod refused;
 pub mod report;
 pub mod scrub_watch;
 pub mod throttle;
-pub mod unheard;
+pub mod unreported;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -64,7 +64,7 @@ use rebuilt_lines::RebuiltLines;
 use refused::{RefusedAgent, RefusedAgents};
 use scrub_watch::ScrubWatch;
 use throttle::Live;
-use unheard::Unheard;
+use unreported::Unreported;
 
 /// Requests that may wait; whoever comes after waits longer.
 const REQUESTS_MAX: usize = 1024;
@@ -135,7 +135,7 @@ pub struct CoordinatorDriver {
     dispatch: Option<Arc<Dispatch>>,
     placer: Placer,
     orphans: OrphanSearch,
-    unheard: Unheard,
+    unreported: Unreported,
     /// What repair may take by configuration, and what an operator wants instead.
     throttle: (ThrottleIntent, Option<ThrottleIntent>),
     /// When the window opens, as the core was told; none while it is open.
@@ -197,7 +197,7 @@ impl CoordinatorDriver {
             dispatch: None,
             placer: Placer::default(),
             orphans: OrphanSearch::default(),
-            unheard: Unheard::default(),
+            unreported: Unreported::default(),
             throttle: Default::default(),
             closed_until: None,
             clock: ClockWatch::new(),
@@ -269,8 +269,8 @@ impl CoordinatorDriver {
     }
 
     /// What nodes have stored and not told of.
-    pub fn unheard(&self) -> &Unheard {
-        &self.unheard
+    pub fn unreported(&self) -> &Unreported {
+        &self.unreported
     }
 
     /// How fast repairs go.
@@ -376,7 +376,7 @@ impl CoordinatorDriver {
                     all.insert(node, copies.clone());
                 }
                 if let FromAgent::Heartbeat(beat) = &message {
-                    self.unheard.told(node, beat.free_bytes);
+                    self.unreported.report(node, beat.free_bytes);
                 }
                 let is_listing = matches!(message, FromAgent::Inventory(_));
                 self.handle(Input::Agent { node, message });
@@ -399,7 +399,7 @@ impl CoordinatorDriver {
             Request::Unplace(nodes, chunk_bytes) => self.placer.unplace(&nodes, chunk_bytes),
             Request::Stored(StoredChunks { placed, durable }) => {
                 self.placer.stored(&placed.0, placed.1);
-                self.unheard.stored(&durable.0, durable.1);
+                self.unreported.stored(&durable.0, durable.1);
             }
             Request::SearchOrphans(nodes) => self.orphans.begin(Instant::now(), &nodes),
             Request::Query(query) => query(self),

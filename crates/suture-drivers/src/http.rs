@@ -273,7 +273,7 @@ impl<P: HttpPages> HttpServer<P> {
     }
 
     /// Encrypts the connection; gives who is at its other end.
-    async fn believe(
+    async fn authenticate(
         &self,
         stream: TcpStream,
         kept: &Arc<Kept>,
@@ -324,7 +324,7 @@ impl<P: HttpPages> Exchange<P> {
         let Some(kept) = &self.server.access.credentials else {
             return self.serve_over(stream, None).await;
         };
-        match self.server.believe(stream, kept).await {
+        match self.server.authenticate(stream, kept).await {
             Ok((stream, proven)) => self.serve_over(stream, Some(Arc::new(proven))).await,
             Err(why) => {
                 self.server.refusals.note(self.from, why);

@@ -75,10 +75,10 @@ impl Metadata {
         let (operations, queue) = OperationSender::new();
         let (committed, is_faulty) = (store.committed(), store.is_faulty());
         let (written, marks) = (store.written(), store.marks());
-        let told = changes.clone();
+        let outgoing = changes.clone();
         let serve = move || {
             let _guard = AbortOnPanic;
-            perform(&mut store, &queue, &told);
+            perform(&mut store, &queue, &outgoing);
         };
         let thread = thread::Builder::new().name("metadata".into());
         thread.spawn(serve).expect("a thread can be started");

@@ -41,7 +41,7 @@ impl Repairing {
             paused: false,
             failed: Vec::new(),
             draining: Vec::new(),
-            resting: Vec::new(),
+            paused_nodes: Vec::new(),
             claims: false,
             liveness: Liveness::Own,
             deletes: true,

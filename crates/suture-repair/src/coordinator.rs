@@ -9,7 +9,7 @@
 //! (`proof.rs`), how durable ones become locations (`commit.rs`), what the schedule wants of what
 //! runs (`orders.rs`), the accounts of all that waits and runs (`ledger.rs`), how far each attempt
 //! has come (`attempt.rs`), how one goes on or ends that lost a node (`failed.rs`), what went wrong
-//! before (`trouble.rs`), what is wrong with copies
+//! before (`failure_history.rs`), what is wrong with copies
 //! (`faults.rs`), which whole chunks are to be elsewhere (`moves.rs`), or would lie better there
 //! (`rebalance.rs`), what each node has to check and delete (`work_list.rs`), which ids others gave
 //! out (`ranges.rs`), what a sleep of its own must not change (`sleep.rs`), what older metadata
@@ -26,6 +26,7 @@ mod commit;
 mod copies;
 mod dispatch;
 mod failed;
+mod failure_history;
 mod faults;
 mod invariants;
 mod ledger;
@@ -43,7 +44,6 @@ mod scrub;
 mod sleep;
 mod status;
 mod throttle;
-mod trouble;
 mod work_list;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -61,13 +61,13 @@ use crate::schedule::{EdgeRelease, Sample};
 use crate::stripe::{Stripe, StripeMap};
 use crate::throttle::Throttle;
 use crate::time::{Span, Time};
+use failure_history::FailureHistory;
 use faults::CopyFaults;
 use ledger::{Ledger, Scene};
 use racks::Crowded;
 use ranges::StripeRanges;
 use rebalance::Rebalance;
 use scrub::Scrub;
-use trouble::Trouble;
 use work_list::WorkLists;
 
 pub use preview::{Preview, PreviewJobs};
@@ -93,7 +93,7 @@ pub struct Config {
     /// The operator empties these nodes.
     pub draining: Vec<NodeId>,
     /// The operator lets these nodes be silent for so much longer.
-    pub resting: Vec<(NodeId, Span)>,
+    pub paused_nodes: Vec<(NodeId, Span)>,
     /// Stripes are claimed from the keeper before their repair is dispatched: others might repair
     /// them too, and the answer has the label of the chunks that it makes.
     pub claims: bool,
@@ -188,7 +188,7 @@ pub struct Coordinator {
     /// Copies of such stripes by the node that listed them last.
     unknown_copies: BTreeMap<NodeId, u64>,
     queue: Queue,
-    trouble: BTreeMap<StripeId, Trouble>,
+    failures: BTreeMap<StripeId, FailureHistory>,
     /// When repairs do without nodes whose sessions broke.
     leave_at: BTreeMap<NodeId, Time>,
     ledger: Ledger,
@@ -233,7 +233,7 @@ impl Coordinator {
             unknown: StripeRanges::default(),
             unknown_copies: BTreeMap::new(),
             queue: Queue::default(),
-            trouble: BTreeMap::new(),
+            failures: BTreeMap::new(),
             leave_at: BTreeMap::new(),
             rates,
             throttle: Throttle::default(),

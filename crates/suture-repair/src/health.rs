@@ -187,7 +187,7 @@ impl HealthTable {
         if is_other {
             entry.disk = DiskState::Good;
             self.reach.reached(node);
-            self.reach.forget_told_by(node);
+            self.reach.forget_reports_of(node);
         }
         is_other
     }
@@ -231,7 +231,7 @@ impl HealthTable {
 
     /// The session broke: suspect at once, dead when the timer says so.
     pub fn session_lost(&mut self, node: NodeId) -> bool {
-        self.reach.forget_told_by(node);
+        self.reach.forget_reports_of(node);
         let entry = &mut self.nodes[node.index()];
         let was_up = entry.health == Health::Up;
         if was_up {

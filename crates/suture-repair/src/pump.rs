@@ -344,8 +344,12 @@ impl Pump {
 
     fn assert_rest(&self, repair: RepairId, lane: u16) {
         let credit_given = self.credit_given();
-        let is_at_rest = self.held.is_none_or(|held| credit_given <= held);
-        assert!(is_at_rest, "held: {repair} lane {lane}: {credit_given} granted, {:?}", self.held);
+        let grants_nothing = self.held.is_none_or(|held| credit_given <= held);
+        assert!(
+            grants_nothing,
+            "held: {repair} lane {lane}: {credit_given} granted, {:?}",
+            self.held
+        );
     }
 
     fn assert_gates(&self, gates: &[Gate], repair: RepairId, lane: u16) {

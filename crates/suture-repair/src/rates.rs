@@ -386,7 +386,7 @@ mod tests {
     #[test]
     fn a_receiver_that_became_slow_is_known_for_that_after_a_few_results() {
         // Half of what both should carry is no reason to doubt any.
-        for (rate, is_believed) in [(500, false), (499, true)] {
+        for (rate, is_replaced) in [(500, false), (499, true)] {
             let mut rates = rates(12);
             (0..12).for_each(|i| drop(rates.report(N(i), &probed(&[]))));
             // All carry 1000, as the one after them has seen.
@@ -400,8 +400,8 @@ mod tests {
             for peer in [2, 3, 4, 5] {
                 assert_eq!(downlink(peer), 1000.0, "so far others may be slow");
             }
-            let believed = if is_believed { 499.0 } else { 1000.0 };
-            assert_eq!(downlink(6), believed, "after five results of {rate}");
+            let expected = if is_replaced { 499.0 } else { 1000.0 };
+            assert_eq!(downlink(6), expected, "after five results of {rate}");
         }
     }
 

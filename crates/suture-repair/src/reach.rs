@@ -58,8 +58,8 @@ impl Reach {
         self.unreached.entry(node).or_insert_with(none).by.insert(by);
     }
 
-    /// What a node has told counts no more: it is gone, or has begun anew.
-    pub fn forget_told_by(&mut self, node: NodeId) {
+    /// What a node has reported counts no more: it is gone, or has begun anew.
+    pub fn forget_reports_of(&mut self, node: NodeId) {
         self.unreached.retain(|_, unreached| {
             unreached.by.remove(&node);
             !unreached.by.is_empty()
@@ -108,13 +108,13 @@ mod tests {
         (0..9).for_each(|beat| reach.unreached(at(beat * 30), HERE, NodeId(1)));
         assert!(!reach.is_cut_off(at(900), HERE, 1));
         reach.unreached(at(900), HERE, NodeId(2));
-        reach.forget_told_by(NodeId(2));
+        reach.forget_reports_of(NodeId(2));
         assert!(!reach.is_cut_off(at(900), HERE, 2));
         reach.unreached(at(900), HERE, NodeId(2));
         assert!(reach.is_cut_off(at(900), HERE, 2), "there are no more");
-        reach.forget_told_by(NodeId(1));
+        reach.forget_reports_of(NodeId(1));
         assert!(reach.is_cut_off(at(900), HERE, 2), "nobody has reached it");
-        reach.forget_told_by(NodeId(2));
+        reach.forget_reports_of(NodeId(2));
         assert!(!reach.is_cut_off(at(900), HERE, 2), "nobody says so");
     }
 }

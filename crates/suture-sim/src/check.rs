@@ -169,7 +169,7 @@ impl World {
     /// latter up.
     pub(crate) fn check_intents(&mut self, output: &Output) {
         let may_be_silent =
-            |node: &NodeId| self.resting.get(node).is_some_and(|pause| self.now < pause.until);
+            |node: &NodeId| self.paused_nodes.get(node).is_some_and(|pause| self.now < pause.until);
         let violation = match output {
             Output::Report(Report::Node { node, health: Health::Failed, .. })
                 if may_be_silent(node) =>

@@ -140,7 +140,7 @@ impl FluidAgents {
             paused: true,
             failed: scenario.failed.clone(),
             draining: Vec::new(),
-            resting: Vec::new(),
+            paused_nodes: Vec::new(),
             claims: false,
             liveness: Liveness::Own,
             deletes: true,

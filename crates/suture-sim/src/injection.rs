@@ -126,7 +126,7 @@ impl World {
                 self.coverage.count(Kind::OperatorFail);
                 self.declared.insert(node);
                 self.draining.remove(&node);
-                self.resting.remove(&node);
+                self.paused_nodes.remove(&node);
                 self.coordinator_input(Input::Operator(Command::FailNode(node)));
                 self.later(span, Event::Recovery(Recovery::Return(node)));
             }
@@ -152,7 +152,7 @@ impl World {
             Fault::Full(span)
             | Fault::Unreadable(span)
             | Fault::DiskErrors(span)
-            | Fault::NoDescriptors(span) => self.trouble_disk(fault, span),
+            | Fault::NoDescriptors(span) => self.fault_disk(fault, span),
             Fault::Hang(span) => self.hang_disk(span),
             Fault::Backup => self.back_up(),
             Fault::Restore(span) => self.return_to_backup(span),

@@ -233,8 +233,9 @@ pub fn label_of(stripe: StripeId) -> Label {
 
 impl Keeper for Metadata {
     fn stripes(&mut self) -> Result<Vec<Stripe>, KeeperError> {
-        let told = |(&node, &state): (&NodeId, &NodeState)| Input::NodeState { node, state };
-        self.changes.extend(self.node_states.iter().map(told));
+        let notification =
+            |(&node, &state): (&NodeId, &NodeState)| Input::NodeState { node, state };
+        self.changes.extend(self.node_states.iter().map(notification));
         Ok(self.stripes.values().cloned().collect())
     }
 

@@ -83,9 +83,9 @@ impl Racks {
         Some(Input::NodeAdded { id, node: plain_node(id), rack: Some(rack_name(rack)) })
     }
 
-    /// The coordinator is about to be told something. An agent that has just started does not know
+    /// The coordinator is about to handle `input`. An agent that has just started does not know
     /// its free bytes yet, and its Hello may come late.
-    pub fn told(&mut self, input: &Input) {
+    pub fn before_input(&mut self, input: &Input) {
         let (node, free_bytes) = match input {
             Input::NodeAdded { id, rack: Some(rack), .. } => {
                 let number = rack.strip_prefix(RACK).and_then(|number| number.parse().ok());

@@ -274,7 +274,7 @@ pub struct World {
     /// Repairs that take the place of others just now.
     pub(crate) replacing: BTreeSet<RepairId>,
     /// Nodes that the operator lets be silent, and until when.
-    pub(crate) resting: BTreeMap<NodeId, Pause>,
+    pub(crate) paused_nodes: BTreeMap<NodeId, Pause>,
     /// How many coordinators have been started.
     pub(crate) starts: u32,
     /// The first of them that asks the metadata of now: what others have asked was lost with
@@ -379,7 +379,7 @@ impl World {
             declared: BTreeSet::new(),
             draining: BTreeSet::new(),
             replacing: BTreeSet::new(),
-            resting: BTreeMap::new(),
+            paused_nodes: BTreeMap::new(),
             starts: 0,
             asked_since: 0,
             backup: None,

@@ -66,7 +66,7 @@ const BULK_SKIPPED: usize = 512 << 10;
 const LATENCIES_MAX: usize = 40;
 
 /// Links at rest carry less than this in a report, probes aside.
-const REST_BYTES: u64 = 1 << 20;
+const IDLE_BYTES: u64 = 1 << 20;
 
 /// Of repairs' payload, what segments' headers add; and what acknowledgements take of the other
 /// direction.
@@ -105,7 +105,7 @@ impl Default for RateSettings {
 pub struct Probes {
     found: Mutex<Found>,
     /// Whether links are at rest.
-    rests: AtomicBool,
+    is_idle: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -194,8 +194,8 @@ impl LinkMeter {
         let counters = self.counters();
         let before = std::mem::replace(&mut self.before, counters);
         let [sent, received] = moved(before, counters);
-        let rests = !repairs && sent.others + received.others < REST_BYTES;
-        self.probes.rests.store(rests, Relaxed);
+        let is_idle = !repairs && sent.others + received.others < IDLE_BYTES;
+        self.probes.is_idle.store(is_idle, Relaxed);
         let mut found = self.probes.found();
         let latency = found.latencies.iter().max().copied();
         LinkReport {
@@ -397,7 +397,7 @@ impl Prober {
         let bulk = Traffic { port: &self.downlink, purpose: Purpose::Probe };
         ask(&mut connection, 1, 0, one).await?;
         self.probes.tried(node, true);
-        let rate = if wants_rate && self.probes.rests.load(Relaxed) {
+        let rate = if wants_rate && self.probes.is_idle.load(Relaxed) {
             ask(&mut connection, BULK_BYTES, BULK_SKIPPED, bulk).await?
         } else {
             None

@@ -36,7 +36,7 @@ use crate::put_key::PutKey;
 
 /// Stripes of a put that have places and of which nothing was said yet, before it gets more: their
 /// bytes are kept from all others. Commands have a part of one message's stripes under way.
-const UNTOLD_MAX: usize = STRIPES_PER_MESSAGE as usize;
+const UNREPORTED_MAX: usize = STRIPES_PER_MESSAGE as usize;
 
 /// A commit that failed is in doubt until something else is written to the log, which is tried each
 /// second; a client waits for so long, and that is looked at so often.
@@ -73,7 +73,7 @@ struct StripePlaces {
     /// Those that could not store a chunk of it.
     failed: Vec<NodeId>,
     /// Whether it was said what was stored of it.
-    is_told: bool,
+    is_reported: bool,
 }
 
 /// Follows a put to its end.
@@ -95,9 +95,9 @@ pub async fn follow(served: Served, mut said: Streaming<proto::PutRequest>, repl
             tracing::warn!(%why, "a put's end could not be noted");
         });
         let used = put.used();
-        let (told, others): (Vec<StripePlaces>, Vec<StripePlaces>) =
-            put.placed.into_values().partition(|places| places.is_told);
-        for (places, chunk_bytes) in [(told, 0), (others, put.object.chunk_bytes)] {
+        let (reported, others): (Vec<StripePlaces>, Vec<StripePlaces>) =
+            put.placed.into_values().partition(|places| places.is_reported);
+        for (places, chunk_bytes) in [(reported, 0), (others, put.object.chunk_bytes)] {
             let nodes = places.into_iter().flat_map(|places| places.nodes).flatten().collect();
             service.coordinator.unplace(nodes, chunk_bytes).await;
         }
@@ -225,9 +225,10 @@ impl PutSession {
             let what = format!("places are given for 1 to {STRIPES_PER_MESSAGE} stripes at a time");
             return Err(Status::invalid_argument(what));
         }
-        let untold = self.placed.values().filter(|places| !places.is_told).count();
-        if untold > UNTOLD_MAX {
-            let what = format!("{untold} stripes have places and are not stored: store them first");
+        let unreported = self.placed.values().filter(|places| !places.is_reported).count();
+        if unreported > UNREPORTED_MAX {
+            let what =
+                format!("{unreported} stripes have places and are not stored: store them first");
             return Err(Status::resource_exhausted(what));
         }
         let (id, count) = (self.id, place.stripes);
@@ -246,7 +247,8 @@ impl PutSession {
         for (stripe, nodes) in stripes.iter().zip(placed) {
             let mut nodes: Vec<Option<NodeId>> = nodes.into_iter().map(Some).collect();
             nodes.resize(code.chunk_count(), None);
-            self.placed.insert(*stripe, StripePlaces { nodes, failed: Vec::new(), is_told: false });
+            self.placed
+                .insert(*stripe, StripePlaces { nodes, failed: Vec::new(), is_reported: false });
         }
         let least = code.durable_chunks_min();
         if fewest < least {
@@ -297,12 +299,12 @@ impl PutSession {
             let peer = node.and_then(|node| peers.get(node.index()));
             peer.map(convert::encode_peer).unwrap_or_default()
         };
-        let told = stripes.iter().map(|stripe| proto::Place {
+        let placed = stripes.iter().map(|stripe| proto::Place {
             stripe: stripe.0,
             nodes: self.placed[stripe].nodes.iter().map(peer).collect(),
             stamp: self.key.stamp(*stripe).0,
         });
-        proto::PutPlaced { places: told.collect() }
+        proto::PutPlaced { places: placed.collect() }
     }
 
     /// Notes a stripe that is stored; gives the nodes that were to have its chunks, and that have.
@@ -318,7 +320,7 @@ impl PutSession {
         let Some(places) = self.placed.get_mut(&id) else {
             return Err(Status::invalid_argument(format!("{id} was not given to this put")));
         };
-        if places.is_told {
+        if places.is_reported {
             return Err(Status::invalid_argument(format!("{id} was already reported as stored")));
         }
         let stamp = self.key.stamp(id);
@@ -336,7 +338,7 @@ impl PutSession {
         if !is_as_placed {
             return Err(Status::invalid_argument(format!("{id} was not stored as it was placed")));
         }
-        places.is_told = true;
+        places.is_reported = true;
         let (data_bytes, unit_bytes) = (stripe.data_bytes, chunk_bytes);
         let checksum = Some(stripe.checksum);
         let generation = Generation(0);

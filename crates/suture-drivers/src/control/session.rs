@@ -177,11 +177,11 @@ async fn admit(service: &ControlService, join: proto::Join) -> Result<(NodeRecor
     let check = move |store: &mut MetadataStore| store.check_joining(&joined, is_new, takes_name);
     service.metadata.ask(check).await?;
     let joined = node.clone();
-    let believes = move |store: &mut MetadataStore| {
+    let accepted = move |store: &mut MetadataStore| {
         let begun = store.epoch();
-        Ok::<_, MetadataError>((store.believes(&joined, followed)?, begun))
+        Ok::<_, MetadataError>((store.accepts_epoch(&joined, followed)?, begun))
     };
-    let (is_plausible, epoch) = service.metadata.ask(believes).await?;
+    let (is_plausible, epoch) = service.metadata.ask(accepted).await?;
     if !is_plausible {
         // Others may tell the same: it goes on asking.
         return Err(Status::unavailable(format!(

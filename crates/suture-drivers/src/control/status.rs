@@ -147,7 +147,7 @@ fn describe_node(driver: &CoordinatorDriver, status: &NodeStatus) -> proto::Node
         name: node.name.clone(),
         address: address.unwrap_or_default(),
         health: status.health.to_string(),
-        free_bytes: driver.unheard().free_beside(status.node, status.free_bytes),
+        free_bytes: driver.unreported().free_beside(status.node, status.free_bytes),
         disk: match status.disk {
             DiskState::Good => String::new(),
             other => other.to_string(),
@@ -357,7 +357,7 @@ mod tests {
             paused: false,
             failed: Vec::new(),
             draining: Vec::new(),
-            resting: Vec::new(),
+            paused_nodes: Vec::new(),
             claims: false,
             liveness: Liveness::Own,
             deletes: true,
@@ -376,16 +376,16 @@ mod tests {
             (None, "", "3 attempts failed; last: the disk is full"),
         ] {
             let why = Blocked::Failing { attempts: 3, node, why: Failure::NoSpace };
-            let told = blocked_stripe(&core, StripeId(7), &why, |_| None);
-            assert_eq!((told.stripe, &*told.node, &*told.why), (7, name, text));
-            assert!(!told.unrepairable && !told.away);
+            let described = blocked_stripe(&core, StripeId(7), &why, |_| None);
+            assert_eq!((described.stripe, &*described.node, &*described.why), (7, name, text));
+            assert!(!described.unrepairable && !described.away);
         }
         let pool = Blocked::Pool { node: NodeId(2), needed: 9, pool: 5 };
-        let told = blocked_stripe(&core, StripeId(7), &pool, |_| None);
+        let described = blocked_stripe(&core, StripeId(7), &pool, |_| None);
         assert!(
-            told.why.starts_with("n2 has 5 B of slice memory") && told.node.is_empty(),
+            described.why.starts_with("n2 has 5 B of slice memory") && described.node.is_empty(),
             "{}",
-            told.why
+            described.why
         );
     }
 
@@ -453,10 +453,15 @@ mod tests {
         let mut seen = HdfsView::new(false).seen();
         (seen.namenodes, seen.groups, seen.left) = (2, 9, 3);
         seen.pool = Some("BP-1".into());
-        let told = describe_hdfs(seen);
-        assert!(!told.connected && !told.leased && !told.observes && told.seconds >= 0.0);
-        assert_eq!((told.namenodes, told.groups, told.left_groups), (2, 9, 3));
-        assert_eq!(told.pool, "BP-1");
-        assert_eq!(told.no_lease.as_deref(), Some("no active NameNode answers"));
+        let described = describe_hdfs(seen);
+        assert!(
+            !described.connected
+                && !described.leased
+                && !described.observes
+                && described.seconds >= 0.0
+        );
+        assert_eq!((described.namenodes, described.groups, described.left_groups), (2, 9, 3));
+        assert_eq!(described.pool, "BP-1");
+        assert_eq!(described.no_lease.as_deref(), Some("no active NameNode answers"));
     }
 }

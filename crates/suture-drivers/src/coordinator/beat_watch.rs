@@ -66,11 +66,11 @@ mod tests {
         assert_eq!(watch.joined(NodeId(0), Some(second), "n0"), None);
         assert_eq!(watch.joined(NodeId(1), None, "n1"), None, "an older agent does not say");
         assert!(named(&watch).is_empty());
-        let told = watch.joined(NodeId(1), Some(ten), "n1").unwrap();
+        let warned = watch.joined(NodeId(1), Some(ten), "n1").unwrap();
         let expected = "n1 reports every 10s, and counts as silent after 3s: set heartbeat";
-        assert!(told.starts_with(expected), "{told}");
+        assert!(warned.starts_with(expected), "{warned}");
         assert_eq!(watch.joined(NodeId(1), Some(ten), "n1"), None, "it is known");
-        assert_eq!(named(&watch), [told]);
+        assert_eq!(named(&watch), [warned]);
         assert!(watch.joined(NodeId(1), Some(two), "n1").is_some(), "it was changed, not enough");
         assert!(watch.warnings(|_| None).is_empty(), "it is not there");
         assert_eq!(watch.joined(NodeId(1), Some(second), "n1"), None);

@@ -78,21 +78,21 @@ mod tests {
         assert_eq!(watch.read(at(0), day(0)), None);
         assert_eq!(watch.read(at(1), day(20)), None, "it is set by little");
         assert_eq!(watch.read(at(2), day(21)), None);
-        let told = watch.read(at(3), day(18_022)).expect("five hours");
-        assert!(told.contains("went forward by 5"), "{told}");
+        let warned = watch.read(at(3), day(18_022)).expect("five hours");
+        assert!(warned.contains("went forward by 5"), "{warned}");
         assert_eq!(watch.read(at(4), day(18_023)), None, "it goes on");
-        assert_eq!(watch.warning(at(4)), Some(told));
+        assert_eq!(watch.warning(at(4)), Some(warned));
         assert_eq!(watch.warning(at(3603)), None);
-        let told = watch.read(at(4000), day(0)).expect("back");
-        assert!(told.contains("went back by"), "{told}");
+        let warned = watch.read(at(4000), day(0)).expect("back");
+        assert!(warned.contains("went back by"), "{warned}");
     }
 
     #[test]
     fn a_clock_before_1970_is_told_of_once_and_shown_until_it_is_set() {
         let (mut watch, at) = (ClockWatch::new(), Instant::now());
         let day = UNIX_EPOCH - Duration::from_secs(5_000_000);
-        let told = watch.read(at, day).expect("told");
-        assert!(told.contains("before 1970: set it"), "{told}");
+        let warned = watch.read(at, day).expect("told");
+        assert!(warned.contains("before 1970: set it"), "{warned}");
         let later = Duration::from_secs(7200);
         assert_eq!(watch.read(at + later, day + later), None);
         assert!(watch.warning(at + later).is_some());

@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_frame_is_refused_before_it_is_believed() {
+    fn what_is_no_frame_is_refused_before_it_is_used() {
         let good = sent(&json!({}), b"payload");
         for (at, byte) in [(0, 0x7f), (4, 0x7f), (8, 1), (12, b'x'), (15, b'P')] {
             let mut bad = good.clone();

@@ -334,16 +334,17 @@ mod tests {
     #[test]
     fn what_a_repair_reads_stays_until_it_has_ended_and_what_it_builds_comes_then() {
         let mut group = leaving(&[1, 4, 7, 8]);
-        let told = stripe(&group).unwrap();
+        let reported = stripe(&group).unwrap();
         let located = |stripe: &Stripe| {
             stripe.indices().filter_map(|chunk| Some((chunk, stripe.copy(chunk)?.0))).collect()
         };
-        let mut work = GroupWork { built: vec![(ChunkIndex(4), NodeId(14))], read: located(&told) };
-        assert_eq!(stripe_at_work(&group, &work), Some(told.clone()));
+        let mut work =
+            GroupWork { built: vec![(ChunkIndex(4), NodeId(14))], read: located(&reported) };
+        assert_eq!(stripe_at_work(&group, &work), Some(reported.clone()));
         // The block is there by the NameNode's word, and not committed.
         let unit = group.units.iter_mut().find(|unit| unit.index == 4).unwrap();
         (unit.node, unit.state) = ("dn14".into(), UnitState::Live);
-        assert_eq!(stripe_at_work(&group, &work), Some(told.clone()));
+        assert_eq!(stripe_at_work(&group, &work), Some(reported.clone()));
         // Its commit: now six others are there, and the repair goes on reading the seventh.
         work.built.clear();
         let after = stripe_at_work(&group, &work).unwrap();

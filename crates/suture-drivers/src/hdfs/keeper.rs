@@ -331,7 +331,7 @@ impl<N: NameNode> HdfsKeeper<N> {
     fn note_changes(&mut self, id: StripeId) {
         let Some(known) = self.groups.get(&id) else { return };
         let Some(mut stripe) = self.read(known) else { return };
-        let generation = known.stripe.as_ref().map_or(0, |told| told.generation.0);
+        let generation = known.stripe.as_ref().map_or(0, |reported| reported.generation.0);
         stripe.generation = Generation(generation);
         if known.stripe.as_ref() != Some(&stripe) {
             stripe.generation = Generation(generation + 1);
@@ -357,8 +357,8 @@ impl<N: NameNode> HdfsKeeper<N> {
                 known.rebuilt.get(chunk).is_some_and(|(by, _)| by == node)
             };
             work.built.extend(blocks.filter(|(chunk, node)| !is_rebuilt(chunk, node)));
-            let told = known.stripe.iter();
-            let located = told.flat_map(|told| (0..).map(ChunkIndex).zip(&told.chunks));
+            let reported = known.stripe.iter();
+            let located = reported.flat_map(|reported| (0..).map(ChunkIndex).zip(&reported.chunks));
             work.read.extend(located.filter_map(|(chunk, record)| Some((chunk, record.node?))));
         }
         let node_of = |uuid: &str| self.nodes.get(uuid).map(|node| node.id);
@@ -408,8 +408,8 @@ impl<N: NameNode> Keeper for HdfsKeeper<N> {
     /// Those at risk, as far as [`HdfsKeeper::refresh_groups`] has heard of them.
     fn stripes(&mut self) -> Result<Vec<Stripe>, KeeperError> {
         let not_up = self.nodes.values().filter(|node| node.state != NodeState::Up);
-        let told = not_up.map(|node| Input::NodeState { node: node.id, state: node.state });
-        self.changes.extend(told.collect::<Vec<_>>());
+        let reported = not_up.map(|node| Input::NodeState { node: node.id, state: node.state });
+        self.changes.extend(reported.collect::<Vec<_>>());
         Ok(self.groups.values().filter_map(|known| known.stripe.clone()).collect())
     }
 

@@ -109,7 +109,7 @@ impl NoLease {
     }
 
     /// Whether somebody should do something about it: nobody has asked for it.
-    pub fn is_trouble(self) -> bool {
+    pub fn is_fault(self) -> bool {
         match self {
             NoLease::Observes | NoLease::Paused | NoLease::WindowClosed => false,
             NoLease::Silent | NoLease::FewAgents { .. } | NoLease::ManyLeft { .. } => true,
@@ -172,11 +172,11 @@ mod tests {
         assert_eq!(NoLease::of(None, scene, now), Some(NoLease::Silent), "it has said nothing yet");
         let observes = LeaseScene { observes: true, ..scene };
         assert_eq!(refused(&well, observes), Some(NoLease::Observes));
-        // What an operator wanted is no trouble.
+        // What an operator wanted is no fault.
         let wanted = [NoLease::Observes, NoLease::Paused, NoLease::WindowClosed];
-        assert!(!wanted.iter().any(|why| why.is_trouble()));
-        assert!(few.unwrap().is_trouble() && many.unwrap().is_trouble());
-        assert!(NoLease::Silent.is_trouble());
+        assert!(!wanted.iter().any(|why| why.is_fault()));
+        assert!(few.unwrap().is_fault() && many.unwrap().is_fault());
+        assert!(NoLease::Silent.is_fault());
     }
 
     #[test]

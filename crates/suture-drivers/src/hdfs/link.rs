@@ -244,17 +244,17 @@ impl Linked {
         self.log_lease(no_lease);
         let wanted = no_lease.is_none();
         let lease = if wanted { self.settings.lease } else { Duration::ZERO };
-        let (asked, mut is_told) = (Instant::now(), false);
+        let (asked, mut is_notified) = (Instant::now(), false);
         if wanted || self.is_leased {
             match self.keeper.lease(lease.as_millis() as u64, &left) {
-                Ok(()) => is_told = true,
+                Ok(()) => is_notified = true,
                 Err(why) => warn!(%why, "HDFS was not told to leave its lost blocks to Suture"),
             }
         }
         (self.is_leased, self.no_lease) = (wanted, no_lease);
         self.view.change(|seen| {
             (seen.no_lease, seen.left) = (no_lease, left.len());
-            if is_told {
+            if is_notified {
                 // The plugin counts from when it was told, which is later.
                 seen.leased_until = wanted.then_some(asked + lease);
             }
@@ -267,7 +267,7 @@ impl Linked {
             self.no_lease.as_ref().map(discriminant) != no_lease.as_ref().map(discriminant);
         match no_lease {
             None if !self.is_leased => info!("HDFS leaves its lost blocks to Suture"),
-            Some(why) if is_news && why.is_trouble() => warn!("HDFS repairs by itself: {why}"),
+            Some(why) if is_news && why.is_fault() => warn!("HDFS repairs by itself: {why}"),
             Some(why) if is_news => info!("HDFS repairs by itself: {why}"),
             None | Some(_) => {}
         }
@@ -337,15 +337,15 @@ impl Linked {
 
 /// Has new stripes that came together told together: what a node had is planned as one.
 fn together(changes: Vec<Input>) -> Vec<Input> {
-    let mut told = Vec::with_capacity(changes.len());
+    let mut combined = Vec::with_capacity(changes.len());
     for change in changes {
-        match (told.last_mut(), change) {
+        match (combined.last_mut(), change) {
             (Some(Input::StripesAdded(all)), Input::StripeAdded(stripe)) => all.push(stripe),
-            (_, Input::StripeAdded(stripe)) => told.push(Input::StripesAdded(vec![stripe])),
-            (_, other) => told.push(other),
+            (_, Input::StripeAdded(stripe)) => combined.push(Input::StripesAdded(vec![stripe])),
+            (_, other) => combined.push(other),
         }
     }
-    told
+    combined
 }
 
 /// The store that a DataNode's UUID is.
@@ -398,8 +398,8 @@ mod tests {
         };
         let added = |id| Input::StripeAdded(stripe(id));
         let removed = |id| Input::StripeRemoved(StripeId(id));
-        let told = together(vec![added(1), added(2), removed(1), added(3), removed(2)]);
-        let shown: Vec<String> = told
+        let combined = together(vec![added(1), added(2), removed(1), added(3), removed(2)]);
+        let shown: Vec<String> = combined
             .iter()
             .map(|input| match input {
                 Input::StripesAdded(all) => {

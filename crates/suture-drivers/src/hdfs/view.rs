@@ -171,8 +171,8 @@ impl HdfsSeen {
                  and HDFS repairs by itself; its log says why, after 'Suture:'"
             )];
         }
-        let trouble = self.no_lease.filter(|why| why.is_trouble() && !self.is_leased(now));
-        trouble.into_iter().map(|why| format!("HDFS repairs by itself: {why}")).collect()
+        let reason = self.no_lease.filter(|why| why.is_fault() && !self.is_leased(now));
+        reason.into_iter().map(|why| format!("HDFS repairs by itself: {why}")).collect()
     }
 }
 
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_ends_by_itself_and_why_there_is_none_is_said_where_it_is_trouble() {
+    fn a_lease_ends_by_itself_and_why_there_is_none_is_said_where_it_is_a_fault() {
         let (view, began) = (HdfsView::new(false), Instant::now());
         let few = NoLease::FewAgents { up: 5, of: 12 };
         view.change(|seen| {
@@ -228,11 +228,11 @@ mod tests {
         let seen = view.seen();
         assert!(seen.is_leased(began) && !seen.is_leased(began + 15 * SECOND));
         assert_eq!(seen.no_lease(began), None);
-        for (why, is_trouble) in [(few, true), (NoLease::Paused, false)] {
+        for (why, is_fault) in [(few, true), (NoLease::Paused, false)] {
             view.change(|seen| (seen.leased_until, seen.no_lease) = (None, Some(why)));
             let seen = view.seen();
             assert_eq!(seen.no_lease(began), Some(why.to_string()));
-            assert_eq!(seen.warnings(began).is_empty(), !is_trouble, "{why}");
+            assert_eq!(seen.warnings(began).is_empty(), !is_fault, "{why}");
         }
         view.change(|seen| seen.no_lease = Some(few));
         let said = "HDFS repairs by itself: agents of 5 of 12 DataNodes speak";
@@ -249,18 +249,24 @@ mod tests {
             why: "no block of it there".into(),
         };
         view.refuse(vec![of_node(1), of_node(2)]);
-        let told = view.attribute(refused(1), |node| node == NodeId(4));
-        let Input::Agent { node, message: FromAgent::Failed { repair, why } } = told else {
-            panic!("{told:?}")
+        let attributed = view.attribute(refused(1), |node| node == NodeId(4));
+        let Input::Agent { node, message: FromAgent::Failed { repair, why } } = attributed else {
+            panic!("{attributed:?}")
         };
         assert_eq!((node, repair), (NodeId(4), RepairId(1)));
         assert_eq!(why.to_string(), "disk: the NameNode says: no block of it there");
         // Of a node that is silent nothing is told in its name.
-        let told = view.attribute(refused(2), |_| false);
-        assert!(matches!(told, Input::ClaimRefused { repair: RepairId(2), .. }), "{told:?}");
+        let attributed = view.attribute(refused(2), |_| false);
+        assert!(
+            matches!(attributed, Input::ClaimRefused { repair: RepairId(2), .. }),
+            "{attributed:?}"
+        );
         // Once each; and nothing else is another than it was.
-        let told = view.attribute(refused(1), |_| true);
-        assert!(matches!(told, Input::ClaimRefused { repair: RepairId(1), .. }), "{told:?}");
+        let attributed = view.attribute(refused(1), |_| true);
+        assert!(
+            matches!(attributed, Input::ClaimRefused { repair: RepairId(1), .. }),
+            "{attributed:?}"
+        );
         assert!(matches!(view.attribute(Input::Tick, |_| true), Input::Tick));
     }
 
@@ -277,7 +283,7 @@ mod tests {
             paused: false,
             failed: Vec::new(),
             draining: Vec::new(),
-            resting: Vec::new(),
+            paused_nodes: Vec::new(),
             claims: true,
             liveness: Liveness::Keeper,
             deletes: false,
@@ -349,8 +355,8 @@ mod tests {
             view.refuse(vec![RefusedTarget { repair, node, why: "full".into() }]);
             let stripe = core.stripes().get(claim.stripe).cloned();
             let is_up = |node: NodeId| core.health(node) == Health::Up;
-            let told = view.attribute(Input::ClaimRefused { repair, stripe }, is_up);
-            core.handle(now, told);
+            let attributed = view.attribute(Input::ClaimRefused { repair, stripe }, is_up);
+            core.handle(now, attributed);
         }
         let without_chunks: BTreeSet<NodeId> = [1, 3, 4, 5].map(NodeId).into();
         assert_eq!(refused, without_chunks);

@@ -123,7 +123,7 @@ pub struct Intent {
     /// Nodes whose chunks move elsewhere, ascending.
     pub draining: Vec<NodeId>,
     /// Nodes that may be silent, ascending, each with when that ends, in seconds since 1970.
-    pub resting: Vec<(NodeId, u64)>,
+    pub paused_nodes: Vec<(NodeId, u64)>,
     /// Those of the failed nodes that are no longer shown, ascending.
     pub removed: Vec<NodeId>,
     /// Names that the next new store may have.
@@ -348,10 +348,10 @@ impl MetadataStore {
         let mut draining =
             self.database.prepare("SELECT id FROM node WHERE draining ORDER BY id")?;
         let draining = draining.query_map([], |row| Ok(NodeId(row.get(0)?)))?;
-        let mut resting = self.database.prepare(
+        let mut paused_nodes = self.database.prepare(
             "SELECT id, paused_until FROM node WHERE paused_until IS NOT NULL ORDER BY id",
         )?;
-        let resting = resting.query_map([], |row| {
+        let paused_nodes = paused_nodes.query_map([], |row| {
             Ok((NodeId(row.get(0)?), row.get::<_, i64>(1)?.cast_unsigned()))
         })?;
         let mut removed = self.database.prepare("SELECT id FROM node WHERE removed ORDER BY id")?;
@@ -365,7 +365,7 @@ impl MetadataStore {
             paused,
             failed: failed.collect::<Result<_, _>>()?,
             draining: draining.collect::<Result<_, _>>()?,
-            resting: resting.collect::<Result<_, _>>()?,
+            paused_nodes: paused_nodes.collect::<Result<_, _>>()?,
             removed: removed.collect::<Result<_, _>>()?,
             replaced: replaced.collect::<Result<_, _>>()?,
             taken: taken.collect::<Result<_, _>>()?,

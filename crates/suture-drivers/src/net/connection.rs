@@ -152,7 +152,7 @@ impl Connection {
         let stalled = NetError::Stalled { doing: "waiting for its handshake", waited: within };
         let attempt = async {
             let stream = prepared(stream, limits)?;
-            let (stream, proven) = greeting.believe(stream).await?;
+            let (stream, proven) = greeting.authenticate(stream).await?;
             let mut connection = Connection::new(stream, proven);
             let greeting = connection.read_frame().await;
             Ok((connection, greeting))

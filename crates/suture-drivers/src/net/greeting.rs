@@ -54,7 +54,7 @@ impl Greeting {
     }
 
     /// Has whoever connected prove who it is, and proves who we are.
-    pub(super) async fn believe(
+    pub(super) async fn authenticate(
         &self,
         tcp: TcpStream,
     ) -> Result<(Stream, Option<Proven>), NetError> {

@@ -133,7 +133,7 @@ pub async fn put(
                 is_stored: vec![false; place.nodes.len()],
                 place,
                 label: None,
-                trouble: None,
+                error: None,
                 is_interrupted: false,
             };
             in_flight.spawn(writer.clone().write_stripe(stripe));
@@ -221,7 +221,7 @@ struct StripeWrite {
     /// Known when every chunk was computed once.
     label: Option<StripeLabel>,
     /// Why the last chunk that failed did.
-    trouble: Option<anyhow::Error>,
+    error: Option<anyhow::Error>,
     /// Whether a connection ended that was made with former credentials: its node can have another
     /// go at the chunk.
     is_interrupted: bool,
@@ -247,7 +247,7 @@ impl StripeWrite {
         let (count, least) = (self.is_stored.len(), code.durable_chunks_min());
         let durable = self.is_stored.iter().filter(|is_stored| **is_stored).count();
         if durable < least {
-            let why = self.trouble.unwrap_or_else(|| anyhow!("no node has enough free bytes"));
+            let why = self.error.unwrap_or_else(|| anyhow!("no node has enough free bytes"));
             return Err(why.context(format!(
                 "only {durable} of {count} chunks of a stripe could be stored, {code} needs at least {least}; nothing was stored"
             )));
@@ -310,7 +310,7 @@ impl Writer {
         let spare = Arc::new(self.spare(place));
         for ((index, chunk), peer) in self.options.code.chunks().enumerate().zip(&place.nodes) {
             let (feed, windows) = mpsc::channel(WINDOWS_AHEAD);
-            let (told, sum) = oneshot::channel();
+            let (sum_sender, sum) = oneshot::channel();
             // A chunk that is stored already gets no feed: nothing would receive its buffers.
             feeds.push((!stripe.is_stored[index]).then_some(feed));
             sums.push(sum);
@@ -323,7 +323,7 @@ impl Writer {
             let windows = Windows {
                 feed: windows,
                 crc: Crc32c::new(),
-                told: Some(told),
+                sum_sender: Some(sum_sender),
                 label: label.clone(),
             };
             let (writer, spare, bytes) = (self.clone(), spare.clone(), stripe.cut.chunk_bytes);
@@ -365,9 +365,9 @@ impl Writer {
             }
             stripe.is_interrupted |= result.as_ref().is_err_and(|why| why.is::<Interrupted>());
             // "No other node" is less specific than an earlier error, so the earlier one is kept.
-            let is_told = !has_node(&stripe.place.nodes[index]) && stripe.trouble.is_some();
-            if let (Err(why), false) = (result, is_told) {
-                stripe.trouble = Some(why);
+            let is_explained = !has_node(&stripe.place.nodes[index]) && stripe.error.is_some();
+            if let (Err(why), false) = (result, is_explained) {
+                stripe.error = Some(why);
             }
             let durable = stripe.is_stored.iter().filter(|is_stored| **is_stored).count();
             if durable >= least && deadline.is_none() {
@@ -378,7 +378,7 @@ impl Writer {
             let agent = convert::decode_peer(&stripe.place.nodes[index]).ok();
             if let Some((_, Some(agent))) = agent {
                 self.agents.times.lagged(&agent);
-                stripe.trouble = Some(lags_behind(&agent));
+                stripe.error = Some(lags_behind(&agent));
             }
         }
         Ok(())

@@ -39,7 +39,7 @@ pub fn config(store: &MetadataStore) -> Config {
         paused: false,
         failed: Vec::new(),
         draining: Vec::new(),
-        resting: Vec::new(),
+        paused_nodes: Vec::new(),
         claims: false,
         liveness: Liveness::Own,
         deletes: true,

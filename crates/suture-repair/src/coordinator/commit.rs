@@ -69,7 +69,7 @@ impl Coordinator {
             (commit.copy, commit.node, stripe.record(commit.copy.chunk).bytes);
         self.repaired_bytes += bytes;
         self.report(Report::Committed { repair: id, copy, node, bytes });
-        self.trouble.remove(&stripe.id);
+        self.failures.remove(&stripe.id);
         self.apply_stripe(stripe);
         if !self.ledger.mistake.is(Mutant::ForgetNext) {
             self.commit_next(now, id);

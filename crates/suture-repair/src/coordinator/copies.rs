@@ -113,12 +113,12 @@ impl Coordinator {
             self.lost.remove(&stripe);
             self.wanted.remove(&stripe);
             self.queue.take(stripe);
-            self.trouble.remove(&stripe);
+            self.failures.remove(&stripe);
             return self.enqueue(stripe, None);
         }
         let is_news = self.lost.insert(stripe, lost.clone()) != Some(lost);
-        if is_news && let Some(trouble) = self.trouble.get_mut(&stripe) {
-            trouble.blocked = None;
+        if is_news && let Some(history) = self.failures.get_mut(&stripe) {
+            history.blocked = None;
         }
         // A helper that is lost now must not be waited for, nor a chunk that is only to move. Both
         // may have been so while a location was being changed, which ends nothing.
@@ -559,9 +559,9 @@ impl Coordinator {
 
     /// Shows why a stripe waits, and reports it when that is news.
     pub(super) fn block(&mut self, stripe: StripeId, why: Blocked) {
-        let trouble = self.trouble.entry(stripe).or_default();
-        if trouble.blocked.as_ref() != Some(&why) {
-            trouble.blocked = Some(why.clone());
+        let history = self.failures.entry(stripe).or_default();
+        if history.blocked.as_ref() != Some(&why) {
+            history.blocked = Some(why.clone());
             if why.is_unrepairable() {
                 self.read_condemned(stripe);
             }

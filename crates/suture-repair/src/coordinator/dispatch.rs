@@ -41,8 +41,8 @@ impl Coordinator {
                 Err(NotAdmitted::Later) => passed.push(id),
                 Err(NotAdmitted::TooLarge { node, needed, pool }) => {
                     self.unplan(id);
-                    let trouble = self.trouble.entry(id).or_default();
-                    if std::mem::replace(&mut trouble.is_single_chunk, true) {
+                    let history = self.failures.entry(id).or_default();
+                    if std::mem::replace(&mut history.is_single_chunk, true) {
                         self.hold_back(now, id, Blocked::Pool { node, needed, pool });
                     }
                 }
@@ -87,9 +87,9 @@ impl Coordinator {
             self.send(to, ToAgent::Dispatch(task.clone()));
         }
         self.touched.push(task.plan.stripe);
-        if let Some(trouble) = self.trouble.get_mut(&task.plan.stripe) {
+        if let Some(history) = self.failures.get_mut(&task.plan.stripe) {
             // It runs again: whatever it waited for, it waits no longer.
-            trouble.blocked = None;
+            history.blocked = None;
         }
         self.report(Report::Started { repair: task.repair, plan: task.plan.clone() });
     }

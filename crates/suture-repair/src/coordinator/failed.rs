@@ -48,9 +48,9 @@ impl Coordinator {
         let Some(stopped) = self.ledger.stop(id, Stop::Flow) else { return };
         self.cancel(&stopped);
         self.report(Report::Failed { repair: id, node, why: why.clone() });
-        let trouble = self.trouble.entry(stopped.stripe).or_default();
-        trouble.failed(node, &why, &stopped.participants);
-        let wait = trouble.wait(&why, &self.config.timers);
+        let history = self.failures.entry(stopped.stripe).or_default();
+        history.failed(node, &why, &stopped.participants);
+        let wait = history.wait(&why, &self.config.timers);
         self.note_source(node, why);
         if self.fail_move(now, stopped.stripe) {
             return;
@@ -110,7 +110,7 @@ impl Coordinator {
         let Some(gone) = lost_helper(node, why) else { return false };
         let Some(rebuild) = self.ledger.get(id).and_then(Attempt::rebuild) else { return false };
         let (stripe, participants) = (rebuild.work.plan.stripe, rebuild.work.plan.participants());
-        let is_over = self.trouble.get(&stripe).is_some_and(|trouble| !trouble.may_go_on());
+        let is_over = self.failures.get(&stripe).is_some_and(|history| !history.may_go_on());
         // What has come in full needs no helper.
         if is_over || rebuild.is_publishing() {
             return false;
@@ -118,8 +118,8 @@ impl Coordinator {
         let Some(work) = self.work_without(rebuild, gone) else { return false };
         let goes_on = self.replace(now, id, work);
         if goes_on {
-            let trouble = self.trouble.entry(stripe).or_default();
-            trouble.failed(node, why, &participants);
+            let history = self.failures.entry(stripe).or_default();
+            history.failed(node, why, &participants);
         }
         goes_on
     }

@@ -13,7 +13,7 @@
 use std::collections::BTreeSet;
 
 use super::attempt::Rebuild;
-use super::trouble::Trouble;
+use super::history::FailureHistory;
 use super::{Coordinator, margin};
 use crate::cluster::NodeIntent;
 use crate::event::{Liveness, Report};
@@ -31,7 +31,7 @@ impl Coordinator {
         for node in self.config.draining.clone() {
             self.health.drain(now, node, 0);
         }
-        for (node, span) in self.config.resting.clone() {
+        for (node, span) in self.config.paused_nodes.clone() {
             self.health.pause(node, now + span);
         }
     }
@@ -139,7 +139,7 @@ impl Coordinator {
     /// Whatever waits is tried now, and what it has waited for is said anew where it still does.
     pub(super) fn try_again(&mut self) {
         self.queue.wake_all();
-        self.trouble.values_mut().for_each(Trouble::forget_reason);
+        self.failures.values_mut().for_each(FailureHistory::forget_reason);
     }
 
     /// Puts a stripe among the most urgent, with what silent nodes hold of it.
@@ -150,7 +150,7 @@ impl Coordinator {
         missing.into_iter().for_each(|chunk| self.lose(id, chunk));
         if self.lost.contains_key(&id) {
             self.wanted.insert(id);
-            self.trouble.get_mut(&id).into_iter().for_each(Trouble::forget_reason);
+            self.failures.get_mut(&id).into_iter().for_each(FailureHistory::forget_reason);
             self.unplan(id);
             self.enqueue(id, None);
         }
@@ -191,7 +191,7 @@ impl Coordinator {
         }
         self.unplan(id);
         self.queue.take(id);
-        self.trouble.remove(&id);
+        self.failures.remove(&id);
     }
 
     /// By which margin a stripe is queued; `None` where nothing is to be done.
@@ -255,7 +255,7 @@ impl Coordinator {
         let others: Vec<(ChunkIndex, NodeId)> =
             others.filter_map(|other| Some((other, stripe.copy(other)?.0))).collect();
         let idle = others.iter().filter(|other| !survivors.contains(other));
-        let attempts = self.trouble.get(&stripe.id).map_or(0, |trouble| trouble.attempts);
+        let attempts = self.failures.get(&stripe.id).map_or(0, |history| history.attempts);
         Some(Job {
             stripe: stripe.id,
             code: stripe.shortened(),

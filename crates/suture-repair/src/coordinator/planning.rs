@@ -166,7 +166,7 @@ impl Coordinator {
 
     /// Whether only one chunk of the stripe is rebuilt at a time.
     pub(super) fn is_single_chunk(&self, id: StripeId) -> bool {
-        self.trouble.get(&id).is_some_and(|trouble| trouble.is_single_chunk)
+        self.failures.get(&id).is_some_and(|history| history.is_single_chunk)
     }
 
     /// One seed for each batch, so that the next attempt chooses otherwise.
@@ -256,8 +256,8 @@ impl Coordinator {
 
     /// Nodes because of which an earlier attempt at a stripe failed.
     pub(super) fn avoided(&self, id: StripeId) -> Vec<NodeId> {
-        let trouble = self.trouble.get(&id);
-        trouble.map(|trouble| trouble.avoid.iter().copied().collect()).unwrap_or_default()
+        let history = self.failures.get(&id);
+        history.map(|history| history.avoid.iter().copied().collect()).unwrap_or_default()
     }
 
     /// Which of a stripe's lost chunks are rebuilt in one go: all that can be, so that the

@@ -265,7 +265,7 @@ impl Coordinator {
     ) -> Option<Move> {
         let id = stripe.id;
         let is_busy = self.ledger.has(id) || self.queue.margin(id).is_some();
-        if is_busy || self.trouble.contains_key(&id) || self.rebalance.of(id).is_some() {
+        if is_busy || self.failures.contains_key(&id) || self.rebalance.of(id).is_some() {
             return None;
         }
         let mut best: Option<(f64, Move)> = None;

@@ -58,7 +58,7 @@ impl Coordinator {
             let lost: Vec<ChunkIndex> = lost.iter().copied().collect();
             may_keep && (before + 1..=after).contains(&stripe.reach(&lost))
         };
-        let waiting = self.trouble.iter().filter(|(_, trouble)| trouble.may_lack_space(node));
+        let waiting = self.failures.iter().filter(|(_, history)| history.may_lack_space(node));
         let stripes = waiting.filter_map(|(id, _)| self.stripes.get(*id));
         let stripes = stripes.filter(|stripe| is_enough(stripe)).map(|stripe| stripe.id);
         let stripes: Vec<StripeId> = stripes.collect();

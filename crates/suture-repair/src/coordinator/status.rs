@@ -33,7 +33,7 @@ pub enum Absence {
 impl Coordinator {
     /// What is at risk, what runs, what waits and why.
     pub fn status(&self) -> Status {
-        let blocked = self.trouble.iter();
+        let blocked = self.failures.iter();
         let mut status = Status {
             paused: self.config.paused,
             queued: (self.queue.len() + self.ledger.waiting().len()) as u64,
@@ -68,7 +68,7 @@ impl Coordinator {
             let margin = margin(stripe, lost.len()) as usize;
             status.at_risk.resize(status.at_risk.len().max(margin + 1), 0);
             status.at_risk[margin] += 1;
-            let blocked = self.trouble.get(&stripe.id).and_then(|t| t.blocked.as_ref());
+            let blocked = self.failures.get(&stripe.id).and_then(|t| t.blocked.as_ref());
             if blocked.is_some_and(Blocked::is_unrepairable) {
                 status.beyond += u64::from(margin == 0);
                 continue;
@@ -137,7 +137,7 @@ impl Coordinator {
         let on_nodes = nodes.iter().flat_map(|node| self.stripes.on_node(*node));
         let stripes: BTreeSet<StripeId> = on_nodes.map(|stripe| stripe.id).collect();
         let gone: BTreeSet<NodeId> = nodes.iter().chain(given_away).copied().collect();
-        let away: BTreeSet<NodeId> = gone.iter().copied().chain(self.resting()).collect();
+        let away: BTreeSet<NodeId> = gone.iter().copied().chain(self.paused_nodes()).collect();
         let later = match absence {
             // What they hold counts as lost, and is rebuilt once those are back that rest.
             Absence::Failed => &gone,
@@ -156,14 +156,14 @@ impl Coordinator {
     }
 
     /// Nodes that may go at any moment, or have gone, by an operator's word.
-    fn resting(&self) -> impl Iterator<Item = NodeId> {
-        let is_resting = |known: &NodeHealth| match known.intent {
+    fn paused_nodes(&self) -> impl Iterator<Item = NodeId> {
+        let is_paused = |known: &NodeHealth| match known.intent {
             NodeIntent::Paused { .. } => true,
             // While it is up it can be read, until each of its chunks is elsewhere.
             NodeIntent::Draining { .. } => known.health != Health::Up,
             NodeIntent::Serving | NodeIntent::Failed => false,
         };
-        self.health.iter().filter(move |(_, known)| is_resting(known)).map(|(node, _)| node)
+        self.health.iter().filter(move |(_, known)| is_paused(known)).map(|(node, _)| node)
     }
 
     /// Whether these chunks are enough for the stripe, some of them on `nodes`, and those that are

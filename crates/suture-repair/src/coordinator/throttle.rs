@@ -58,9 +58,9 @@ impl Coordinator {
             is_urgent: self.queue.first_margin() == Some(URGENT_MARGIN)
                 || self.ledger.is_any_urgent(|stripe| self.is_urgent(stripe)),
         };
-        let told = self.throttle.decide(situation);
+        let changed = self.throttle.decide(situation);
         self.throttle.assert_invariants(self.ledger.cluster());
-        for (node, limit) in told {
+        for (node, limit) in changed {
             self.send(node, ToAgent::Limit(limit));
         }
         for id in self.ledger.cluster().ids() {

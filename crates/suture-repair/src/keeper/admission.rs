@@ -102,7 +102,13 @@ impl Followed {
 
     /// Whether the epoch that the agent of this name reports is accepted. `is_known` says that it
     /// has the store of a node, of which there are `node_count`.
-    pub fn believes(&mut self, name: &str, epoch: u32, is_known: bool, node_count: usize) -> bool {
+    pub fn accepts_epoch(
+        &mut self,
+        name: &str,
+        epoch: u32,
+        is_known: bool,
+        node_count: usize,
+    ) -> bool {
         if epoch <= self.plausible_max || epoch > EPOCH_MAX - 2 {
             return epoch <= self.plausible_max;
         }
@@ -123,26 +129,30 @@ mod tests {
     const EMPTY: Joining = Joining { store: Some(2), is_new: true, takes_name: false };
 
     #[test]
-    fn an_epoch_far_ahead_is_believed_when_most_nodes_have_followed_such_a_one() {
+    fn an_epoch_far_ahead_is_accepted_when_most_nodes_have_followed_such_a_one() {
         let mut followed = Followed::new(5);
-        assert!(followed.believes("new", 5 + AHEAD_MAX, false, 3));
+        assert!(followed.accepts_epoch("new", 5 + AHEAD_MAX, false, 3));
         for epoch in [6 + AHEAD_MAX, EPOCH_MAX - 2] {
-            assert!(!followed.believes("stranger", epoch, false, 3));
-            assert!(!followed.believes("n0", epoch, true, 3));
+            assert!(!followed.accepts_epoch("stranger", epoch, false, 3));
+            assert!(!followed.accepts_epoch("n0", epoch, true, 3));
         }
         let set_back = 7 + 3 * AHEAD_MAX;
-        assert!(!followed.believes("stranger", set_back, false, 3));
-        assert!(followed.believes("n1", set_back, true, 3), "n0 has followed a later one still");
-        assert!(followed.believes("n2", set_back + 1, true, 3));
-        assert!(!followed.believes("n0", EPOCH_MAX - 2, true, 3), "it is alone with that");
+        assert!(!followed.accepts_epoch("stranger", set_back, false, 3));
+        assert!(
+            followed.accepts_epoch("n1", set_back, true, 3),
+            "n0 has followed a later one still"
+        );
+        assert!(followed.accepts_epoch("n2", set_back + 1, true, 3));
+        assert!(!followed.accepts_epoch("n0", EPOCH_MAX - 2, true, 3), "it is alone with that");
         // A single node is more than half of them, and cannot use up all epochs either.
-        assert!(Followed::new(1).believes("n0", EPOCH_MAX - 2, true, 1));
-        assert!(!Followed::new(1).believes("n0", EPOCH_MAX - 1, true, 1));
-        assert!(!Followed::new(EPOCH_MAX).believes("n0", EPOCH_MAX - 1, true, 1));
+        assert!(Followed::new(1).accepts_epoch("n0", EPOCH_MAX - 2, true, 1));
+        assert!(!Followed::new(1).accepts_epoch("n0", EPOCH_MAX - 1, true, 1));
+        assert!(!Followed::new(EPOCH_MAX).accepts_epoch("n0", EPOCH_MAX - 1, true, 1));
         let mut anew = Followed::new(1);
         anew.begin_anew();
         assert!(
-            anew.believes("n0", set_back, false, 0) && !anew.believes("n1", EPOCH_MAX - 2, true, 3)
+            anew.accepts_epoch("n0", set_back, false, 0)
+                && !anew.accepts_epoch("n1", EPOCH_MAX - 2, true, 3)
         );
     }
 
@@ -150,12 +160,15 @@ mod tests {
     fn half_of_the_nodes_are_not_most_and_one_that_is_as_far_ahead_as_may_be_agrees() {
         let epoch = 10 + 3 * AHEAD_MAX;
         let mut followed = Followed::new(5);
-        assert!(!followed.believes("n0", epoch - AHEAD_MAX, true, 4));
-        assert!(!followed.believes("n1", epoch, true, 4), "two of four");
-        assert!(followed.believes("n2", epoch, true, 4), "three, of which one has followed less");
+        assert!(!followed.accepts_epoch("n0", epoch - AHEAD_MAX, true, 4));
+        assert!(!followed.accepts_epoch("n1", epoch, true, 4), "two of four");
+        assert!(
+            followed.accepts_epoch("n2", epoch, true, 4),
+            "three, of which one has followed less"
+        );
         let mut behind = Followed::new(5);
-        assert!(!behind.believes("n0", epoch - AHEAD_MAX - 1, true, 3));
-        assert!(!behind.believes("n1", epoch, true, 3), "the other has followed too little");
+        assert!(!behind.accepts_epoch("n0", epoch - AHEAD_MAX - 1, true, 3));
+        assert!(!behind.accepts_epoch("n1", epoch, true, 3), "the other has followed too little");
     }
 
     #[test]

@@ -232,12 +232,12 @@ fn a_claim_from_another_generation_is_refused(kept: &mut dyn Kept) {
 
 /// What the keeper says of nodes now.
 fn node_states(kept: &mut dyn Kept) -> Vec<(NodeId, NodeState)> {
-    let told = kept.keeper().changes().into_iter();
-    let told = told.filter_map(|input| match input {
+    let changes = kept.keeper().changes().into_iter();
+    let changes = changes.filter_map(|input| match input {
         Input::NodeState { node, state } => Some((node, state)),
         _ => None,
     });
-    told.collect()
+    changes.collect()
 }
 
 fn states_of_nodes_are_told_in_order_and_once(kept: &mut dyn Kept) {
@@ -245,10 +245,10 @@ fn states_of_nodes_are_told_in_order_and_once(kept: &mut dyn Kept) {
     let (gone, leaving) = ((NodeId(1), NodeState::Dead), (NodeId(2), NodeState::Decommissioning));
     let back = (NodeId(1), NodeState::Up);
     let decides = [gone, leaving, back].map(|(node, state)| kept.set_node(node, state));
-    let told = node_states(kept);
+    let changes = node_states(kept);
     match decides {
-        [true, true, true] => assert_eq!(told, [gone, leaving, back]),
-        _ => assert_eq!((decides, told), ([false; 3], vec![])),
+        [true, true, true] => assert_eq!(changes, [gone, leaving, back]),
+        _ => assert_eq!((decides, changes), ([false; 3], vec![])),
     }
     assert_eq!(node_states(kept), []);
 }
@@ -263,8 +263,8 @@ fn states_of_nodes_are_told_anew_to_a_coordinator_that_starts(kept: &mut dyn Kep
     let decides = states.map(|(node, state)| kept.set_node(node, state))[0];
     kept.keeper().changes();
     stripe(kept);
-    let told = node_states(kept);
-    let mut not_up: Vec<_> = told.into_iter().filter(|(_, s)| *s != NodeState::Up).collect();
+    let changes = node_states(kept);
+    let mut not_up: Vec<_> = changes.into_iter().filter(|(_, s)| *s != NodeState::Up).collect();
     not_up.sort_unstable();
     assert_eq!(not_up, if decides { vec![states[0], states[2]] } else { vec![] });
 }

@@ -34,7 +34,7 @@ use crate::time::{Span, Time};
 const LATE: f64 = 0.1;
 
 /// After so many more phases a repair that was put aside goes on.
-const REST_PHASES_MAX: u32 = 2;
+const HELD_PHASES_MAX: u32 = 2;
 
 /// More plans than a phase takes are made, for not all of them are alike.
 const SLACK: f64 = 1.25;
@@ -223,7 +223,7 @@ impl Phases {
         let may_go = |(id, since): &(&RepairId, &u32)| {
             let participants = snapshot.active[*id].work.plan.participants();
             is_alone
-                || self.number >= **since + REST_PHASES_MAX
+                || self.number >= **since + HELD_PHASES_MAX
                 || participants.iter().all(|node| !busy.contains(node))
         };
         let woken: Vec<RepairId> = self.held.iter().filter(may_go).map(|(id, _)| *id).collect();

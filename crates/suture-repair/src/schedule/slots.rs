@@ -86,8 +86,8 @@ impl EdgeSchedule {
     }
 
     /// Whether a repair waits for its turn, so that it has not stalled if nothing moves.
-    pub fn is_resting(&self, repair: RepairId) -> bool {
-        self.transmissions.is_resting(repair)
+    pub fn is_waiting(&self, repair: RepairId) -> bool {
+        self.transmissions.is_waiting(repair)
     }
 
     /// What was released to `node` and has not arrived, to be repeated when that may be lost.

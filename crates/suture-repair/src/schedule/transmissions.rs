@@ -124,7 +124,7 @@ impl Transmissions {
     }
 
     /// Whether a repair has something to move and nothing of it flows.
-    pub fn is_resting(&self, repair: RepairId) -> bool {
+    pub fn is_waiting(&self, repair: RepairId) -> bool {
         let waits = |all: &Vec<Transmission>| all.iter().any(|t| !t.has_arrived);
         self.repairs.get(&repair).is_some_and(waits) && self.flowing_of(repair).next().is_none()
     }
@@ -286,10 +286,10 @@ mod tests {
         let any_flows = all.values().flatten().any(|edge| edge.3);
         assert_eq!(found.is_anything_flowing(), any_flows);
         for (repair, edges) in all {
-            let rests = edges.iter().any(|e| !e.4) && edges.iter().all(|e| !e.3);
-            assert_eq!(found.is_resting(*repair), rests, "{repair}");
+            let waits = edges.iter().any(|e| !e.4) && edges.iter().all(|e| !e.3);
+            assert_eq!(found.is_waiting(*repair), waits, "{repair}");
         }
-        assert!(!found.is_resting(RepairId(u64::MAX)), "nobody knows it");
+        assert!(!found.is_waiting(RepairId(u64::MAX)), "nobody knows it");
     }
 
     #[test]

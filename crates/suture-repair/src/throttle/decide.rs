@@ -50,8 +50,8 @@ impl Throttle {
             let kept = self.reported.get(id).and_then(|reported| reported.kept);
             kept.is_some_and(|kept| kept != self.decided(*id).repair_limit())
         };
-        let told = situation.cluster.ids().filter(differs);
-        told.map(|id| (id, self.decided(id).repair_limit())).collect()
+        let changed = situation.cluster.ids().filter(differs);
+        changed.map(|id| (id, self.decided(id).repair_limit())).collect()
     }
 
     fn limits_alone(&self, situation: &Situation<'_>, id: NodeId) -> NodeLimits {
@@ -249,9 +249,9 @@ mod tests {
             self.now = self.now + DECIDE_EVERY;
             let Bench { cluster, load, now, is_urgent, .. } = self;
             let situation = Situation { now: *now, cluster, load, is_urgent: *is_urgent };
-            let told = self.throttle.decide(situation);
+            let changed = self.throttle.decide(situation);
             self.throttle.assert_invariants(&self.cluster);
-            told
+            changed
         }
 
         fn report(&mut self, node: u32, others: u64, latency: Option<Span>) {

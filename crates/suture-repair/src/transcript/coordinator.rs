@@ -40,7 +40,7 @@ pub fn header(now: Time, config: &Config, cluster: &Cluster, stripes: &StripeMap
     if !config.draining.is_empty() {
         add(line.word("draining").list(&config.draining));
     }
-    for (node, span) in &config.resting {
+    for (node, span) in &config.paused_nodes {
         add(line.field("rests", node).field("for", span));
     }
     if config.claims {
@@ -88,8 +88,8 @@ impl CoordinatorHeader {
             "coordinator" => self.config = Some(config(line)?),
             "draining" => self.config.as_mut().ok_or(error)?.draining = line.list()?,
             "rests" => {
-                let rests = (line.value()?, line.field("for")?);
-                self.config.as_mut().ok_or(error)?.resting.push(rests);
+                let pause = (line.value()?, line.field("for")?);
+                self.config.as_mut().ok_or(error)?.paused_nodes.push(pause);
             }
             "claims" => self.config.as_mut().ok_or(error)?.claims = true,
             "keeper-decides-who-lives" => {
@@ -141,7 +141,7 @@ fn config(line: &mut LineReader<'_>) -> Result<Config, TextError> {
         paused,
         failed,
         draining: Vec::new(),
-        resting: Vec::new(),
+        paused_nodes: Vec::new(),
         claims,
         liveness,
         deletes: true,
@@ -365,7 +365,7 @@ pub fn output_lines(outputs: &[Output]) -> Vec<String> {
 fn output_line(outputs: &[Output]) -> String {
     let mut line = LineWriter::default();
     match &outputs[0] {
-        Output::Send { message, .. } => told(&mut line, outputs, message),
+        Output::Send { message, .. } => send(&mut line, outputs, message),
         Output::Commit(Commit { repair, copy, node, generation, clears }) => {
             line.word("commit").field("chunk", copy).field("on", node);
             line.option("in place of", clears.as_ref());
@@ -400,7 +400,7 @@ fn output_line(outputs: &[Output]) -> String {
     line.finish()
 }
 
-fn told(line: &mut LineWriter, outputs: &[Output], message: &ToAgent) {
+fn send(line: &mut LineWriter, outputs: &[Output], message: &ToAgent) {
     let to = |output: &Output| match output {
         Output::Send { to, .. } => Some(format!("n{}", to.0)),
         _ => None,

@@ -98,7 +98,7 @@ impl Story {
             paused: false,
             failed: Vec::new(),
             draining: Vec::new(),
-            resting: Vec::new(),
+            paused_nodes: Vec::new(),
             claims: false,
             liveness,
             deletes: true,

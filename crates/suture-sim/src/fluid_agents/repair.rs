@@ -73,7 +73,7 @@ enum Motion {
     Waiting,
     Flowing(FlowId),
     /// Begun, but held, with so many bytes left.
-    Resting(f64),
+    Held(f64),
     Ended,
 }
 
@@ -257,10 +257,10 @@ impl Repair {
             for (step, LaneStep { planned, state, .. }) in part.steps.iter_mut().enumerate() {
                 match *state {
                     Motion::Flowing(flow) if held => {
-                        *state = Motion::Resting(network.left(flow));
+                        *state = Motion::Held(network.left(flow));
                         flows.stop(network, flow);
                     }
-                    Motion::Resting(left) if !held => {
+                    Motion::Held(left) if !held => {
                         let transfer = Transfer { bytes: left, share: planned.bytes };
                         let owner = Owner { repair: id, lane, step };
                         *state = flows.start(network, transfer, planned, owner);
@@ -350,7 +350,7 @@ impl Lane {
             moved += match state {
                 Motion::Waiting => planned.bytes * self.skipped,
                 Motion::Flowing(flow) => planned.bytes - network.left(*flow),
-                Motion::Resting(left) => planned.bytes - left,
+                Motion::Held(left) => planned.bytes - left,
                 Motion::Ended => planned.bytes,
             };
         }

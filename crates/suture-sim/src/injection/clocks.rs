@@ -35,7 +35,7 @@ impl World {
         self.ahead.ns += span.ns;
         self.forget_alarm();
         // It ends pauses by its clock.
-        for pause in self.resting.values_mut() {
+        for pause in self.paused_nodes.values_mut() {
             pause.until = Time { ns: pause.until.ns.saturating_sub(span.ns) };
         }
         let before = self.failed_nodes();

@@ -13,7 +13,7 @@ use crate::world::{Event, World};
 
 impl World {
     /// A disk is full, or calls of it fail.
-    pub(super) fn trouble_disk(&mut self, fault: Fault, span: Span) {
+    pub(super) fn fault_disk(&mut self, fault: Fault, span: Span) {
         let node = match fault {
             Fault::DiskErrors(_) => self.writing_node(),
             _ => self.any_node(),

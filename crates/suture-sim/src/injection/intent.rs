@@ -25,7 +25,7 @@ impl World {
             return;
         }
         self.coverage.count(Kind::Drain);
-        self.resting.remove(&node);
+        self.paused_nodes.remove(&node);
         self.draining.insert(node);
         self.coordinator_input(Input::Operator(Command::DrainNode(node)));
         if self.random.per_mille(300) {
@@ -41,7 +41,7 @@ impl World {
         }
         self.coverage.count(Kind::Rest);
         self.draining.remove(&node);
-        self.resting.insert(node, Pause { until: self.now + span, day: self.today() + span });
+        self.paused_nodes.insert(node, Pause { until: self.now + span, day: self.today() + span });
         self.coordinator_input(Input::Operator(Command::PauseNode { node, span }));
         if self.random.per_mille(800) && self.host(node).agent.is_some() {
             let stopped = Span { ns: self.random.between(span.ns / 4, span.ns * 3 / 2) };
@@ -59,7 +59,7 @@ impl World {
     /// The end of all trouble: nodes that stopped are back, and nodes go on being emptied as long
     /// as enough others are left for every chunk.
     pub(super) fn end_intents(&mut self) {
-        for node in std::mem::take(&mut self.resting).into_keys() {
+        for node in std::mem::take(&mut self.paused_nodes).into_keys() {
             self.coordinator_input(Input::Operator(Command::ReturnNode(node)));
         }
         let alive = self.hosts.iter().filter(|host| !host.gone).count();

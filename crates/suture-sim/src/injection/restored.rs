@@ -62,7 +62,7 @@ impl World {
             paused: self.paused,
             declared: self.declared.clone(),
             draining: self.draining.clone(),
-            resting: self.resting.clone(),
+            paused_nodes: self.paused_nodes.clone(),
             pass: self.pass,
         }
     }
@@ -72,7 +72,7 @@ impl World {
         self.metadata.restore(backup.metadata);
         (self.paused, self.pass) = (backup.paused, backup.pass);
         self.declared = backup.declared;
-        (self.draining, self.resting) = (backup.draining, backup.resting);
+        (self.draining, self.paused_nodes) = (backup.draining, backup.paused_nodes);
         self.writing.clear();
         self.unfinished.clear();
         self.asked_since = self.starts + 1;

@@ -145,7 +145,7 @@ impl World {
             paused: self.paused,
             failed: self.declared.iter().copied().collect(),
             draining: self.draining.iter().copied().collect(),
-            resting: self.rests(),
+            paused_nodes: self.pauses_left(),
             claims: self.options.claims,
             liveness: self.options.liveness,
             deletes: true,
@@ -187,15 +187,15 @@ impl World {
     }
 
     /// Nodes that may be silent, and for how much longer.
-    fn rests(&mut self) -> Vec<(NodeId, Span)> {
+    fn pauses_left(&mut self) -> Vec<(NodeId, Span)> {
         let (now, today) = (self.now, self.today());
         let left = |(node, pause): (&NodeId, &mut Pause)| {
             let left = pause.day.since(today);
             pause.until = now + left;
             (*node, left)
         };
-        let rests = self.resting.iter_mut().map(left);
-        rests.filter(|(_, left)| *left > Span::ZERO).collect()
+        let pauses_left = self.paused_nodes.iter_mut().map(left);
+        pauses_left.filter(|(_, left)| *left > Span::ZERO).collect()
     }
 
     /// What a coordinator goes on with that begins now.
@@ -269,7 +269,7 @@ impl World {
     pub(crate) fn take_in(&mut self, input: event::Input) {
         let now = self.clock();
         let Some(coordinator) = &mut self.coordinator else { return };
-        self.racks.told(&input);
+        self.racks.before_input(&input);
         self.asked.received(&input);
         if let event::Input::Throttle(config) = &input {
             self.throttle = (**config).clone();

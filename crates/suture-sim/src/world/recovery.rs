@@ -61,7 +61,7 @@ pub(crate) struct ClusterBackup {
     pub paused: bool,
     pub declared: BTreeSet<NodeId>,
     pub draining: BTreeSet<NodeId>,
-    pub resting: BTreeMap<NodeId, Pause>,
+    pub paused_nodes: BTreeMap<NodeId, Pause>,
     /// By the clock of the day.
     pub pass: (Option<Time>, Option<StripeId>),
 }

@@ -241,7 +241,7 @@ fn join_hdfs(
 
 /// For how much longer nodes may be silent: never longer than an operator can say, whatever the
 /// machine's clock says now.
-fn resting(kept: &[(NodeId, u64)]) -> Vec<(NodeId, Span)> {
+fn pauses_left(kept: &[(NodeId, u64)]) -> Vec<(NodeId, Span)> {
     let now = seconds_since_1970();
     let left = |until: u64| Span::from_secs(until.saturating_sub(now).min(PAUSE_MAX.as_secs()));
     let left = kept.iter().map(|(node, until)| (*node, left(*until)));
@@ -274,7 +274,7 @@ pub(super) fn load(
         paused: intent.paused || config.hdfs.mode == HdfsMode::Observe,
         failed: intent.failed,
         draining: intent.draining,
-        resting: resting(&intent.resting),
+        paused_nodes: pauses_left(&intent.paused_nodes),
         // Nobody else repairs what the native metadata keep: a claim is answered with the label.
         claims: true,
         // The native metadata know nothing of nodes, and what is in excess is ours to remove; a
@@ -320,7 +320,7 @@ mod tests {
     fn no_pause_lasts_longer_than_an_operator_can_say_whatever_the_clock_was() {
         let now = seconds_since_1970();
         let kept = [(NodeId(0), now - 1), (NodeId(1), now + 60), (NodeId(2), now + (56 << 25))];
-        let left = resting(&kept);
+        let left = pauses_left(&kept);
         assert_eq!(left.iter().map(|(node, _)| node.0).collect::<Vec<_>>(), [1, 2]);
         assert!(left[0].1 <= Span::from_secs(60), "{left:?}");
         assert_eq!(left[1].1, Span::from_secs(PAUSE_MAX.as_secs()));

@@ -23,7 +23,7 @@ impl MetadataStore {
         let crcs: Option<Vec<u32>> = stripe.chunks.iter().map(|chunk| chunk.crc).collect();
         let Some(crcs) = crcs.filter(|_| is_plain) else { return Ok(Label::default()) };
         self.check_object_of(stripe.id)?;
-        let label = self.told_of(stripe.id, |row| {
+        let label = self.labelled(stripe.id, |row| {
             Ok(Some(StripeLabel {
                 object: row.get(0)?,
                 code: stripe.code,
@@ -54,7 +54,7 @@ impl MetadataStore {
         object.transpose().map(drop)
     }
 
-    fn told_of<T>(
+    fn labelled<T>(
         &self,
         stripe: StripeId,
         read: impl FnOnce(&Row<'_>) -> rusqlite::Result<Option<T>>,

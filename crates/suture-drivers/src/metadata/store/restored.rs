@@ -29,7 +29,7 @@ use super::{MetadataError, MetadataStore, NewNode, NodeRecord, sealed};
 /// After an agent's report of newer metadata was applied, further such reports of it are ignored
 /// for this long: each one ends running puts and leaves unknown stripe ids to others. A coordinator
 /// that was set back is told so by all of its agents.
-const BELIEVED_EVERY: Duration = Duration::from_secs(600);
+const OUTRANK_INTERVAL: Duration = Duration::from_secs(600);
 
 /// What an agent has kept of the coordinators that it followed.
 #[derive(Clone, Copy, Debug, Default)]
@@ -47,13 +47,13 @@ impl MetadataStore {
     ///
     /// # Errors
     /// When the database fails.
-    pub fn believes(&mut self, node: &NewNode, epoch: u32) -> Result<bool, MetadataError> {
+    pub fn accepts_epoch(&mut self, node: &NewNode, epoch: u32) -> Result<bool, MetadataError> {
         let nodes = self.nodes()?;
         let is_known = |known: &NodeRecord| {
             known.node.name == node.name && node.store.is_some() && known.node.store == node.store
         };
         let is_known = nodes.iter().any(is_known);
-        Ok(self.followed.believes(&node.name, epoch, is_known, nodes.len()))
+        Ok(self.followed.accepts_epoch(&node.name, epoch, is_known, nodes.len()))
     }
 
     /// Makes the epoch one that nobody has heard of, if the agent of node `name` has followed one
@@ -110,11 +110,11 @@ impl MetadataStore {
             return false;
         }
         let last = self.outranked.get(name);
-        if last.is_some_and(|last| last.elapsed() < BELIEVED_EVERY) {
+        if last.is_some_and(|last| last.elapsed() < OUTRANK_INTERVAL) {
             warn!(
                 "agent '{name}' reports newer metadata again; ignored, since its last report was \
                  applied less than {} min ago",
-                BELIEVED_EVERY.as_secs() / 60
+                OUTRANK_INTERVAL.as_secs() / 60
             );
             return false;
         }

@@ -211,8 +211,8 @@ fn a_node_keeps_its_rack_until_it_says_another_or_none() {
     for rack in [Some("r1"), Some("r2"), None] {
         let said = NewNode { rack: rack.map(str::to_string), ..node("b") };
         store.join(&said).unwrap();
-        let Input::NodeAdded { id, rack: told, .. } = last_change(&mut store) else { panic!() };
-        assert_eq!((id, told.as_deref()), (NodeId(1), rack));
+        let Input::NodeAdded { id, rack: named, .. } = last_change(&mut store) else { panic!() };
+        assert_eq!((id, named.as_deref()), (NodeId(1), rack));
         store = crash(store, dir.path());
         assert_eq!(store.nodes().unwrap()[1].node, said);
     }
@@ -322,7 +322,7 @@ fn what_the_operator_wants_outlives_a_crash() {
         paused: true,
         failed: vec![NodeId(2)],
         draining: vec![NodeId(0)],
-        resting: vec![(NodeId(1), 77)],
+        paused_nodes: vec![(NodeId(1), 77)],
         ..Intent::default()
     };
     assert_eq!(store.intent().unwrap(), expected);

@@ -36,7 +36,7 @@ pub(super) struct Windows {
     /// Of what was taken so far.
     pub crc: Crc32c,
     /// Takes the checksum of all.
-    pub told: Option<oneshot::Sender<u32>>,
+    pub sum_sender: Option<oneshot::Sender<u32>>,
     /// What is kept beside the chunk, when the checksums of all chunks are known.
     pub label: watch::Receiver<Label>,
 }
@@ -189,7 +189,7 @@ impl Windows {
         while self.next().await.is_some() {}
         let crc = self.crc.value();
         // Where the stripe was given up nobody waits for it.
-        self.told.take().map(|told| told.send(crc));
+        self.sum_sender.take().map(|sum_sender| sum_sender.send(crc));
         crc
     }
 

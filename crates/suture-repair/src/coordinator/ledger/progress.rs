@@ -116,7 +116,7 @@ impl Ledger {
     pub fn overdue(&mut self, now: Time, timers: &Timers, limited: bool) -> Overdue {
         let mut overdue = Overdue::default();
         let is_held = |id: &RepairId| self.active.get(id).is_some_and(|active| active.is_held);
-        let waits = |id: &RepairId| self.edges.as_ref().is_some_and(|edges| edges.is_resting(*id));
+        let waits = |id: &RepairId| self.edges.as_ref().is_some_and(|edges| edges.is_waiting(*id));
         for (id, attempt) in &mut self.running {
             if let Attempt::Rebuild(rebuild) = attempt {
                 let stalls = if rebuild.is_publishing() { PUBLISH_STALLS } else { 1 };

@@ -48,8 +48,8 @@ impl Coordinator {
             return;
         }
         let odd = proof::odd_one(&code, &sums);
-        let is_told = |chunk: &ChunkIndex| stripe.record(*chunk).crc.is_none();
-        match odd.filter(is_told).and_then(|chunk| stripe.copy(chunk)) {
+        let is_unrecorded = |chunk: &ChunkIndex| stripe.record(*chunk).crc.is_none();
+        match odd.filter(is_unrecorded).and_then(|chunk| stripe.copy(chunk)) {
             Some((node, copy)) => {
                 self.scrub.found += 1;
                 self.inconsistent_copy(node, copy);

@@ -20,7 +20,7 @@ fn hold(repair: u64, held: bool) -> Vec<Directive> {
 }
 
 /// Repair 0 rests, by what node 1 or another of its nodes has to do beside.
-fn resting() -> Bench {
+fn held_bench() -> Bench {
     let mut bench = running("phases:4", works(&[STAR, &[(1, 5), (3, 5), (4, 5)], &[(6, 5)]]));
     bench.now = at(3.4);
     assert_eq!(bench.directives(), hold(0, true));
@@ -97,7 +97,7 @@ fn what_replaces_a_late_repair_is_not_treated_again() {
 
 #[test]
 fn what_rests_goes_on_when_its_nodes_are_free_although_others_run_elsewhere() {
-    let mut bench = resting();
+    let mut bench = held_bench();
     [1, 2].into_iter().for_each(|stripe| bench.end(stripe));
     bench.plan(vec![work(3, &[(6, 7)])]);
     bench.start();
@@ -107,7 +107,7 @@ fn what_rests_goes_on_when_its_nodes_are_free_although_others_run_elsewhere() {
 
 #[test]
 fn what_rests_goes_on_when_nothing_else_runs_although_a_plan_waits_for_its_nodes() {
-    let mut bench = resting();
+    let mut bench = held_bench();
     [1, 2].into_iter().for_each(|stripe| bench.end(stripe));
     bench.plan(vec![work(3, &[(1, 3)])]);
     assert_eq!(bench.directives(), hold(0, false));
@@ -115,7 +115,7 @@ fn what_rests_goes_on_when_nothing_else_runs_although_a_plan_waits_for_its_nodes
 
 #[test]
 fn what_rests_goes_on_two_phases_later_whatever_else_runs() {
-    let mut bench = resting();
+    let mut bench = held_bench();
     bench.plan(Vec::new());
     assert!(bench.directives().is_empty());
     bench.plan(Vec::new());
@@ -124,7 +124,7 @@ fn what_rests_goes_on_two_phases_later_whatever_else_runs() {
 
 #[test]
 fn what_ends_at_rest_rests_no_more() {
-    let mut bench = resting();
+    let mut bench = held_bench();
     bench.end(0);
     assert!(bench.directives().is_empty());
 }

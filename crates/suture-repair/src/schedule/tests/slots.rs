@@ -75,7 +75,7 @@ fn a_repair_rests_while_nothing_of_it_flows_and_something_is_left() {
     let state = |bench: &Bench| {
         let edges = bench.edges.as_ref().expect("the schedule has slots");
         let to = |node| edges.released_to(NodeId(node)).iter().map(|edge| edge.child.0).collect();
-        (edges.is_resting(RepairId(0)), to(3), to(1))
+        (edges.is_waiting(RepairId(0)), to(3), to(1))
     };
     for child in [1, 2] {
         assert_eq!(state(&bench), (true, vec![], vec![]));

@@ -223,18 +223,18 @@ fn a_node_is_blamed_only_where_the_others_are_late_less_than_half_as_often() {
 }
 
 #[test]
-fn how_far_averages_have_gone_is_looked_at_every_three_seconds_and_told_once() {
+fn how_far_averages_have_gone_is_looked_at_every_three_seconds_and_noticed_once() {
     let mut bench = Bench::new("waves");
     bench.plan(vec![work(0, PAIR)]);
     bench.uplink(1, 1.0);
     bench.now = at(60.0);
     bench.uplink(1, 10.0);
-    let told: Vec<u32> = (60..=84)
+    let noticed: Vec<u32> = (60..=84)
         .filter(|second| {
             bench.now = at(f64::from(*second));
             bench.directives() == [Directive::PlanAgain]
         })
         .collect();
     // Averages of 1, 2.17, 3.08, 3.79, 4.38, 4.86, 5.26, 5.61 and 5.91.
-    assert_eq!(told, [63, 66, 72, 81]);
+    assert_eq!(noticed, [63, 66, 72, 81]);
 }

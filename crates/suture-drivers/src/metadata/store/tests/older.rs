@@ -124,8 +124,8 @@ fn a_put_that_was_under_way_in_a_snapshot_is_not_gone_when_agents_know_of_its_en
     restored.take_changes();
     restored.outrank("n1", remembered(1, 2)).unwrap();
     assert!(unknown(&restored));
-    let told = |change: &Input| matches!(change, Input::StripesUnknown { .. });
-    assert!(restored.take_changes().iter().any(told));
+    let reported = |change: &Input| matches!(change, Input::StripesUnknown { .. });
+    assert!(restored.take_changes().iter().any(reported));
     restored.outrank("n2", remembered(1, 2)).unwrap();
     assert!(restored.take_changes().is_empty(), "it has caught up");
     assert_eq!(crash(restored, snapshot.path()).committed().load(Ordering::Relaxed), 2);
@@ -174,15 +174,15 @@ fn a_process_that_was_set_back_is_told_so_by_its_marks_where_as_many_puts_were_c
     let mark = |at: u64| marks.lock().unwrap().make(written.load(Ordering::Relaxed), at).unwrap();
     ["a", "b", "c"].iter().for_each(|name| store.outrank(name, remembered(0, known)).unwrap());
     let (begun, made) = (store.epoch(), mark(100));
-    let told = |mark| Remembered { epoch: begun, committed: known, mark: Some(mark) };
-    store.outrank("a", told(made)).unwrap();
+    let reported = |mark| Remembered { epoch: begun, committed: known, mark: Some(mark) };
+    store.outrank("a", reported(made)).unwrap();
     assert_eq!((store.epoch(), store.is_set_back()), (begun, false));
 
     // Both lives made one mark more.
     store.set_paused(true).unwrap();
     mark(200);
     let next = store.first_open().unwrap();
-    store.outrank("a", told(Mark { number: made.number + 1, at: 201 })).unwrap();
+    store.outrank("a", reported(Mark { number: made.number + 1, at: 201 })).unwrap();
     assert_eq!((store.epoch(), store.is_set_back()), (begun + 1, true));
     let first = store.first_open().unwrap();
     assert!(first > next, "ids that others may have given out are passed over");
@@ -192,15 +192,15 @@ fn a_process_that_was_set_back_is_told_so_by_its_marks_where_as_many_puts_were_c
     // What was made before is still known, and so is what was not.
     let is_left = |store: &MetadataStore| store.unknown().unwrap()[0].0 == StripeId(0);
     store.database.execute("DELETE FROM unknown", []).unwrap();
-    store.outrank("b", told(made)).unwrap();
+    store.outrank("b", reported(made)).unwrap();
     assert!(store.unknown().unwrap().is_empty());
     // A session that began in the epoch before goes on, and is told the marks of this one.
     store.set_paused(false).unwrap();
     let newer = mark(300);
-    store.outrank("b", told(newer)).unwrap();
+    store.outrank("b", reported(newer)).unwrap();
     assert!(store.unknown().unwrap().is_empty());
     // What could not be made durable is believed when it is said again.
-    let foreign = told(Mark { number: 7, at: 700 });
+    let foreign = reported(Mark { number: 7, at: 700 });
     store.database.pragma_update(None, "query_only", true).unwrap();
     store.outrank("c", foreign).unwrap_err();
     store.database.pragma_update(None, "query_only", false).unwrap();

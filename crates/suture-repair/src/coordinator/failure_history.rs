@@ -1,7 +1,7 @@
 //! What went wrong with a stripe so far: whom its next attempt avoids, and how long it waits.
 //!
 //! Place: ... slices flow -> [an attempt fails -> queue] -> plan -> ...
-//! A stripe is never given up: whatever its trouble, it is tried again, ever more rarely.
+//! A stripe is never given up: whatever failed, it is tried again, ever more rarely.
 
 use std::collections::BTreeSet;
 
@@ -19,7 +19,7 @@ const AVOID_RESET: u32 = 4;
 
 /// What went wrong with a stripe since a chunk of it was last committed.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Trouble {
+pub(super) struct FailureHistory {
     pub attempts: u32,
     /// Nodes to be used only when nothing else will do.
     pub avoid: BTreeSet<NodeId>,
@@ -28,7 +28,7 @@ pub(super) struct Trouble {
     pub blocked: Option<Blocked>,
 }
 
-impl Trouble {
+impl FailureHistory {
     /// Records a failed attempt; `node` is the agent that reported it, if one did.
     pub fn failed(&mut self, node: Option<NodeId>, why: &Failure, participants: &[NodeId]) {
         self.attempts += 1;
@@ -99,11 +99,11 @@ mod tests {
 
     /// Whom a stripe avoids after attempts of nodes 1 and 2 that failed so, by the word of node 1.
     fn avoided(failures: &[Failure]) -> Vec<u32> {
-        let mut trouble = Trouble::default();
+        let mut history = FailureHistory::default();
         for why in failures {
-            trouble.failed(Some(NodeId(1)), why, &[NodeId(1), NodeId(2)]);
+            history.failed(Some(NodeId(1)), why, &[NodeId(1), NodeId(2)]);
         }
-        trouble.avoid.iter().map(|node| node.0).collect()
+        history.avoid.iter().map(|node| node.0).collect()
     }
 
     #[test]
@@ -112,13 +112,13 @@ mod tests {
             (Some(NodeId(3)), "5 attempts failed; last at node 3: the disk is full"),
             (None, "5 attempts failed; last: the disk is full"),
         ] {
-            let mut trouble = Trouble::default();
+            let mut history = FailureHistory::default();
             for _ in 1..ATTEMPTS_SHOWN {
-                trouble.failed(Some(NodeId(1)), &Failure::Stalled, &[]);
+                history.failed(Some(NodeId(1)), &Failure::Stalled, &[]);
             }
-            assert_eq!(trouble.blocked, None);
-            trouble.failed(node, &Failure::NoSpace, &[]);
-            assert_eq!(trouble.blocked.expect("it is shown").to_string(), text);
+            assert_eq!(history.blocked, None);
+            history.failed(node, &Failure::NoSpace, &[]);
+            assert_eq!(history.blocked.expect("it is shown").to_string(), text);
         }
     }
 
@@ -145,10 +145,10 @@ mod tests {
 
     #[test]
     fn three_attempts_go_on_at_once_and_then_one_begins_anew() {
-        let mut trouble = Trouble::default();
+        let mut history = FailureHistory::default();
         let went_on = (1..=5).map(|node| {
-            let may_go_on = trouble.may_go_on();
-            trouble.failed(None, &Failure::PeerLost(NodeId(node)), &[]);
+            let may_go_on = history.may_go_on();
+            history.failed(None, &Failure::PeerLost(NodeId(node)), &[]);
             may_go_on
         });
         assert_eq!(went_on.collect::<Vec<_>>(), [true, true, true, false, false]);
