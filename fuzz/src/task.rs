@@ -262,10 +262,10 @@ impl Runner {
                 let arrived = |at| AgentInput::SliceArrived { from: to, id: slice(at) };
                 self.inputs.extend((from..below).map(arrived));
             }
-            AgentOutput::Keep { id, from, role } => {
+            AgentOutput::Spill { id, from, role } => {
                 self.walk(&role, id);
-                assert!(role.kept_piece(from, id.slice).is_some());
-                self.inputs.push(AgentInput::SliceKept { from, id });
+                assert!(role.spilled_piece(from, id.slice).is_some());
+                self.inputs.push(AgentInput::SliceSpilled { from, id });
             }
             AgentOutput::Deliver { id, role } | AgentOutput::Spool { id, role } => {
                 self.walk(&role, id);

@@ -11,7 +11,7 @@
 //! A slice's way: a reader takes it off the wire, checks it, and sends the buffer here; it waits in
 //! its repair's `task_data` for the other sources; the core says `Deliver` or `Spool`, and all its
 //! buffers leave as one `combination`, computed where a result is sent or written. In a gated
-//! repair the core says `Keep` first: the buffer goes to the spool by itself, and comes back with
+//! repair the core says `Spill` first: the buffer goes to the spool by itself, and comes back with
 //! all other sources of its slice.
 //!
 //! Memory: the core admits what fits the pool. Beyond it, each connection and each disk thread may
@@ -422,7 +422,7 @@ impl AgentDriver {
                 let result = result.map(|sources| sources.into_iter().for_each(keep));
                 AgentInput::SliceRead { id, result }
             }
-            DiskEvent::Kept(from, id) => AgentInput::SliceKept { from, id },
+            DiskEvent::Spilled(from, id) => AgentInput::SliceSpilled { from, id },
             DiskEvent::Left(id) => AgentInput::SliceLeft(id),
             DiskEvent::WriteFailed(repair, why) => AgentInput::WriteFailed { repair, why },
             DiskEvent::Prepared(repair, result) => {
@@ -476,7 +476,7 @@ impl AgentDriver {
                     self.disk.spool(&files, id, role, all);
                 }
             }
-            AgentOutput::Keep { id, from, role } => self.keep(id, from, role),
+            AgentOutput::Spill { id, from, role } => self.spill(id, from, role),
             AgentOutput::Publish { repair, copy, crc, label, .. } => {
                 let files = self.task(repair).files.clone();
                 self.disk.publish(files, repair, (copy, crc), label);
@@ -531,12 +531,12 @@ impl AgentDriver {
     }
 
     /// Moves a child's slice from memory to the spool.
-    fn keep(&mut self, id: SliceId, from: NodeId, role: Arc<Role>) {
+    fn spill(&mut self, id: SliceId, from: NodeId, role: Arc<Role>) {
         let data = self.task(id.repair);
         let Some(slice) = data.take_one(id, Source::Child(from)) else { return };
         let files = data.files.clone();
         if self.is_of_length(id, (from, &slice), &role) {
-            self.disk.keep(&files, (from, id), role, slice)
+            self.disk.spill(&files, (from, id), role, slice)
         } else {
             self.later.push(AgentInput::PeerLost(from))
         }

@@ -42,7 +42,7 @@ const PIECE: Duration = Duration::from_millis(1);
 const PIECES_MAX: u64 = 4;
 
 /// The shortest turn is such a part of a piece: less is not worth a system call.
-const PART_MIN: u64 = 4;
+const TURN_DIVISOR: u64 = 4;
 
 /// Pieces are no longer than this, so that several connections take turns within a millisecond.
 const PIECE_BYTES_MAX: u64 = 256 * 1024;
@@ -314,7 +314,7 @@ impl Bucket {
         account.round_bytes = round_bytes.max(longest).max(1);
         let part = u128::from(self.piece() * PIECES_MAX) * u128::from(round_bytes);
         let part = (part / u128::from(account.round_bytes)) as u64;
-        part.max(self.piece() / PART_MIN)
+        part.max(self.piece() / TURN_DIVISOR)
     }
 
     fn account(&self) -> MutexGuard<'_, Account> {

@@ -56,7 +56,7 @@ const ENDED_MAX: usize = 4096;
 /// | `Read` | `SliceRead` |
 /// | `Deliver` | `SliceLeft` (or `PeerLost`, `WriteFailed`) for each sink |
 /// | `Spool` | `SliceLeft` (or `WriteFailed`) |
-/// | `Keep` | `SliceKept` (or `WriteFailed`) |
+/// | `Spill` | `SliceSpilled` (or `WriteFailed`) |
 /// | `Publish` | `Published` |
 /// | `Check` | `Checked` |
 /// | `Fingerprint` | `Fingerprinted` |
@@ -74,11 +74,11 @@ const ENDED_MAX: usize = 4096;
 /// and nothing else: copies are listed anew, temporaries discarded.
 ///
 /// The coordinator's schedule has three words for running tasks. A gated one grants a child
-/// nothing before that edge's `Release`, and answers with a heartbeat when all of it is kept. One
-/// that is held grants nothing more, until told otherwise. One that continues another takes over
-/// its temporary file. None of these waits is a stall: a task stalls where something was asked for
-/// and does not come; one that is only not asked waits, and ends when the coordinator says so or,
-/// hearing of a repair that it does not know, cancels it.
+/// nothing before that edge's `Release`, and answers with a heartbeat when all of it is spilled.
+/// One that is held grants nothing more, until told otherwise. One that continues another takes
+/// over its temporary file. None of these waits is a stall: a task stalls where something was asked
+/// for and does not come; one that is only not asked waits, and ends when the coordinator says so
+/// or, hearing of a repair that it does not know, cancels it.
 #[derive(Debug)]
 pub struct Agent {
     config: AgentConfig,
@@ -147,7 +147,7 @@ impl Agent {
             AgentInput::SliceRead { id, result: Ok(()) } => {
                 self.pump(now, id.repair, id.lane, |pump| pump.on_read(id.slice));
             }
-            AgentInput::SliceKept { from, id } => self.kept(now, from, id),
+            AgentInput::SliceSpilled { from, id } => self.spilled(now, from, id),
             AgentInput::SliceLeft(id) => {
                 self.pump(now, id.repair, id.lane, |pump| pump.on_left(id.slice));
             }
@@ -167,7 +167,7 @@ impl Agent {
             AgentInput::Granted { .. }
             | AgentInput::SliceArrived { .. }
             | AgentInput::SliceRead { result: Ok(()), .. }
-            | AgentInput::SliceKept { .. }
+            | AgentInput::SliceSpilled { .. }
             | AgentInput::SliceLeft(_) => unreachable!("a slice is under way"),
             AgentInput::Connected { epoch } => self.connected(now, epoch),
             AgentInput::Disconnected => self.connected = false,
@@ -373,10 +373,10 @@ impl Agent {
     }
 
     /// A child's slice is in the spool. The coordinator waits for the last one.
-    fn kept(&mut self, now: Time, from: NodeId, id: SliceId) {
+    fn spilled(&mut self, now: Time, from: NodeId, id: SliceId) {
         let is_last = |pump: &mut Pump| {
-            pump.on_kept(from, id.slice);
-            pump.kept().any(|child| child == from)
+            pump.on_spilled(from, id.slice);
+            pump.spilled().any(|child| child == from)
         };
         if self.pump(now, id.repair, id.lane, is_last) == Some(true) {
             self.next_beat = now;
@@ -410,14 +410,14 @@ impl Agent {
     fn go_on(&mut self, now: Time, repair: RepairId) {
         let is_early = self.mistake.is(Mutant::PublishEarly);
         let is_done = |task: &Running| is_early || task.is_done();
-        if self.tasks.get(&repair).is_some_and(|t| t.state.is_flowing() && is_done(t)) {
-            self.flowed(now, repair);
+        if self.tasks.get(&repair).is_some_and(|t| t.state.is_transferring() && is_done(t)) {
+            self.received_all(now, repair);
         }
     }
 
     /// All slices of a task have left.
-    fn flowed(&mut self, now: Time, repair: RepairId) {
-        let task = self.tasks.get_mut(&repair).expect("it flowed a moment ago");
+    fn received_all(&mut self, now: Time, repair: RepairId) {
+        let task = self.tasks.get_mut(&repair).expect("its last slice came");
         let Some(copy) = task.state.copy() else { return self.drop_task(repair) };
         let is_recorded = task.task.stripe.record(copy.chunk).crc.is_some();
         if is_recorded || self.mistake.is(Mutant::PublishUnproven) {
@@ -551,7 +551,8 @@ impl Agent {
         let idle = self.tasks.values_mut().filter(|task| task.is_idle());
         idle.for_each(|task| task.progressed_at = now);
         let limit = self.links.stall_timeout(self.config.stall_after);
-        let is_stalled = |t: &Running| !t.state.has_flowed() && now.since(t.progressed_at) > limit;
+        let is_stalled =
+            |t: &Running| !t.state.has_received_all() && now.since(t.progressed_at) > limit;
         let stalled: Vec<RepairId> =
             self.tasks.iter().filter(|(_, t)| is_stalled(t)).map(|(id, _)| *id).collect();
         stalled.into_iter().for_each(|repair| self.fail(repair, Failure::Stalled));
@@ -590,7 +591,7 @@ fn effect(step: Step, pump: &Pump, repair: RepairId, lane: u16) -> AgentOutput {
         Step::ReadSpool(slice) => AgentOutput::Read { id: id(slice), role: role(), spool: true },
         Step::Deliver(slice) => AgentOutput::Deliver { id: id(slice), role: role() },
         Step::Spool(slice) => AgentOutput::Spool { id: id(slice), role: role() },
-        Step::Keep(from, slice) => AgentOutput::Keep { id: id(slice), from, role: role() },
+        Step::Spill(from, slice) => AgentOutput::Spill { id: id(slice), from, role: role() },
         Step::Grant(to, below) => {
             let first = pump.first().unwrap_or(0);
             AgentOutput::Grant { to, repair, lane, first, below }

@@ -142,12 +142,13 @@ pub struct Config {
 ///
 /// The states of a chunk under repair:
 ///
-/// `queued -> planned [-> Asked] -> Flowing -> Stored -> Committing -> gone`
+/// `queued -> planned [-> Asked] -> Transferring -> Stored -> Committing -> gone`
 /// - `Asked`, only where stripes are claimed, ends by `Claimed`, or by `ClaimRefused`, after which
 ///   the stripe waits. A claimed repair that ends without its commits is released.
-/// - `Flowing` ends by `Stored` (the chunk was proven, by its recorded checksum at the destination
-///   or by fingerprints), or by a failure, a dead participant or a stall. Then it goes on without
-///   a helper that was lost, as `Flowing` under a fresh repair id, or the stripe is queued again.
+/// - `Transferring` ends by `Stored` (the chunk was proven, by its recorded checksum at the
+///   destination or by fingerprints), or by a failure, a dead participant or a stall. Then it goes
+///   on without a helper that was lost, as `Transferring` under a fresh repair id, or the stripe is
+///   queued again.
 /// - `Committing` ends by `Committed`, or by `CommitRefused` with the stripe as it is, which
 ///   decides. The chunks of one stripe commit one after the other.
 /// - a stripe that is well again, removed, or whose chunk came back leaves any state.

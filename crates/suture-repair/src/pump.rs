@@ -14,7 +14,7 @@
 //!
 //! A `stored` relay spools its results to disk first and forwards from there, so that its memory
 //! too is bounded by the window: two streams, one after the other (`stream.rs`). In a gated task
-//! whoever receives keeps what each child sends, the child being granted nothing before its release
+//! the receiver spills what each child sends, the child being granted nothing before its release
 //! (`gate.rs`); when all of it is there, the pump goes on like a leaf whose sources all lie on its
 //! own disk. Stored lanes stay as they are, because a sum takes one write and children take many.
 //!
@@ -54,7 +54,7 @@ pub enum Step {
     /// Combine all sources of this slice and write the results to the spool.
     Spool(u32),
     /// Write this slice of this child to the spool.
-    Keep(NodeId, u32),
+    Spill(NodeId, u32),
     /// Let this child send all slices below the number.
     Grant(NodeId, u32),
 }
@@ -82,7 +82,7 @@ pub struct Pump {
 #[derive(Clone, Debug)]
 enum Stage {
     /// They go from each child to the spool, by gates in the order of the children.
-    Keeping(Vec<Gate>),
+    Spilling(Vec<Gate>),
     /// They go through memory in order.
     Streaming(Stream),
 }
@@ -94,7 +94,7 @@ impl Pump {
         let stage = match role.spools {
             Spools::Nothing => Stage::Streaming(Stream::new(Path::Direct, &role, window, 0)),
             Spools::Results => Stage::Streaming(Stream::new(Path::ToSpool, &role, window, 0)),
-            Spools::Sources => Stage::Keeping(vec![Gate::default(); role.children.len()]),
+            Spools::Sources => Stage::Spilling(vec![Gate::default(); role.children.len()]),
         };
         let credit: Vec<u32> = role.sinks.iter().map(|sink| sink.takes_at_once(&role)).collect();
         Pump {
@@ -167,7 +167,7 @@ impl Pump {
 
     /// `child` may be granted slices from now on. Where nothing is gated it always might.
     pub fn on_released(&mut self, child: NodeId) {
-        if let (Some(child), Stage::Keeping(gates)) = (self.place_of(child), &mut self.stage) {
+        if let (Some(child), Stage::Spilling(gates)) = (self.place_of(child), &mut self.stage) {
             gates[child].release();
         }
         self.advance();
@@ -189,9 +189,9 @@ impl Pump {
         let place = self.place_of(child).filter(|place| self.wants_from(*place, slice));
         let Some(place) = place else { panic!("slice {slice} from {child} was not granted") };
         match &mut self.stage {
-            Stage::Keeping(gates) => {
+            Stage::Spilling(gates) => {
                 gates[place].on_arrived(slice);
-                self.steps.push_back(Step::Keep(child, slice));
+                self.steps.push_back(Step::Spill(child, slice));
             }
             Stage::Streaming(stream) => {
                 stream.on_arrived(place, slice);
@@ -201,12 +201,12 @@ impl Pump {
     }
 
     /// A slice of a child is in the spool.
-    pub fn on_kept(&mut self, child: NodeId, slice: u32) {
+    pub fn on_spilled(&mut self, child: NodeId, slice: u32) {
         let (place, count) = (self.place_of(child), self.count());
-        let (Some(place), Stage::Keeping(gates)) = (place, &mut self.stage) else {
+        let (Some(place), Stage::Spilling(gates)) = (place, &mut self.stage) else {
             panic!("slice {slice} from {child} was not to be kept");
         };
-        gates[place].on_kept(slice);
+        gates[place].on_spilled(slice);
         if gates.iter().all(|gate| gate.is_full(count)) {
             self.drain();
         }
@@ -235,7 +235,7 @@ impl Pump {
     pub fn awaits(&self, child: NodeId) -> bool {
         let Some(child) = self.place_of(child) else { return false };
         match &self.stage {
-            Stage::Keeping(gates) => gates[child].awaits(self.count()),
+            Stage::Spilling(gates) => gates[child].awaits(self.count()),
             Stage::Streaming(stream) => stream.awaits(child),
         }
     }
@@ -260,21 +260,21 @@ impl Pump {
         &self.role
     }
 
-    /// The children all of whose slices are kept.
-    pub fn kept(&self) -> impl Iterator<Item = NodeId> {
-        let is_kept = |place: usize| match &self.stage {
-            Stage::Keeping(gates) => gates[place].is_full(self.count()),
+    /// The children all of whose slices are spilled.
+    pub fn spilled(&self) -> impl Iterator<Item = NodeId> {
+        let is_spilled = |place: usize| match &self.stage {
+            Stage::Spilling(gates) => gates[place].is_full(self.count()),
             Stage::Streaming(_) => self.keeps_sources(),
         };
         let children = self.role.children.iter().enumerate();
-        children.filter(move |(place, _)| is_kept(*place)).map(|(_, child)| child.node)
+        children.filter(move |(place, _)| is_spilled(*place)).map(|(_, child)| child.node)
     }
 
     /// Whether something that it asked for has not come: a granted slice, a read, or word that a
     /// result has left. A pump that is owed nothing waits for its parents, or for a release.
     pub fn is_owed(&self) -> bool {
         match &self.stage {
-            Stage::Keeping(gates) => gates.iter().any(Gate::is_owed),
+            Stage::Spilling(gates) => gates.iter().any(Gate::is_owed),
             Stage::Streaming(stream) => stream.is_owed(),
         }
     }
@@ -288,16 +288,16 @@ impl Pump {
     pub fn slices_done(&self) -> u32 {
         match &self.stage {
             Stage::Streaming(stream) if stream.path() != Path::ToSpool => stream.done(),
-            Stage::Streaming(_) | Stage::Keeping(_) => 0,
+            Stage::Streaming(_) | Stage::Spilling(_) => 0,
         }
     }
 
-    /// Bytes of the lane that are done with. Where children are kept, each of them and the last
-    /// combination is an equal part of the way, so that it grows with whatever moves and reaches
-    /// the lane's length with the last result.
+    /// Bytes of the lane that are done with. Where slices of children are spilled, each of them and
+    /// the last combination is an equal part of the way, so that it grows with whatever moves and
+    /// reaches the lane's length with the last result.
     pub fn bytes_done(&self) -> u64 {
         let parts = if self.keeps_sources() { self.role.children.len() as u64 + 1 } else { 1 };
-        let moved = u64::from(self.slices_done()) + self.slices_kept();
+        let moved = u64::from(self.slices_done()) + self.slices_spilled();
         self.role.windows.bytes_below((moved / parts) as u32)
     }
 
@@ -307,9 +307,9 @@ impl Pump {
         match &self.stage {
             Stage::Streaming(stream) if stream.path() != Path::FromSpool => stream.done().into(),
             Stage::Streaming(stream) => {
-                u64::from(self.count()) + u64::from(stream.done()) + self.slices_kept()
+                u64::from(self.count()) + u64::from(stream.done()) + self.slices_spilled()
             }
-            Stage::Keeping(_) => self.slices_kept(),
+            Stage::Spilling(_) => self.slices_spilled(),
         }
     }
 
@@ -326,7 +326,7 @@ impl Pump {
         match &self.stage {
             Stage::Streaming(stream) => stream.assert_positions(self.taken, repair, lane),
             // Each of their slices is written to disk, beside which a look at each gate is nothing.
-            Stage::Keeping(gates) => self.assert_gates(gates, repair, lane),
+            Stage::Spilling(gates) => self.assert_gates(gates, repair, lane),
         }
     }
 
@@ -357,15 +357,15 @@ impl Pump {
         assert!(broken.is_none(), "gate: {repair} lane {lane}: {broken:?}");
     }
 
-    /// Whether children are kept on disk before anything is combined.
+    /// Whether slices of children are spilled before anything is combined.
     fn keeps_sources(&self) -> bool {
         self.role.spools == Spools::Sources
     }
 
     /// Slices of children that are on disk.
-    fn slices_kept(&self) -> u64 {
+    fn slices_spilled(&self) -> u64 {
         match &self.stage {
-            Stage::Keeping(gates) => gates.iter().map(|gate| u64::from(gate.kept())).sum(),
+            Stage::Spilling(gates) => gates.iter().map(|gate| u64::from(gate.spilled())).sum(),
             Stage::Streaming(_) if self.keeps_sources() => {
                 self.role.children.len() as u64 * u64::from(self.count())
             }
@@ -376,14 +376,14 @@ impl Pump {
     /// Slices that children were granted, all told.
     fn credit_given(&self) -> u64 {
         match &self.stage {
-            Stage::Keeping(gates) => gates.iter().map(|gate| u64::from(gate.credit_given())).sum(),
+            Stage::Spilling(gates) => gates.iter().map(|gate| u64::from(gate.credit_given())).sum(),
             Stage::Streaming(stream) => u64::from(stream.credit_given()),
         }
     }
 
     fn wants_from(&self, place: usize, slice: u32) -> bool {
         match &self.stage {
-            Stage::Keeping(gates) => gates[place].wants(slice),
+            Stage::Spilling(gates) => gates[place].wants(slice),
             Stage::Streaming(stream) => stream.wants(place, slice),
         }
     }
@@ -396,17 +396,17 @@ impl Pump {
     fn place_of(&self, child: NodeId) -> Option<usize> {
         match &self.stage {
             Stage::Streaming(stream) if stream.path() == Path::FromSpool => None,
-            Stage::Streaming(_) | Stage::Keeping(_) => {
+            Stage::Streaming(_) | Stage::Spilling(_) => {
                 self.role.children.iter().position(|known| known.node == child)
             }
         }
     }
 
-    /// The stream whose reads and results are reported: whoever keeps has asked for none.
+    /// The stream whose reads and results are reported: a pump that spills has asked for none.
     fn stream_mut(&mut self) -> &mut Stream {
         match &mut self.stage {
             Stage::Streaming(stream) => stream,
-            Stage::Keeping(_) => panic!("nothing streams yet"),
+            Stage::Spilling(_) => panic!("nothing streams yet"),
         }
     }
 
@@ -468,8 +468,8 @@ impl Pump {
         let taken = self.taken_by_sinks();
         let children = self.role.children.iter().map(|child| child.node);
         match &mut self.stage {
-            Stage::Keeping(_) if !may_grant => {}
-            Stage::Keeping(gates) => {
+            Stage::Spilling(_) if !may_grant => {}
+            Stage::Spilling(gates) => {
                 // As the coordinator released them, each by its own window.
                 for (child, gate) in children.zip(gates) {
                     let below = gate.grant(self.window, self.role.windows.count(), self.mistake);

@@ -214,7 +214,7 @@ impl Role {
 
     /// Where a slice of a child lies in the spool, which holds all of one child after all of the
     /// other, each slice in the space of the widest; nowhere when it is no child.
-    pub fn kept_piece(&self, child: NodeId, slice: u32) -> Option<Piece> {
+    pub fn spilled_piece(&self, child: NodeId, slice: u32) -> Option<Piece> {
         let mut offset = 0;
         for known in &self.children {
             // The first slice is the widest: only the ends of ranges are cut short.

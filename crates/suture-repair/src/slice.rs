@@ -84,7 +84,7 @@ pub fn lane_slice(plan: &Plan, lane: &Lane, slice_bytes: u32, alignment: u32) ->
 
 /// Memory that a slice takes at each participant, all lanes together: what flows in, and the
 /// results of decoding, which are formed beside it. Sums are formed in place. A gated task takes no
-/// more: what its children send is kept first, and comes back as it would have flowed in.
+/// more: what its children send is spilled first, and comes back as it would have flowed in.
 ///
 /// Coordinator and agents both count by this, so that what the one admits the others have room
 /// for.

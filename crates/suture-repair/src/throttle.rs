@@ -46,8 +46,8 @@ pub const LIMIT_MIN: u64 = 125_000;
 /// slices of many repairs share little.
 pub const STALLS_LIMITED: u64 = 8;
 
-/// The floor where none was set: such a part of the capacity.
-const FLOOR_PART: u64 = 10;
+/// The floor where none was set: the capacity divided by this.
+const FLOOR_DIVISOR: u64 = 10;
 
 /// What applications took fades by such a part with each report.
 const FADING: u64 = 8;
@@ -61,8 +61,8 @@ const LATENCY_SHARE_MIN: u64 = 10;
 /// What it gives back with each report in which probes waited less.
 const LATENCY_SHARE_STEP: u64 = 50;
 
-/// A new limit that is nearer to the old one than such a part is not worth a message.
-const NEAR_PART: u64 = 16;
+/// A new limit that is nearer to the old one than that divided by this is not worth a message.
+const NEAR_DIVISOR: u64 = 16;
 
 /// What is to stay free of a link for applications.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -90,7 +90,7 @@ impl Host {
                     let arrived = |slice| AgentInput::SliceArrived { from: to, id: id(slice) };
                     (from..below.min(slices)).map(arrived).collect()
                 }
-                AgentOutput::Keep { id, from, .. } => vec![AgentInput::SliceKept { from, id }],
+                AgentOutput::Spill { id, from, .. } => vec![AgentInput::SliceSpilled { from, id }],
                 AgentOutput::Read { id, .. } => vec![AgentInput::SliceRead { id, result: Ok(()) }],
                 AgentOutput::Deliver { id, .. } => vec![AgentInput::SliceLeft(id)],
                 _ => vec![],

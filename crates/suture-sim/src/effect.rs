@@ -90,7 +90,7 @@ impl World {
             }
             agent::AgentOutput::Deliver { id, role } => self.deliver(node, id, &role),
             agent::AgentOutput::Spool { id, role } => self.spool(node, id, &role),
-            agent::AgentOutput::Keep { id, from, role } => self.keep(node, id, from, &role),
+            agent::AgentOutput::Spill { id, from, role } => self.spill(node, id, from, &role),
             agent::AgentOutput::Publish { repair, copy, crc, label, .. } => {
                 let result = self.publish(node, repair, (copy, crc, &label));
                 self.answer(node, agent::AgentInput::Published { repair, result }, None);
@@ -196,12 +196,12 @@ impl World {
         match role.spools {
             Spools::Results if spool => Ok(vec![(None, self.read_results(node, id, role)?)]),
             Spools::Sources if spool => {
-                let kept = role.children.iter().map(|child| {
-                    let piece = role.kept_piece(child.node, id.slice).expect("a child");
+                let spilled = role.children.iter().map(|child| {
+                    let piece = role.spilled_piece(child.node, id.slice).expect("a child");
                     Ok((Some(child.node), self.unspool(node, id, piece)?))
                 });
                 let own = role.own.iter().map(|_| Ok((None, self.read_own(node, id, role)?)));
-                own.chain(kept).collect()
+                own.chain(spilled).collect()
             }
             _ => Ok(vec![(None, self.read_own(node, id, role)?)]),
         }
@@ -231,9 +231,9 @@ impl World {
 
     fn unspool(&self, node: NodeId, id: SliceId, piece: Piece) -> Result<Vec<u8>, Failure> {
         let spool = self.host(node).spools.get(&(id.repair, id.lane));
-        let kept = spool.and_then(|spool| spool.get(&piece.offset));
-        let kept = kept.filter(|kept| kept.len() == piece.bytes).cloned();
-        kept.ok_or_else(|| Failure::Disk("the spool cannot be read back".into()))
+        let spilled = spool.and_then(|spool| spool.get(&piece.offset));
+        let spilled = spilled.filter(|spilled| spilled.len() == piece.bytes).cloned();
+        spilled.ok_or_else(|| Failure::Disk("the spool cannot be read back".into()))
     }
 
     fn deliver(&mut self, node: NodeId, id: SliceId, role: &Role) {
@@ -281,12 +281,12 @@ impl World {
         self.answer(node, left(id, written), None);
     }
 
-    fn keep(&mut self, node: NodeId, id: SliceId, from: NodeId, role: &Role) {
+    fn spill(&mut self, node: NodeId, id: SliceId, from: NodeId, role: &Role) {
         let host = &mut self.hosts[node.index()];
         let Some(bytes) = host.buffers.remove(&(id, Some(from))) else { return };
-        let piece = role.kept_piece(from, id.slice).expect("only children are kept");
+        let piece = role.spilled_piece(from, id.slice).expect("only children are kept");
         let input = match host.spool(id, piece.offset, bytes) {
-            Ok(()) => agent::AgentInput::SliceKept { from, id },
+            Ok(()) => agent::AgentInput::SliceSpilled { from, id },
             Err(why) => agent::AgentInput::WriteFailed { repair: id.repair, why },
         };
         self.answer(node, input, None);

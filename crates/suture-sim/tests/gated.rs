@@ -122,7 +122,7 @@ fn kept_slices_never_overlap_in_the_spool() {
                 let mut pieces = Vec::new();
                 for child in &role.children {
                     for slice in 0..role.windows.count() {
-                        let piece = role.kept_piece(child.node, slice).expect("a child");
+                        let piece = role.spilled_piece(child.node, slice).expect("a child");
                         let bytes = role.child_bytes(child.node, slice).expect("a child");
                         assert_eq!(piece.bytes, bytes, "seed {seed}");
                         pieces.push((piece.offset, piece.offset + bytes as u64));
@@ -131,7 +131,7 @@ fn kept_slices_never_overlap_in_the_spool() {
                 pieces.sort_unstable();
                 let apart = pieces.windows(2).all(|pair| pair[0].1 <= pair[1].0);
                 assert!(apart, "seed {seed}: {pieces:?}");
-                assert_eq!(role.kept_piece(node, 0), None, "nobody sends to itself");
+                assert_eq!(role.spilled_piece(node, 0), None, "nobody sends to itself");
             }
         }
     }

@@ -22,9 +22,9 @@ use suture_gf::{BitMatrix, Coefficients};
 const TILE_SYMBOLS_MAX: usize = suture_gf::kernel::TILE_BYTES;
 /// Shortest: below, the cost of a call is more than what the cache gives.
 const TILE_SYMBOLS_MIN: usize = 1024;
-/// Sums are computed together when this part of all their operands is shared: multiplying a few by
-/// zero costs less than reading the rest again.
-const SHARED_PART: (usize, usize) = (3, 4);
+/// Sums are computed together when this fraction of all their operands is shared: multiplying a few
+/// by zero costs less than reading the rest again.
+const SHARED_FRACTION: (usize, usize) = (3, 4);
 /// What the tiles of all buffers of a deep DAG may take of the second-level cache.
 const CACHE_BYTES: usize = 1024 * 1024;
 
@@ -100,7 +100,8 @@ impl Group {
         let is_new = |term: &&Term| !self.operands.contains(&term.value);
         let new = next.iter().filter(is_new).count();
         self.kind == Kind::Alike
-            && SHARED_PART.1 * (next.len() - new) >= SHARED_PART.0 * (self.operands.len() + new)
+            && SHARED_FRACTION.1 * (next.len() - new)
+                >= SHARED_FRACTION.0 * (self.operands.len() + new)
             && !next.iter().any(|term| self.members.contains(&term.value))
             && terms(dag, self.members[0]).iter().chain(next).all(is_product)
     }

@@ -35,7 +35,7 @@ pub enum DiskEvent {
     /// What was read of a slice, checked, or why it cannot be had.
     Read(SliceId, Result<Vec<(Source, Buffer)>, Failure>),
     /// A child's slice was written to the spool, and its memory is free.
-    Kept(NodeId, SliceId),
+    Spilled(NodeId, SliceId),
     /// A slice was written, and its memory is free.
     Left(SliceId),
     /// A write did not succeed.
@@ -197,7 +197,7 @@ impl Disk {
     }
 
     /// Writes a child's slice to the spool as it is.
-    pub fn keep(
+    pub fn spill(
         &self,
         files: &Arc<Files>,
         (from, id): (NodeId, SliceId),
@@ -209,12 +209,12 @@ impl Disk {
             if files.is_over() {
                 return None;
             }
-            let piece = role.kept_piece(from, id.slice).expect("only children are kept");
+            let piece = role.spilled_piece(from, id.slice).expect("only children are kept");
             let spool = files.spool(&spool_dir, id.lane);
             let written = spool.and_then(|spool| spool.write(piece.offset, &slice));
             drop(slice);
             Some(match written {
-                Ok(()) => DiskEvent::Kept(from, id),
+                Ok(()) => DiskEvent::Spilled(from, id),
                 Err(why) => DiskEvent::WriteFailed(id.repair, why),
             })
         });
@@ -419,16 +419,16 @@ impl Place<'_> {
         Ok(vec![(Source::Spool, slice)])
     }
 
-    /// What was kept of each child, and the own bytes where there are some.
+    /// What was spilled of each child, and the own bytes where there are some.
     fn read_sources(&self) -> Result<Vec<(Source, Buffer)>, Failure> {
         let own = self.role.own.iter().map(|_| self.read_own());
-        let kept = self.role.children.iter().map(|child| {
-            let piece = self.role.kept_piece(child.node, self.id.slice).expect("a child");
+        let spilled = self.role.children.iter().map(|child| {
+            let piece = self.role.spilled_piece(child.node, self.id.slice).expect("a child");
             let mut slice = self.pool.take(piece.bytes);
             self.unspool(piece.offset, &mut slice)?;
             Ok((Source::Child(child.node), slice))
         });
-        own.chain(kept).collect()
+        own.chain(spilled).collect()
     }
 
     fn unspool(&self, offset: u64, into: &mut [u8]) -> Result<(), Failure> {

@@ -70,8 +70,8 @@ const IDLE_BYTES: u64 = 1 << 20;
 
 /// Of repairs' payload, what segments' headers add; and what acknowledgements take of the other
 /// direction.
-const HEADERS_PART: u64 = 16;
-const ACKS_PART: u64 = 32;
+const HEADERS_DIVISOR: u64 = 16;
+const ACKS_DIVISOR: u64 = 32;
 
 /// What is measured, and how.
 #[derive(Clone, Copy, Debug)]
@@ -256,7 +256,7 @@ fn moved(before: [Counters; 2], after: [Counters; 2]) -> [message::Moved; 2] {
     [0, 1].map(|direction| {
         let ((repair, bulk, clients, interface), (_, back, ..)) =
             (passed(direction), passed(1 - direction));
-        let ours = bulk + bulk / HEADERS_PART + back / ACKS_PART;
+        let ours = bulk + bulk / HEADERS_DIVISOR + back / ACKS_DIVISOR;
         let others = interface.map_or(0, |all| all.saturating_sub(ours));
         message::Moved { repair, others: others.max(clients) }
     })

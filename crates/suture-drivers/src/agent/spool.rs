@@ -44,10 +44,10 @@ impl Spool {
         Ok(())
     }
 
-    /// Gives back the slice that was kept at `offset`, of which `into` has the length.
+    /// Gives back the slice that was spilled at `offset`, of which `into` has the length.
     ///
     /// # Errors
-    /// [`Failure::Disk`] when it is not exactly what was kept, or nothing was.
+    /// [`Failure::Disk`] when it is not exactly what was spilled, or nothing was.
     pub fn read(&self, offset: u64, into: &mut [u8]) -> Result<(), Failure> {
         let unreadable = |error| Failure::Disk(format!("the spool cannot be read back: {error}"));
         self.file.read_exact_at(into, offset).map_err(unreadable)?;

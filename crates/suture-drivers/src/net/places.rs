@@ -44,10 +44,10 @@ pub struct Places {
 
 /// Such a part of all places is for holders that have few: a handful of greedy ones cannot have
 /// all.
-const LAST_PART: usize = 4;
+const LAST_DIVISOR: usize = 4;
 
 /// Few is less than such a part of what each may have.
-const FEW_PART: usize = 16;
+const FEW_DIVISOR: usize = 16;
 
 /// One place; dropping it gives it back.
 #[derive(Debug)]
@@ -59,7 +59,7 @@ pub struct HeldPlace {
 impl Places {
     /// `all` places, `each` of them at most for one holder.
     pub fn new(all: usize, each: usize) -> Places {
-        let (last, few) = (all / LAST_PART, (each / FEW_PART).max(1));
+        let (last, few) = (all / LAST_DIVISOR, (each / FEW_DIVISOR).max(1));
         Places { all: Arc::new(Semaphore::new(all)), each, last, few, of: Mutex::default() }
     }
 

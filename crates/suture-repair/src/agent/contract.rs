@@ -76,7 +76,7 @@ pub enum AgentInput {
         result: Result<(), Failure>,
     },
     /// A child's slice has left memory for the spool.
-    SliceKept {
+    SliceSpilled {
         /// The child, which sends the slices.
         from: NodeId,
         /// Its repair, lane and number.
@@ -209,7 +209,7 @@ pub enum AgentOutput {
         role: Arc<Role>,
     },
     /// Write the slice of this child, which is in memory, to the spool as it is.
-    Keep {
+    Spill {
         /// Its repair, lane and number.
         id: SliceId,
         /// The child, which sends the slices.

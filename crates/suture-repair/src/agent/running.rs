@@ -45,12 +45,12 @@ impl TaskState {
     }
 
     /// Whether all slices have left.
-    pub fn has_flowed(self) -> bool {
+    pub fn has_received_all(self) -> bool {
         matches!(self, TaskState::Proving(_) | TaskState::Publishing(_))
     }
 
     /// Whether slices move in this state.
-    pub fn is_flowing(self) -> bool {
+    pub fn is_transferring(self) -> bool {
         matches!(self, TaskState::Passing | TaskState::Filling(_))
     }
 }
@@ -124,7 +124,7 @@ impl Running {
 
     /// Whether what has come here is kept for another plan when a peer is lost.
     pub fn may_go_on(&self) -> bool {
-        self.task.skips && self.in_the_making().is_some() && !self.state.has_flowed()
+        self.task.skips && self.in_the_making().is_some() && !self.state.has_received_all()
     }
 
     /// What the file in the making has of its chunk: ranges that are apart, ascending.
@@ -151,12 +151,12 @@ impl Running {
     pub fn is_idle(&self) -> bool {
         let mut pumps = self.lanes.iter().map(|(_, pump)| pump);
         let is_held = self.lanes.iter().any(|(_, pump)| pump.is_held());
-        self.state.is_flowing() && (is_held || !pumps.any(Pump::is_owed))
+        self.state.is_transferring() && (is_held || !pumps.any(Pump::is_owed))
     }
 
-    /// Edges that have arrived in full and are kept, by lane and who sent.
+    /// Edges that have arrived in full and are spilled, by lane and who sent.
     pub fn arrived(&self) -> impl Iterator<Item = (u16, NodeId)> {
-        self.lanes.iter().flat_map(|(lane, pump)| pump.kept().map(move |child| (*lane, child)))
+        self.lanes.iter().flat_map(|(lane, pump)| pump.spilled().map(move |child| (*lane, child)))
     }
 
     /// # Panics
@@ -168,7 +168,7 @@ impl Running {
         let is_preparing = matches!(state, TaskState::Preparing(_));
         let is_open = self.lanes.iter().any(|(_, pump)| pump.is_open());
         assert_eq!(is_open, !is_preparing, "state: {repair} is {state:?}");
-        assert_eq!(self.is_done(), state.has_flowed(), "state: {repair} is {state:?}");
+        assert_eq!(self.is_done(), state.has_received_all(), "state: {repair} is {state:?}");
         if let TaskState::Proving(copy) = state {
             let crc = self.task.stripe.record(copy.chunk).crc;
             assert_eq!(crc, None, "state: {repair} waits for a proof and has a checksum");

@@ -2,8 +2,8 @@
 //!
 //! Place: ... admit -> dispatch -> [slices flow -> chunk durable -> commit location] -> healthy.
 //! A rebuild may make several chunks, each for a destination of its own:
-//! `Flowing -> Stored -> Committing -> gone`. Locations change one after the other, because each
-//! change gives the stripe a new generation, which the next one must name. An adoption makes
+//! `Transferring -> Stored -> Committing -> gone`. Locations change one after the other, because
+//! each change gives the stripe a new generation, which the next one must name. An adoption makes
 //! nothing: a copy that was found is durable already, so it begins with the commit.
 //! A chunk without a recorded checksum is proven while it counts as flowing (`proof.rs`).
 //! Where repairs are claimed, a rebuild is `Asked` before it is dispatched, and nothing flows.
@@ -104,7 +104,7 @@ pub(super) struct Goal {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum GoalState {
     /// Its slices flow to the destination, or are about to.
-    Flowing,
+    Transferring,
     /// The copy is durable; another chunk's location is being changed.
     Stored(ChunkCopy),
     /// The copy is durable; its location is asked for.
@@ -155,7 +155,7 @@ impl Attempt {
             Attempt::Rebuild(rebuild) => {
                 rebuild.goals.iter_mut().find_map(|goal| match &mut goal.state {
                     GoalState::Committing(pending) => Some(pending),
-                    GoalState::Flowing | GoalState::Stored(_) => None,
+                    GoalState::Transferring | GoalState::Stored(_) => None,
                 })
             }
             Attempt::Adopt(adopt) => Some(&mut adopt.pending),
@@ -168,8 +168,8 @@ impl Attempt {
     }
 
     /// Whether agents still work on it.
-    pub fn is_flowing(&self) -> bool {
-        self.rebuild().is_some_and(Rebuild::is_flowing)
+    pub fn is_transferring(&self) -> bool {
+        self.rebuild().is_some_and(Rebuild::is_transferring)
     }
 
     /// Whether it gives `chunk` a new location.
@@ -226,7 +226,7 @@ impl Rebuild {
             chunk,
             destination: plan.destinations[&chunk],
             bytes_done: plan.range.from,
-            state: GoalState::Flowing,
+            state: GoalState::Transferring,
         });
         Rebuild {
             goals: goals.collect(),
@@ -271,8 +271,8 @@ impl Rebuild {
         self.goals.iter().map(|goal| goal.bytes_done - from.min(goal.bytes_done)).min().unwrap_or(0)
     }
 
-    pub fn is_flowing(&self) -> bool {
-        self.goals.iter().any(|goal| goal.state == GoalState::Flowing)
+    pub fn is_transferring(&self) -> bool {
+        self.goals.iter().any(|goal| goal.state == GoalState::Transferring)
     }
 
     /// Whether its claim has not been answered, so that no agent knows of it.
@@ -291,8 +291,8 @@ impl Rebuild {
     }
 
     /// Whether none of its chunks is durable.
-    pub fn is_all_flowing(&self) -> bool {
-        self.goals.iter().all(|goal| goal.state == GoalState::Flowing)
+    pub fn is_all_transferring(&self) -> bool {
+        self.goals.iter().all(|goal| goal.state == GoalState::Transferring)
     }
 
     /// Whether `node` sends, receives or keeps something of it.
@@ -302,11 +302,11 @@ impl Rebuild {
 
     /// Who still works on it: all participants but destinations that have done their part.
     pub fn workers(&self) -> Vec<NodeId> {
-        if !self.is_flowing() || self.is_asked() {
+        if !self.is_transferring() || self.is_asked() {
             return Vec::new();
         }
         let is_done = |goal: &Goal, node: NodeId| {
-            goal.destination == node && goal.state != GoalState::Flowing
+            goal.destination == node && goal.state != GoalState::Transferring
         };
         let mut workers: Vec<NodeId> = self.work.plan.participants().into_iter().collect();
         workers.retain(|&node| !self.goals.iter().any(|goal| is_done(goal, node)));
@@ -359,7 +359,7 @@ impl Goal {
     fn pending(&self) -> Option<Pending> {
         match self.state {
             GoalState::Committing(pending) => Some(pending),
-            GoalState::Flowing | GoalState::Stored(_) => None,
+            GoalState::Transferring | GoalState::Stored(_) => None,
         }
     }
 }

@@ -27,7 +27,7 @@ impl Coordinator {
     /// An agent says that it cannot do its part.
     pub(super) fn failed(&mut self, now: Time, node: NodeId, id: RepairId, why: Failure) {
         self.send(node, ToAgent::Forget(id));
-        if self.ledger.get(id).is_some_and(Attempt::is_flowing) {
+        if self.ledger.get(id).is_some_and(Attempt::is_transferring) {
             self.attempt_failed(now, id, Some(node), why);
         }
     }
@@ -45,7 +45,7 @@ impl Coordinator {
         if self.goes_on(now, id, node, &why) {
             return self.note_source(node, why);
         }
-        let Some(stopped) = self.ledger.stop(id, Stop::Flow) else { return };
+        let Some(stopped) = self.ledger.stop(id, Stop::Transfer) else { return };
         self.cancel(&stopped);
         self.report(Report::Failed { repair: id, node, why: why.clone() });
         let history = self.failures.entry(stopped.stripe).or_default();
@@ -98,7 +98,7 @@ impl Coordinator {
 
     /// The repairs in which a node takes part and of which something flows.
     fn flowing_through(&self, node: NodeId) -> Vec<RepairId> {
-        let takes_part = |r: &Rebuild| r.is_flowing() && r.involves(node);
+        let takes_part = |r: &Rebuild| r.is_transferring() && r.involves(node);
         let running = self.ledger.running();
         let hit = running.filter(|(_, a)| a.rebuild().is_some_and(takes_part));
         hit.map(|(id, _)| id).collect()

@@ -78,8 +78,8 @@ pub(super) struct Stopped {
 /// How much of a repair ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stop {
-    /// What flows. Chunks that are durable keep the repair until their locations are settled.
-    Flow,
+    /// The transfer. Chunks that are durable keep the repair until their locations are settled.
+    Transfer,
     /// All of it, durable chunks included: they are found and adopted later.
     Whole,
 }
@@ -150,8 +150,8 @@ impl Ledger {
         for rebuild in self.running.values().filter_map(Attempt::rebuild) {
             let (work, come) = (&rebuild.work, rebuild.bytes_come());
             if come > 0 {
-                let part = come as f64 / work.plan.range.bytes().max(1) as f64;
-                load.subtract_part(&self.cluster, &work.plan, &work.job.facts(), part);
+                let fraction = come as f64 / work.plan.range.bytes().max(1) as f64;
+                load.subtract_fraction(&self.cluster, &work.plan, &work.job.facts(), fraction);
             }
         }
         load
@@ -383,7 +383,7 @@ impl Ledger {
             .running
             .get(&old)?
             .rebuild()
-            .filter(|old| old.is_all_flowing() && !old.is_asked())?;
+            .filter(|old| old.is_all_transferring() && !old.is_asked())?;
         let alignment = work.job.code.alignment() as u32;
         let fit = self.budget.exchange(old, next, &work.plan, alignment).ok()?;
         let (since, claim) = (before.since, before.claim.clone());
@@ -454,12 +454,12 @@ impl Ledger {
         let mut goals = rebuild.goals.iter_mut();
         let goal = goals.find(|goal| (goal.destination, goal.chunk) == (node, copy.chunk));
         let Some(goal) = goal else { return false };
-        if goal.state == GoalState::Flowing {
+        if goal.state == GoalState::Transferring {
             self.touched.push(repair);
             goal.state = GoalState::Stored(copy);
             goal.bytes_done = rebuild.work.job.chunk_bytes;
-            if !rebuild.is_flowing() {
-                self.flow_ended(repair);
+            if !rebuild.is_transferring() {
+                self.transfer_ended(repair);
             }
         }
         true
@@ -515,10 +515,12 @@ impl Ledger {
         let attempt = self.running.get_mut(&repair)?;
         let before = stopped(repair, attempt);
         match attempt {
-            Attempt::Rebuild(rebuild) if what == Stop::Flow && !rebuild.is_all_flowing() => {
-                rebuild.goals.retain(|goal| goal.state != GoalState::Flowing);
+            Attempt::Rebuild(rebuild)
+                if what == Stop::Transfer && !rebuild.is_all_transferring() =>
+            {
+                rebuild.goals.retain(|goal| goal.state != GoalState::Transferring);
                 rebuild.is_partly_given_up = true;
-                self.flow_ended(repair);
+                self.transfer_ended(repair);
                 return Some(Stopped { claim: None, ..before });
             }
             Attempt::Rebuild(_) | Attempt::Adopt(_) => drop(self.close(repair)),
@@ -536,12 +538,12 @@ impl Ledger {
         {
             self.load.subtract(&self.cluster, &work.plan, &work.job.facts());
         }
-        self.flow_ended(repair);
+        self.transfer_ended(repair);
         stopped(repair, &attempt)
     }
 
     /// No agent moves anything for the repair any more, if any did.
-    fn flow_ended(&mut self, repair: RepairId) {
+    fn transfer_ended(&mut self, repair: RepairId) {
         self.touched.push(repair);
         if !self.mistake.is(Mutant::KeepMemory) {
             self.budget.release(repair);

@@ -56,8 +56,9 @@ impl Coordinator {
     /// Lets a repair rest, or go on.
     fn hold(&mut self, now: Time, repair: RepairId, held: bool) {
         let Some(rebuild) = self.ledger.hold(now, repair, held) else { return };
-        let flowing = rebuild.goals.iter().filter(|goal| goal.state == GoalState::Flowing);
-        let destinations: Vec<NodeId> = flowing.map(|goal| goal.destination).collect();
+        let transferring =
+            rebuild.goals.iter().filter(|goal| goal.state == GoalState::Transferring);
+        let destinations: Vec<NodeId> = transferring.map(|goal| goal.destination).collect();
         for to in destinations {
             self.send(to, ToAgent::Hold { repair, held });
         }

@@ -40,7 +40,7 @@ impl Coordinator {
     pub(super) fn written(&mut self, now: Time, node: NodeId, repair: RepairId) {
         let Some(rebuild) = self.rebuild(repair) else { return };
         let mut goals = rebuild.goals.iter().filter(|goal| goal.destination == node);
-        let Some(goal) = goals.find(|goal| goal.state == GoalState::Flowing) else { return };
+        let Some(goal) = goals.find(|goal| goal.state == GoalState::Transferring) else { return };
         let due = Due { repair, chunk: goal.chunk, destination: node };
         if self.ledger.mistake.is(Mutant::ProveUnread)
             && let Some(proof) = self.proof(repair)
@@ -190,7 +190,7 @@ impl Rebuild {
     /// The chunks that are written, as far as is known.
     fn due(&self, repair: RepairId) -> impl Iterator<Item = Due> {
         let is_due = |goal: &&Goal| {
-            goal.state == GoalState::Flowing && self.proof.asked.contains_key(&goal.chunk)
+            goal.state == GoalState::Transferring && self.proof.asked.contains_key(&goal.chunk)
         };
         let goals = self.goals.iter().filter(is_due);
         goals.map(move |goal| Due { repair, chunk: goal.chunk, destination: goal.destination })

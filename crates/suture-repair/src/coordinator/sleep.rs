@@ -12,16 +12,16 @@ use super::Coordinator;
 use crate::mutant::Mutant;
 use crate::time::{Span, Time};
 
-/// A driver may be late by this part of `suspect_after`. Less would take a busy machine for a
+/// A driver may be late by `suspect_after` divided by this. Less would take a busy machine for a
 /// sleeping one, and each time put off that a silent node is noticed; more would let a sleep count
 /// in which nodes become suspect.
-const LATE_PART: u64 = 4;
+const LATE_DIVISOR: u64 = 4;
 
 impl Coordinator {
     /// Moves every silence by the time since the last event, if nobody was there to hear.
     pub(super) fn excuse_sleep(&mut self, now: Time) {
         let gap = now.since(self.now);
-        let late_max = Span { ns: self.config.timers.suspect_after.ns / LATE_PART };
+        let late_max = Span { ns: self.config.timers.suspect_after.ns / LATE_DIVISOR };
         if gap <= late_max || self.ledger.mistake.is(Mutant::CountSleep) {
             return;
         }

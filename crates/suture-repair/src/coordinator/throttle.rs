@@ -17,8 +17,8 @@ use crate::time::Time;
 /// have the floor.
 const URGENT_MARGIN: Margin = 0;
 
-/// A link that has changed by less than such a part is the same to planners.
-const SAME_PART: f64 = 1.0 / 16.0;
+/// A link that has changed by less than such a fraction is the same to planners.
+const SAME_FRACTION: f64 = 1.0 / 16.0;
 
 impl Coordinator {
     /// An agent has reported what its links carry.
@@ -89,7 +89,7 @@ impl Coordinator {
     fn count_links(&mut self, now: Time, id: NodeId) {
         let known = self.ledger.cluster().node(id);
         let node = self.counted(id, known.rack);
-        let is_same = |a: Rate, b: Rate| (a.0 - b.0).abs() <= a.0 * SAME_PART;
+        let is_same = |a: Rate, b: Rate| (a.0 - b.0).abs() <= a.0 * SAME_FRACTION;
         let is_free_same = is_same(known.uplink_free(), node.uplink_free())
             && is_same(known.downlink_free(), node.downlink_free());
         // What a link carries in all was declared once, or is measured.
@@ -133,9 +133,9 @@ impl Coordinator {
                 let Some(limited) = limited else { continue };
                 // Where nothing is to be moved any limit may be the one that is shown.
                 let idle = if bytes == 0 { 1e6 } else { 0.0 };
-                let part = idle + limited.limit as f64 / link.capacity.max(1) as f64;
-                if tightest.is_none_or(|(least, _)| part < least) {
-                    tightest = Some((part, (id, is_up, limited)));
+                let fraction = idle + limited.limit as f64 / link.capacity.max(1) as f64;
+                if tightest.is_none_or(|(least, _)| fraction < least) {
+                    tightest = Some((fraction, (id, is_up, limited)));
                 }
             }
         }

@@ -109,16 +109,16 @@ impl Load {
     }
 
     /// Takes off what is done of a plan that was added with the same facts: a part of all of it.
-    pub fn subtract_part(
+    pub fn subtract_fraction(
         &mut self,
         cluster: &Cluster,
         plan: &Plan,
         facts: &StripeFacts<'_>,
-        part: f64,
+        fraction: f64,
     ) {
-        let (part, contents) = (part.clamp(0.0, 1.0), &mut Contents::default());
+        let (fraction, contents) = (fraction.clamp(0.0, 1.0), &mut Contents::default());
         self.charge(cluster, (plan, facts), contents, |total, bytes| {
-            *total -= (bytes as f64 * part) as u64;
+            *total -= (bytes as f64 * fraction) as u64;
         });
     }
 

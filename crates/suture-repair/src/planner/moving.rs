@@ -3,10 +3,10 @@
 //!
 //! Place: `[plan]`, after a planner has planned their repair as if they were lost. A node that is
 //! emptied has one uplink for all of its chunks, so copying alone ends with that link; rebuilding
-//! alone moves several times as much. Each chunk is therefore cut in two at the same part of its
-//! length: the first is copied, the rest is rebuilt by the planner's lanes. Every port's load is
-//! linear in that part, so the best one is where the busiest port has the least to do; of equals
-//! the one that copies more, which moves less.
+//! alone moves several times as much. Each chunk is therefore cut in two at the same fraction of
+//! its length: the first is copied, the rest is rebuilt by the planner's lanes. Every port's load
+//! is linear in that fraction, so the best one is where the busiest port has the least to do; of
+//! equals the one that copies more, which moves less.
 //!
 //! Where too few other chunks can be read to rebuild it, a chunk is copied whole.
 //! Invariant: a plan that a chunk's job did not have a source for is left as it is.
@@ -17,11 +17,11 @@ use crate::plan::{Carries, Edge, Lane, Mode, Plan, Range, Start};
 use crate::planner::keep::DestinationRule;
 use crate::planner::{Batch, Job, View};
 
-/// In how many steps the part that is copied is searched.
+/// In how many steps the fraction that is copied is searched.
 const STEPS: u32 = 64;
 
 /// A lane of fewer bytes is not worth its handling.
-const PART_MIN: u64 = 1 << 10;
+const LANE_BYTES_MIN: u64 = 1 << 10;
 
 /// The batch with copies where they help.
 pub(in crate::planner) fn with_copies(batch: Batch, jobs: &[Job], view: &View<'_>) -> Batch {
@@ -59,17 +59,17 @@ fn cut_all(source: NodeId, plans: &mut [Option<Plan>], jobs: &[Job], view: &View
         load.ports(view.cluster).map(|port| port.seconds.min(1e18)).collect()
     };
     let (others, rebuilt, copied) = (seconds(&others), seconds(&rebuilt), seconds(&copied));
-    let peak = |part: u32| {
-        let part = f64::from(part) / f64::from(STEPS);
+    let peak = |steps: u32| {
+        let fraction = f64::from(steps) / f64::from(STEPS);
         let ports = others.iter().zip(&rebuilt).zip(&copied);
         ports.fold(0.0, |peak: f64, ((other, whole), copy)| {
-            peak.max(other + whole * (1.0 - part) + copy * part)
+            peak.max(other + whole * (1.0 - fraction) + copy * fraction)
         })
     };
     let best = (0..=STEPS).map(peak).fold(f64::INFINITY, f64::min);
-    let part = (0..=STEPS).rev().find(|part| peak(*part) <= best * (1.0 + 1e-9)).unwrap_or(0);
+    let steps = (0..=STEPS).rev().find(|steps| peak(*steps) <= best * (1.0 + 1e-9)).unwrap_or(0);
     for (job, plan) in jobs.iter().zip(plans).filter(|(job, _)| leaves(job)) {
-        plan.iter_mut().for_each(|plan| *plan = cut(plan, job, part));
+        plan.iter_mut().for_each(|plan| *plan = cut(plan, job, steps));
     }
 }
 
@@ -111,8 +111,8 @@ fn copy_refused(plans: &mut [Option<Plan>], jobs: &[Job], view: &View<'_>) {
     }
 }
 
-/// The plan with so many parts of its range copied, and the rest as it was.
-fn cut(plan: &Plan, job: &Job, part: u32) -> Plan {
+/// The plan with so many steps of its range copied, and the rest as it was.
+fn cut(plan: &Plan, job: &Job, steps: u32) -> Plan {
     let (Some(source), [lost]) = (job.source, &plan.lost[..]) else { return plan.clone() };
     let Range { from, to } = plan.range;
     let alignment = job.code.alignment() as u64;
@@ -120,13 +120,13 @@ fn cut(plan: &Plan, job: &Job, part: u32) -> Plan {
         let exact = u128::from(bytes) * u128::from(by) / u128::from(of.max(1));
         exact as u64 / alignment * alignment
     };
-    let at = from + scaled(to - from, u64::from(part), u64::from(STEPS));
-    let is_worth_it = |bytes: u64| bytes >= PART_MIN;
+    let at = from + scaled(to - from, u64::from(steps), u64::from(STEPS));
+    let is_worth_it = |bytes: u64| bytes >= LANE_BYTES_MIN;
     let at = match (is_worth_it(at - from), is_worth_it(to - at)) {
         (true, false) => to,
         (true, true) => at,
         // A tiny chunk goes the way of the larger part of the others.
-        (false, false) if 2 * part >= STEPS => to,
+        (false, false) if 2 * steps >= STEPS => to,
         (false, _) => return plan.clone(),
     };
     let copied = Range { from, to: at };
@@ -180,7 +180,7 @@ mod tests {
 
     /// Where the lanes of a cut plan begin and end, the one that copies first; before the cut two
     /// rebuild a half each.
-    fn lanes(from: u64, to: u64, part: u32) -> Vec<(NodeId, u64, u64)> {
+    fn lanes(from: u64, to: u64, steps: u32) -> Vec<(NodeId, u64, u64)> {
         let code: suture_code::Code = "rs(2,2)".parse().unwrap();
         let job = Job {
             stripe: StripeId(0),
@@ -207,7 +207,7 @@ mod tests {
             period: None,
             lanes: rebuilding.collect(),
         };
-        let cut = cut(&plan, &job, part);
+        let cut = cut(&plan, &job, steps);
         let lane = |lane: &Lane| {
             assert_eq!(lane.edges[0].bytes, lane.range.bytes());
             (lane.edges[0].child, lane.range.from, lane.range.to)

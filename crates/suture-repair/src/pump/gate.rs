@@ -1,4 +1,4 @@
-//! One child of a gated lane: closed until it is released, and how much of it is kept by then.
+//! One child of a gated lane: closed until it is released, and how much of it is spilled by then.
 //!
 //! Place: ... dispatch -> [slices flow] -> chunk proven and durable ...
 //! What a child sends is written to the spool in whatever order it comes, so each child moves at
@@ -13,15 +13,15 @@
 
 use crate::mutant::{Mistake, Mutant};
 
-/// Slice bookkeeping of one child whose slices are kept.
+/// Slice bookkeeping of one child whose slices are spilled.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Gate {
     released: bool,
     /// The child was granted all slices below this.
     credit_given: u32,
     /// All slices below this are on disk.
-    kept: u32,
-    /// Slices that have come: bit i is slice `kept + i`.
+    spilled: u32,
+    /// Slices that have come: bit i is slice `spilled + i`.
     arrived: u32,
     /// Those of them that are on disk.
     written: u32,
@@ -36,7 +36,7 @@ impl Gate {
     /// The slices that the child is to be granted anew, if it is worth a message.
     pub fn grant(&mut self, window: u32, count: u32, mistake: Mistake) -> Option<u32> {
         let ahead = u32::from(mistake.is(Mutant::GateAhead));
-        let horizon = (self.kept + window + ahead).min(count);
+        let horizon = (self.spilled + window + ahead).min(count);
         let more = horizon - self.credit_given;
         let is_worth = more > 0 && (more >= window.div_ceil(2) || horizon == count);
         let is_open = self.released || mistake.is(Mutant::GrantUnreleased);
@@ -54,7 +54,7 @@ impl Gate {
 
     /// Whether a slice was granted and has not come.
     pub fn wants(&self, slice: u32) -> bool {
-        (self.kept..self.credit_given).contains(&slice) && self.arrived & self.bit(slice) == 0
+        (self.spilled..self.credit_given).contains(&slice) && self.arrived & self.bit(slice) == 0
     }
 
     /// A slice is in memory. Must be wanted.
@@ -63,34 +63,34 @@ impl Gate {
     }
 
     /// A slice that arrived is on disk.
-    pub fn on_kept(&mut self, slice: u32) {
-        assert!(slice >= self.kept && self.arrived & self.bit(slice) != 0, "slice {slice}");
+    pub fn on_spilled(&mut self, slice: u32) {
+        assert!(slice >= self.spilled && self.arrived & self.bit(slice) != 0, "slice {slice}");
         self.written |= self.bit(slice);
         while self.written & 1 == 1 {
             self.written >>= 1;
             self.arrived >>= 1;
-            self.kept += 1;
+            self.spilled += 1;
         }
     }
 
     /// Whether slices are still to come.
     pub fn awaits(&self, count: u32) -> bool {
-        self.kept + self.arrived.trailing_ones() < count
+        self.spilled + self.arrived.trailing_ones() < count
     }
 
     /// Whether every slice is on disk.
     pub fn is_full(&self, count: u32) -> bool {
-        self.kept == count
+        self.spilled == count
     }
 
     /// Whether a slice is on its way here, or to the disk.
     pub fn is_owed(&self) -> bool {
-        self.credit_given > self.kept
+        self.credit_given > self.spilled
     }
 
     /// How many slices are on disk.
-    pub fn kept(&self) -> u32 {
-        self.kept + self.written.count_ones()
+    pub fn spilled(&self) -> u32 {
+        self.spilled + self.written.count_ones()
     }
 
     /// Whether the invariants hold, and only what was granted has come and only that is on disk.
@@ -98,15 +98,15 @@ impl Gate {
         if !self.released && self.credit_given > 0 {
             return false;
         }
-        let in_memory = (self.kept..=self.kept + window).contains(&self.credit_given);
-        let credit_given = self.credit_given.saturating_sub(self.kept);
+        let in_memory = (self.spilled..=self.spilled + window).contains(&self.credit_given);
+        let credit_given = self.credit_given.saturating_sub(self.spilled);
         in_memory
             && u64::from(self.arrived) >> credit_given == 0
             && self.written & !self.arrived == 0
     }
 
     fn bit(&self, slice: u32) -> u32 {
-        1 << (slice - self.kept)
+        1 << (slice - self.spilled)
     }
 }
 
@@ -133,21 +133,21 @@ mod tests {
         for window in [1, 3, 32] {
             let (count, mut gate) = (100, Gate::default());
             gate.release();
-            let (mut granted, mut kept) = (0, 0);
+            let (mut granted, mut spilled) = (0, 0);
             while !gate.is_full(count) {
                 let below = gate
                     .grant(window, count, Mistake::default())
                     .expect("everything granted is kept");
-                assert!(below <= kept + window);
+                assert!(below <= spilled + window);
                 // Backwards, and each of them twice.
                 for slice in (granted..below).rev() {
                     assert!(gate.wants(slice));
                     gate.on_arrived(slice);
                     assert!(!gate.wants(slice));
                     assert!(gate.is_owed());
-                    gate.on_kept(slice);
-                    kept += 1;
-                    assert_eq!(gate.kept(), kept);
+                    gate.on_spilled(slice);
+                    spilled += 1;
+                    assert_eq!(gate.spilled(), spilled);
                 }
                 granted = below;
             }

@@ -188,7 +188,7 @@ fn settle(pump: &mut Pump) -> Vec<u32> {
                 });
                 *from = below;
             }
-            Step::Keep(child, slice) => pump.on_kept(child, slice),
+            Step::Spill(child, slice) => pump.on_spilled(child, slice),
             Step::ReadOwn(slice) | Step::ReadSpool(slice) => pump.on_read(slice),
             Step::Deliver(slice) => {
                 delivered.push(slice);
@@ -213,16 +213,16 @@ fn a_gated_relay_keeps_each_child_when_released_and_sends_when_all_is_there() {
     assert_eq!(pump.poll(), Some(Step::Grant(OTHER, 4)));
     assert!(pump.is_owed());
     pump.on_arrived(OTHER, 1);
-    assert_eq!(steps(&mut pump), [Step::Keep(OTHER, 1)], "in any order");
-    pump.on_kept(OTHER, 1);
+    assert_eq!(steps(&mut pump), [Step::Spill(OTHER, 1)], "in any order");
+    pump.on_spilled(OTHER, 1);
     [3, 0, 2].into_iter().for_each(|slice| pump.on_arrived(OTHER, slice));
     assert!(settle(&mut pump).is_empty(), "the other child is still to come");
-    assert_eq!(pump.kept().collect::<Vec<_>>(), [OTHER]);
+    assert_eq!(pump.spilled().collect::<Vec<_>>(), [OTHER]);
     assert!(pump.awaits(CHILD) && !pump.awaits(OTHER) && !pump.is_owed());
     assert_eq!((pump.bytes_done(), pump.progress()), (300, 10), "a third of the way");
     pump.on_released(CHILD);
     assert_eq!(settle(&mut pump), (0..10).collect::<Vec<_>>());
-    assert_eq!(pump.kept().collect::<Vec<_>>(), [CHILD, OTHER]);
+    assert_eq!(pump.spilled().collect::<Vec<_>>(), [CHILD, OTHER]);
     assert_eq!(pump.progress(), 40, "ten slices of each child, spooled together, and passed on");
     assert!(pump.is_done() && !pump.is_owed());
     assert_eq!(pump.bytes_done(), 1000);
@@ -244,7 +244,7 @@ fn bytes_done_reach_the_lanes_length_only_with_the_last_result() {
                     }
                 });
             }
-            Step::Keep(child, slice) => pump.on_kept(child, slice),
+            Step::Spill(child, slice) => pump.on_spilled(child, slice),
             Step::ReadSpool(slice) => pump.on_read(slice),
             Step::Deliver(slice) => pump.on_left(slice),
             other => panic!("{other:?}"),

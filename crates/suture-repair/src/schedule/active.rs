@@ -87,8 +87,8 @@ impl ActiveRepair {
         (self.bytes_done, self.heard_at) = (self.bytes_done.max(bytes_done), now);
     }
 
-    /// What part of its plan is still to come.
-    pub(super) fn part_left(&self) -> f64 {
+    /// What fraction of its plan is still to come.
+    pub(super) fn fraction_left(&self) -> f64 {
         let bytes = self.work.plan.range.bytes().max(1) as f64;
         1.0 - self.bytes_done as f64 / bytes
     }

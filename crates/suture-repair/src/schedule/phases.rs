@@ -242,7 +242,7 @@ impl Phases {
 
 /// What a running repair still has to move.
 fn load_left(repair: &ActiveRepair) -> Vec<(NodeId, LinkLoad)> {
-    let left = repair.part_left();
+    let left = repair.fraction_left();
     let scale = |links: LinkLoad| LinkLoad {
         up_bytes: links.up_bytes * left.max(0.0),
         down_bytes: links.down_bytes * left.max(0.0),

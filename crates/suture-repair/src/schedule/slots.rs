@@ -92,8 +92,8 @@ impl EdgeSchedule {
 
     /// What was released to `node` and has not arrived, to be repeated when that may be lost.
     pub fn released_to(&self, node: NodeId) -> Vec<EdgeRelease> {
-        let flowing = self.transmissions.flowing();
-        flowing.filter(|(_, t)| t.parent == node).map(|(id, t)| release(id, t)).collect()
+        let released = self.transmissions.released();
+        released.filter(|(_, t)| t.parent == node).map(|(id, t)| release(id, t)).collect()
     }
 
     /// When each node last finished a transmission, ascending by node.
@@ -141,7 +141,7 @@ impl EdgeSchedule {
     /// Section 3.4: the node that has spent the least takes its fastest link, again and again.
     fn poll(&mut self, cluster: &Cluster) -> Vec<TransmissionId> {
         let (mut sends, mut receives) = (BTreeSet::new(), BTreeSet::new());
-        for (_, Transmission { child, parent, .. }) in self.transmissions.flowing() {
+        for (_, Transmission { child, parent, .. }) in self.transmissions.released() {
             sends.insert(child);
             receives.insert(parent);
         }

@@ -42,7 +42,7 @@ pub(super) struct Transmissions {
     repairs: BTreeMap<RepairId, Vec<Transmission>>,
     /// Without pairs that have nothing ready.
     pairs: BTreeMap<(NodeId, NodeId), Pair>,
-    flowing: BTreeMap<TransmissionId, Transmission>,
+    released: BTreeMap<TransmissionId, Transmission>,
 }
 
 /// The transmission of a pair that goes first.
@@ -83,10 +83,10 @@ impl Transmissions {
         (child, parent): (NodeId, NodeId),
     ) -> bool {
         let is_it = |t: &Transmission| (t.lane, t.child, t.parent) == (lane, child, parent);
-        let mut flowing = self.flowing_of(repair);
-        let Some(id) = flowing.find(|(_, t)| is_it(t)).map(|(id, _)| id) else { return false };
-        drop(flowing);
-        self.flowing.remove(&id);
+        let mut released = self.released_of(repair);
+        let Some(id) = released.find(|(_, t)| is_it(t)).map(|(id, _)| id) else { return false };
+        drop(released);
+        self.released.remove(&id);
         let all = self.repairs.get_mut(&repair).expect("what flows belongs to a repair");
         all[id.index].has_arrived = true;
         match inputs_left(all, parent, lane) {
@@ -113,9 +113,9 @@ impl Transmissions {
 
     /// Forgets a repair. Returns the nodes at both ends of what still flowed of it.
     pub fn ended(&mut self, repair: RepairId) -> Vec<NodeId> {
-        let flowing: Vec<TransmissionId> = self.flowing_of(repair).map(|(id, _)| id).collect();
-        let flowing = flowing.iter().filter_map(|id| self.flowing.remove(id));
-        let ends = flowing.flat_map(|t| [t.child, t.parent]).collect();
+        let released: Vec<TransmissionId> = self.released_of(repair).map(|(id, _)| id).collect();
+        let released = released.iter().filter_map(|id| self.released.remove(id));
+        let ends = released.flat_map(|t| [t.child, t.parent]).collect();
         for (index, transmission) in self.repairs.remove(&repair).into_iter().flatten().enumerate()
         {
             self.take_ready(TransmissionId { repair, index }, transmission);
@@ -126,16 +126,16 @@ impl Transmissions {
     /// Whether a repair has something to move and nothing of it flows.
     pub fn is_waiting(&self, repair: RepairId) -> bool {
         let waits = |all: &Vec<Transmission>| all.iter().any(|t| !t.has_arrived);
-        self.repairs.get(&repair).is_some_and(waits) && self.flowing_of(repair).next().is_none()
+        self.repairs.get(&repair).is_some_and(waits) && self.released_of(repair).next().is_none()
     }
 
     /// What was released and has not arrived.
-    pub fn flowing(&self) -> impl Iterator<Item = (TransmissionId, Transmission)> {
-        self.flowing.iter().map(|(id, transmission)| (*id, *transmission))
+    pub fn released(&self) -> impl Iterator<Item = (TransmissionId, Transmission)> {
+        self.released.iter().map(|(id, transmission)| (*id, *transmission))
     }
 
     pub fn is_anything_flowing(&self) -> bool {
-        !self.flowing.is_empty()
+        !self.released.is_empty()
     }
 
     pub fn is_anything_ready(&self) -> bool {
@@ -175,17 +175,17 @@ impl Transmissions {
         }
         for (&id, &transmission) in &released {
             self.take_ready(id, transmission);
-            self.flowing.insert(id, transmission);
+            self.released.insert(id, transmission);
         }
         released
     }
 
-    fn flowing_of(
+    fn released_of(
         &self,
         repair: RepairId,
     ) -> impl Iterator<Item = (TransmissionId, &Transmission)> {
         let id = |index| TransmissionId { repair, index };
-        self.flowing.range(id(0)..=id(usize::MAX)).map(|(id, transmission)| (*id, transmission))
+        self.released.range(id(0)..=id(usize::MAX)).map(|(id, transmission)| (*id, transmission))
     }
 
     fn make_ready(&mut self, id: TransmissionId) {

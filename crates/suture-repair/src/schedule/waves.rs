@@ -263,7 +263,7 @@ impl Waves {
         let (mut late, mut lags) = (Vec::new(), BTreeSet::new());
         for (id, repair) in snapshot.active {
             let (since, before) = self.seen.get(id).copied().unwrap_or((repair.since, 0));
-            if repair.heard_at < since + MEASURE_MIN || repair.part_left() <= 0.0 {
+            if repair.heard_at < since + MEASURE_MIN || repair.fraction_left() <= 0.0 {
                 continue;
             }
             self.seen.insert(*id, (repair.heard_at, repair.bytes_done));
@@ -276,7 +276,7 @@ impl Waves {
                 continue;
             }
             late.push(*id);
-            let takes_long = repair.part_left() * bytes > come / seconds * REST_SECONDS;
+            let takes_long = repair.fraction_left() * bytes > come / seconds * REST_SECONDS;
             if takes_long && (!has_traces(repair) || is_below(LAGGING_TRACES)) {
                 lags.insert(*id);
             }
@@ -320,7 +320,9 @@ impl Waves {
         cause: Cause,
     ) -> Option<Directive> {
         let (enough, is_worth_it) = match cause {
-            Cause::Slower(enough) => (enough, active.part_left() > REST_MIN && !has_traces(active)),
+            Cause::Slower(enough) => {
+                (enough, active.fraction_left() > REST_MIN && !has_traces(active))
+            }
             Cause::Lags => (0.0, true),
         };
         if !is_worth_it || self.treated.contains(&repair) {

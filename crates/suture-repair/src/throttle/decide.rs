@@ -4,8 +4,8 @@
 
 use super::share::share;
 use super::{
-    DECIDE_EVERY, Direction, FLOOR_PART, Keep, LATENCY_SHARE_WHOLE, LIMIT_MIN, Limited, NEAR_PART,
-    NodeLimits, Reason, Reported, Situation, Throttle,
+    DECIDE_EVERY, Direction, FLOOR_DIVISOR, Keep, LATENCY_SHARE_WHOLE, LIMIT_MIN, Limited,
+    NEAR_DIVISOR, NodeLimits, Reason, Reported, Situation, Throttle,
 };
 use crate::cluster::{Cluster, Node};
 use crate::id::{NodeId, RackId};
@@ -79,7 +79,7 @@ impl Throttle {
         if self.is_closed(situation.now) {
             tighten(&mut limit, Limited { limit: LIMIT_MIN, reason: Reason::Window });
         }
-        let floor = self.config.floor.unwrap_or(capacity / FLOOR_PART);
+        let floor = self.config.floor.unwrap_or(capacity / FLOOR_DIVISOR);
         let least = if situation.is_urgent { floor.max(LIMIT_MIN) } else { LIMIT_MIN };
         if let Some(limit) = &mut limit
             && limit.limit < least
@@ -109,7 +109,7 @@ impl Throttle {
                 (&mut now.down, before.down, Direction::Down),
             ] {
                 let (Some(new), Some(old)) = (limit.as_mut(), before) else { continue };
-                let is_near = new.limit.abs_diff(old.limit) < old.limit / NEAR_PART;
+                let is_near = new.limit.abs_diff(old.limit) < old.limit / NEAR_DIVISOR;
                 let is_cap = alone.of(direction).is_some_and(|l| l.reason == Reason::Node);
                 if is_near && !is_cap && old.reason != Reason::Node {
                     new.limit = old.limit;
@@ -344,7 +344,7 @@ mod tests {
         let mut default = Bench::new("keep 99%");
         default.is_urgent = true;
         default.decide();
-        assert_eq!(default.up(0).unwrap().limit, LINK / FLOOR_PART);
+        assert_eq!(default.up(0).unwrap().limit, LINK / FLOOR_DIVISOR);
     }
 
     #[test]

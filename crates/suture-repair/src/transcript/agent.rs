@@ -93,7 +93,7 @@ impl Textual for AgentInput {
                 .field("below", below),
             AgentInput::SliceArrived { from, id } => line.field("arrived", id).field("from", from),
             AgentInput::SliceRead { id, result } => write_result(line.field("read", id), result),
-            AgentInput::SliceKept { from, id } => line.field("kept", id).field("from", from),
+            AgentInput::SliceSpilled { from, id } => line.field("kept", id).field("from", from),
             AgentInput::SliceLeft(id) => line.field("left", id),
             AgentInput::WriteFailed { repair, why } => {
                 line.word("write-failed").field("repair", repair).value(why)
@@ -144,7 +144,7 @@ impl Textual for AgentInput {
             },
             "arrived" => AgentInput::SliceArrived { id: line.value()?, from: line.field("from")? },
             "read" => AgentInput::SliceRead { id: line.value()?, result: read_result(line)? },
-            "kept" => AgentInput::SliceKept { id: line.value()?, from: line.field("from")? },
+            "kept" => AgentInput::SliceSpilled { id: line.value()?, from: line.field("from")? },
             "left" => AgentInput::SliceLeft(line.value()?),
             "write-failed" => {
                 AgentInput::WriteFailed { repair: line.field("repair")?, why: line.value()? }
@@ -211,7 +211,7 @@ fn output_line(output: &AgentOutput) -> String {
             line.field("deliver", id).word("to").word(sinks.join(", "))
         }
         AgentOutput::Spool { id, role: _ } => line.field("spool", id),
-        AgentOutput::Keep { id, from, role: _ } => line.field("keep", id).field("from", from),
+        AgentOutput::Spill { id, from, role: _ } => line.field("keep", id).field("from", from),
         AgentOutput::Publish { repair, copy, bytes, crc, label } => {
             line.field("publish repair", repair).field("chunk", copy);
             line.field("bytes", bytes).option("checksum", crc.map(Checksum).as_ref());

@@ -13,7 +13,7 @@ use crate::bound::search::SearchLimits;
 const ALONE_COMPARISONS_MAX: usize = 400_000;
 
 /// With stripes by lanes only such a part of all prices is compared for each time that is tried.
-const LANE_PARTS: usize = 4;
+const LANE_DIVISOR: usize = 4;
 
 impl CrossingSearch<'_> {
     /// What each stripe takes by itself at each node of each target; `known` where that is no more.
@@ -118,8 +118,8 @@ impl CrossingSearch<'_> {
         if laned.any(|(stripe, choice)| !stripe.is_possible(choice, self.ports)) {
             return level;
         }
-        let parts = if self.lanes.is_empty() { 1 } else { LANE_PARTS };
-        let steps = self.steps(&stripes, COMPARISONS_MAX / parts);
+        let divisor = if self.lanes.is_empty() { 1 } else { LANE_DIVISOR };
+        let steps = self.steps(&stripes, COMPARISONS_MAX / divisor);
         let limits = SearchLimits { known, enough: level, steps };
         let seconds = self.seconds((&stripes, &choices), limits);
         self.whole_seconds((&stripes, &choices), seconds)

@@ -23,20 +23,25 @@ impl Ledger {
         self.waiting.assert_invariants();
         self.running.keys().for_each(|repair| self.assert_repair(*repair));
         assert_eq!(self.running.len(), self.repairing.len(), "repairs: one of a stripe");
-        let flowing = self.running.values().filter(|attempt| attempt.is_flowing()).count();
-        assert_eq!(self.budget.held_count(), flowing, "budget: repairs that hold memory, and flow");
-        assert_eq!(self.active.len(), flowing, "schedule: repairs that are active, and flow");
+        let transferring =
+            self.running.values().filter(|attempt| attempt.is_transferring()).count();
+        assert_eq!(
+            self.budget.held_count(),
+            transferring,
+            "budget: repairs that hold memory, and flow"
+        );
+        assert_eq!(self.active.len(), transferring, "schedule: repairs that are active, and flow");
         assert_eq!(self.load, self.charged(), "load: charged, and of what waits and runs");
     }
 
     /// One repair, whether it runs or has ended.
     fn assert_repair(&self, repair: RepairId) {
         let attempt = self.running.get(&repair);
-        let is_flowing = attempt.is_some_and(Attempt::is_flowing);
+        let is_transferring = attempt.is_some_and(Attempt::is_transferring);
         let holds = self.budget.held(repair).is_some();
-        assert_eq!(holds, is_flowing, "budget: {repair} holds memory, and slices flow");
+        assert_eq!(holds, is_transferring, "budget: {repair} holds memory, and slices flow");
         let is_active = self.active.contains_key(&repair);
-        assert_eq!(is_active, is_flowing, "schedule: {repair} is active, and slices flow");
+        assert_eq!(is_active, is_transferring, "schedule: {repair} is active, and slices flow");
         let Some(attempt) = attempt else { return };
         let current = self.repairing.get(&attempt.stripe());
         assert_eq!(current, Some(&repair), "repairs: one of {}", attempt.stripe());

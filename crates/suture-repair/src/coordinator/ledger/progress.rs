@@ -130,7 +130,7 @@ impl Ledger {
                     }
                     continue;
                 }
-                if is_still && rebuild.is_flowing() && !is_held(id) && !waits(id) {
+                if is_still && rebuild.is_transferring() && !is_held(id) && !waits(id) {
                     overdue.stalled.push(*id);
                 }
             }
