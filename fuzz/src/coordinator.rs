@@ -16,7 +16,7 @@ use suture_code::Fingerprint;
 use suture_drivers::control::convert;
 use suture_drivers::control::listing::Listing;
 use suture_drivers::control::{proto, throttle};
-use suture_drivers::window::ThrottleIntent;
+use suture_drivers::maintenance_window::ThrottleIntent;
 use suture_repair::cluster::{Cluster, Node, Rate};
 use suture_repair::coordinator::{Config, Coordinator, ScrubConfig};
 use suture_repair::event::{Command, Commit, Input, Liveness, NodeState, Output};

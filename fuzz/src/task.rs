@@ -284,7 +284,7 @@ impl Runner {
     /// What every driver asks of a role before it moves a slice.
     fn walk(&self, role: &Role, id: SliceId) {
         let slice = id.slice;
-        assert!(slice < role.windows.count(), "{id:?}");
+        assert!(slice < role.slice_ranges.count(), "{id:?}");
         let longest = role.layout.chunk_bytes();
         let own: usize = role.own_pieces(slice).map(|piece| piece.bytes).sum();
         assert_eq!(own, role.own_bytes(slice));

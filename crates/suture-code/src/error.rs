@@ -141,7 +141,7 @@ pub enum CodeError {
         /// How many were given.
         found: usize,
     },
-    /// A buffer of another length than the window asks for.
+    /// A buffer of another length than the range asks for.
     LengthMismatch {
         /// Whether it is a source or an output.
         side: Side,

@@ -1,14 +1,14 @@
 //! The executor: runs any repair DAG over buffers. There is one, for all codes.
 //!
 //! Place: ... sources in memory -> [the bytes computed] -> sent or written ...
-//! A program is compiled once per plan and run once per slice. It walks the window in tiles: all
+//! A program is compiled once per plan and run once per slice. It walks the range in tiles: all
 //! values of a tile are computed before the next tile is read, so the intermediate values of a deep
 //! DAG stay in the cache. A value that is an output is computed in place, also when others read it;
 //! the rest take scratch tiles, which are reused as soon as their last reader is done. Tiles are
 //! short where there are many buffers, so that all of them together fit the second-level cache.
 //!
 //! Invariants: all arithmetic goes through the fused kernels; scratch memory is `scratch_bytes`,
-//! whatever the window; the bytes are those of [`run_naively`], which is the definition.
+//! whatever the range; the bytes are those of [`run_naively`], which is the definition.
 
 use crate::dag::{BYTE_WIDTH, Dag, Origin, Output, Source, ValueId};
 use crate::error::{CodeError, Side};

@@ -3,14 +3,14 @@
 //! Place: ... slice asked for -> [where its bytes are in the chunk] -> read ... written.
 //! A chunk is a sequence of units, one for each codeword; a unit is cut into alpha sub-chunks of
 //! equal length, which stand one after the other. Codes act position by position, so all work on
-//! chunks is on a *window*: the same positions of every sub-chunk, counted through all units. A
-//! window of `[from, to)` with alpha 3 and units of 12 bytes, `from` 1 and `to` 6:
+//! chunks is on a *position range*: the same positions of every sub-chunk, counted through all
+//! units. A range of `[from, to)` with alpha 3 and units of 12 bytes, `from` 1 and `to` 6:
 //!
 //! ```text
 //! unit            |           0           |           1           |
 //! sub-chunk       |   0   |   1   |   2   |   0   |   1   |   2   |
 //! position        |0 1 2 3|0 1 2 3|0 1 2 3|4 5 6 7|4 5 6 7|4 5 6 7|
-//! in the window   |  # # #|  # # #|  # # #|# #    |# #    |# #    |
+//! in the range    |  # # #|  # # #|  # # #|# #    |# #    |# #    |
 //! ```
 //!
 //! The last unit may be shorter than the others; its sub-chunks are shorter in proportion. Where
@@ -19,7 +19,7 @@
 //! Everything here is arithmetic on a few numbers: nothing is allocated, whatever the chunk. The
 //! definition, byte by byte, is in `tests/layout.rs`.
 //!
-//! Invariant: the pieces of all sub-chunks of a window are disjoint, and those of windows that
+//! Invariant: the pieces of all sub-chunks of a range are disjoint, and those of ranges that
 //! cover all positions cover every byte of the chunk.
 
 use std::error::Error;
@@ -39,7 +39,7 @@ pub struct Layout {
 
 /// The same positions of every sub-chunk of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Window {
+pub struct PositionRange {
     layout: Layout,
     from: u64,
     to: u64,
@@ -65,10 +65,10 @@ pub struct Run {
     pub bytes: u64,
 }
 
-/// Some sub-chunks of a window in a buffer: in the order of the chunk, without gaps.
+/// Some sub-chunks of a range in a buffer: in the order of the chunk, without gaps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packed {
-    window: Window,
+    range: PositionRange,
     sub_chunk_count: usize,
 }
 
@@ -188,10 +188,10 @@ impl Layout {
         Run { sub_chunk: sub_chunk as u32, position, bytes: length - within }
     }
 
-    /// The window of all positions.
+    /// The range of all positions.
     #[must_use]
-    pub fn whole(&self) -> Window {
-        Window { layout: *self, from: 0, to: self.positions() }
+    pub fn whole(&self) -> PositionRange {
+        PositionRange { layout: *self, from: 0, to: self.positions() }
     }
 
     /// These positions.
@@ -199,32 +199,32 @@ impl Layout {
     /// # Panics
     /// When there are not so many.
     #[must_use]
-    pub fn window(&self, positions: Range<u64>) -> Window {
+    pub fn position_range(&self, positions: Range<u64>) -> PositionRange {
         let Range { start: from, end: to } = positions;
         assert!(from <= to && to <= self.positions(), "{from}..{to} of {}", self.positions());
-        Window { layout: *self, from, to }
+        PositionRange { layout: *self, from, to }
     }
 
-    /// The window of a slice, which is named by a range of the chunk's bytes: as many positions of
+    /// The range of a slice, which is named by a range of the chunk's bytes: as many positions of
     /// each sub-chunk as make up the slice, in the same place in proportion.
     ///
     /// # Panics
     /// When the chunk ends before.
     #[must_use]
-    pub fn slice(&self, bytes: Range<u64>) -> Window {
+    pub fn slice(&self, bytes: Range<u64>) -> PositionRange {
         let alpha = u64::from(self.sub_chunk_count);
-        self.window(bytes.start / alpha..bytes.end / alpha)
+        self.position_range(bytes.start / alpha..bytes.end / alpha)
     }
 }
 
-impl Window {
+impl PositionRange {
     /// How chunks are cut.
     #[must_use]
     pub fn layout(&self) -> &Layout {
         &self.layout
     }
 
-    /// The window's first position.
+    /// The range's first position.
     #[must_use]
     pub fn from(&self) -> u64 {
         self.from
@@ -240,25 +240,25 @@ impl Window {
     ///
     /// # Panics
     /// When the parts are to have none.
-    pub fn parts(self, positions: u64) -> impl Iterator<Item = Window> + Clone {
+    pub fn parts(self, positions: u64) -> impl Iterator<Item = PositionRange> + Clone {
         let count = (self.to - self.from).div_ceil(positions);
         let starts = (0..count).map(move |part| self.from + part * positions);
-        starts.map(move |from| Window { from, to: self.to.min(from + positions), ..self })
+        starts.map(move |from| PositionRange { from, to: self.to.min(from + positions), ..self })
     }
 
     /// Its parts in each unit that it touches, in order.
-    pub fn units(self) -> impl Iterator<Item = Window> + Clone {
+    pub fn units(self) -> impl Iterator<Item = PositionRange> + Clone {
         // An empty chunk has no positions to divide by, and no units.
         let unit = self.layout.unit_positions().max(1);
         let end = if self.from == self.to { self.from / unit } else { self.to.div_ceil(unit) };
-        (self.from / unit..end).map(move |index| Window {
+        (self.from / unit..end).map(move |index| PositionRange {
             from: self.from.max(index * unit),
             to: self.to.min((index + 1) * unit),
             ..self
         })
     }
 
-    /// Where these sub-chunks of the window stand, in the order of the chunk: unit after unit, and
+    /// Where these sub-chunks of the range stand, in the order of the chunk: unit after unit, and
     /// in each of them sub-chunk after sub-chunk as they are given.
     pub fn pieces_by_unit<S>(self, sub_chunks: S) -> impl Iterator<Item = Piece>
     where
@@ -285,13 +285,13 @@ impl Window {
         0..self.layout.sub_chunk_count
     }
 
-    /// A buffer that holds that many sub-chunks of the window.
+    /// A buffer that holds that many sub-chunks of the range.
     #[must_use]
     pub fn packed(self, sub_chunk_count: usize) -> Packed {
-        Packed { window: self, sub_chunk_count }
+        Packed { range: self, sub_chunk_count }
     }
 
-    /// Where a sub-chunk stands of a window within one unit.
+    /// Where a sub-chunk stands of a range within one unit.
     fn piece_in_unit(&self, sub_chunk: u32) -> Piece {
         let Layout { chunk_bytes, unit_bytes, sub_chunk_count } = self.layout;
         let unit = self.from / self.layout.unit_positions();
@@ -306,19 +306,19 @@ impl Packed {
     /// The length of the buffer.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        self.sub_chunk_count * self.window.positions()
+        self.sub_chunk_count * self.range.positions()
     }
 
-    /// Where the sub-chunks of a unit stand in it, given the window's part in that unit.
+    /// Where the sub-chunks of a unit stand in it, given the range's part in that unit.
     #[must_use]
-    pub fn unit(&self, unit: &Window) -> Range<usize> {
-        let start = (unit.from - self.window.from) as usize * self.sub_chunk_count;
+    pub fn unit(&self, unit: &PositionRange) -> Range<usize> {
+        let start = (unit.from - self.range.from) as usize * self.sub_chunk_count;
         start..start + unit.positions() * self.sub_chunk_count
     }
 
     /// Where one of them stands, by its rank among those that the buffer holds.
     #[must_use]
-    pub fn sub_chunk(&self, unit: &Window, rank: usize) -> Range<usize> {
+    pub fn sub_chunk(&self, unit: &PositionRange, rank: usize) -> Range<usize> {
         let start = self.unit(unit).start + rank * unit.positions();
         start..start + unit.positions()
     }

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 use suture_code::Code;
-use suture_code::layout::{self, Layout, Packed, Piece, SizeError, Window, join_neighbours};
+use suture_code::layout::{self, Layout, Packed, Piece, PositionRange, SizeError, join_neighbours};
 
 /// What a byte of a chunk is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +43,7 @@ struct Case {
     map: Vec<Byte>,
     /// The map the other way round.
     offsets: BTreeMap<(u32, u64), u64>,
-    window: Window,
+    range: PositionRange,
     sub_chunks: Vec<u32>,
 }
 
@@ -54,10 +54,10 @@ impl Case {
     }
 
     fn positions(&self) -> std::ops::Range<u64> {
-        self.window.from()..self.window.from() + self.window.positions() as u64
+        self.range.from()..self.range.from() + self.range.positions() as u64
     }
 
-    /// Every byte of the window in the order of slices.
+    /// Every byte of the range in the order of slices.
     fn by_sub_chunk(&self) -> Vec<u64> {
         let of = |&s: &u32| self.positions().map(move |position| self.offset(s, position));
         self.sub_chunks.iter().flat_map(of).collect()
@@ -103,7 +103,7 @@ fn case() -> impl Strategy<Value = Case> {
         let map = bytes_of(chunk_bytes, unit_bytes, alpha);
         let offsets = (0..).zip(&map).map(|(at, byte)| ((byte.sub_chunk, byte.position), at));
         let offsets = offsets.collect();
-        Case { layout, map, offsets, window: layout.window(from..to), sub_chunks }
+        Case { layout, map, offsets, range: layout.position_range(from..to), sub_chunks }
     })
 }
 
@@ -113,9 +113,9 @@ proptest! {
     #[test]
     fn pieces_are_the_bytes_of_the_map_in_both_orders(case in case()) {
         let sub_chunks = || case.sub_chunks.iter().copied();
-        let by_sub_chunk = offsets(case.window.pieces_by_sub_chunk(sub_chunks()));
+        let by_sub_chunk = offsets(case.range.pieces_by_sub_chunk(sub_chunks()));
         prop_assert_eq!(by_sub_chunk, case.by_sub_chunk());
-        let by_unit = offsets(case.window.pieces_by_unit(sub_chunks()));
+        let by_unit = offsets(case.range.pieces_by_unit(sub_chunks()));
         prop_assert_eq!(&by_unit, &case.by_unit());
         prop_assert!(by_unit.is_sorted(), "ascending sub-chunks stand in the order of the chunk");
     }
@@ -135,22 +135,22 @@ proptest! {
 
     #[test]
     fn joined_pieces_are_the_same_bytes_and_never_touch(case in case()) {
-        let pieces = || case.window.pieces_by_unit(case.sub_chunks.iter().copied());
+        let pieces = || case.range.pieces_by_unit(case.sub_chunks.iter().copied());
         let joined: Vec<Piece> = join_neighbours(pieces()).collect();
         prop_assert_eq!(offsets(joined.iter().copied()), offsets(pieces()));
         prop_assert!(joined.windows(2).all(|pair| pair[0].end() < pair[1].offset));
     }
 
     #[test]
-    fn parts_and_units_cover_a_window_once(case in case(), step in 1..9u64) {
-        let all = |windows: &mut dyn Iterator<Item = Window>| -> Vec<u64> {
-            let positions = windows.map(|w| w.from()..w.from() + w.positions() as u64);
+    fn parts_and_units_cover_a_range_once(case in case(), step in 1..9u64) {
+        let all = |ranges: &mut dyn Iterator<Item = PositionRange>| -> Vec<u64> {
+            let positions = ranges.map(|w| w.from()..w.from() + w.positions() as u64);
             positions.flatten().collect()
         };
         let expected: Vec<u64> = case.positions().collect();
-        prop_assert_eq!(all(&mut case.window.parts(step)), expected.clone());
-        prop_assert_eq!(all(&mut case.window.units()), expected);
-        for unit in case.window.units() {
+        prop_assert_eq!(all(&mut case.range.parts(step)), expected.clone());
+        prop_assert_eq!(all(&mut case.range.units()), expected);
+        for unit in case.range.units() {
             prop_assert!(unit.positions() > 0);
             let units: BTreeSet<u64> = offsets(unit.pieces_by_unit(unit.sub_chunks()))
                 .into_iter()
@@ -162,10 +162,10 @@ proptest! {
 
     #[test]
     fn a_packed_buffer_holds_the_bytes_in_the_order_of_the_chunk(case in case()) {
-        let packed: Packed = case.window.packed(case.sub_chunks.len());
+        let packed: Packed = case.range.packed(case.sub_chunks.len());
         let by_unit = case.by_unit();
         prop_assert_eq!(packed.bytes(), by_unit.len());
-        for unit in case.window.units() {
+        for unit in case.range.units() {
             for (rank, &sub_chunk) in case.sub_chunks.iter().enumerate() {
                 let expected: Vec<u64> = (unit.from()..unit.from() + unit.positions() as u64)
                     .map(|position| case.offset(sub_chunk, position))

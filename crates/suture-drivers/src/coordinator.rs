@@ -47,10 +47,10 @@ use tokio::time::Instant;
 use tracing::{error, info, warn};
 
 use crate::attempt::Attempts;
+use crate::maintenance_window::ThrottleIntent;
 use crate::metadata::{Mark, Metadata, NodeRecord, seconds_since_1970};
 use crate::metrics::coordinator::CoordinatorMetrics;
 use crate::record::RecordedCoordinator;
-use crate::window::ThrottleIntent;
 use backups::Backups;
 use beat_watch::BeatWatch;
 use clock::ClockWatch;

@@ -183,9 +183,9 @@ mod tests {
 
     fn checksums_of(chunk: &[u8]) -> BlockChecksums {
         let recorder = ChecksumRecorder::new(chunk.len() as u64);
-        // Backwards: the order of windows must not matter.
-        for (index, window) in chunk.chunks(2 * BLOCK).enumerate().rev() {
-            recorder.record((index * 2 * BLOCK) as u64, window);
+        // Backwards: the order of ranges must not matter.
+        for (index, range) in chunk.chunks(2 * BLOCK).enumerate().rev() {
+            recorder.record((index * 2 * BLOCK) as u64, range);
         }
         recorder.finish()
     }

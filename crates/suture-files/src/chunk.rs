@@ -1,7 +1,7 @@
 //! One chunk on disk: opened with the proof of what it should hold, read only block by checked
 //! block.
 //!
-//! Place: stripes -> [chunk files] -> windows in memory.
+//! Place: stripes -> [chunk files] -> ranges in memory.
 //! A disk that returns wrong bytes says nothing. So nobody sees bytes of a chunk that no checksum
 //! has vouched for: the manifest vouches for the `.crc` file, which vouches for blocks; where the
 //! `.crc` file is gone or stale, the whole chunk is read once against the manifest, and the

@@ -1,17 +1,17 @@
-//! A repair DAG at work on files: what it reads of which chunk, and how it runs over a window.
+//! A repair DAG at work on files: what it reads of which chunk, and how it runs over a range.
 //!
-//! Place: helpers -> [windows flow] -> proven.
+//! Place: helpers -> [ranges flow] -> proven.
 //! The executor takes one buffer for each sub-chunk. Here it gets them as slices of the buffers
-//! that hold a window of each chunk, so nothing is copied between the file and the kernels.
+//! that hold a range of each chunk, so nothing is copied between the file and the kernels.
 //!
 //! Invariant: outputs stand in the buffers in the order of the file.
 
-use suture_code::layout::{Packed, Window};
+use suture_code::layout::{Packed, PositionRange};
 use suture_code::{ChunkIndex, CodeError, Dag, Program};
 
 use super::chunk::ChunkFault;
+use super::position_ranges::{Parts, pieces};
 use super::stripe::Stripe;
-use super::window::{Parts, pieces};
 
 /// A program and the chunks that it joins.
 pub struct Combination {
@@ -24,7 +24,7 @@ pub struct Combination {
     places: Vec<(usize, usize)>,
 }
 
-/// A thread's buffers: a window of each input, and of each output.
+/// A thread's buffers: a range of each input, and of each output.
 #[derive(Clone, Debug, Default)]
 pub struct Buffers {
     pub inputs: Vec<Vec<u8>>,
@@ -67,13 +67,18 @@ impl Combination {
         &self.outputs
     }
 
-    /// Computes a window of the outputs from the inputs, which have been read.
-    pub fn run(&self, window: &Window, inputs: &[impl AsRef<[u8]>], outputs: &mut Vec<Vec<u8>>) {
-        let whole = window.packed(window.layout().sub_chunk_count() as usize);
+    /// Computes a range of the outputs from the inputs, which have been read.
+    pub fn run(
+        &self,
+        range: &PositionRange,
+        inputs: &[impl AsRef<[u8]>],
+        outputs: &mut Vec<Vec<u8>>,
+    ) {
+        let whole = range.packed(range.layout().sub_chunk_count() as usize);
         outputs.resize(self.outputs.len(), Vec::new());
         outputs.iter_mut().for_each(|buffer| buffer.resize(whole.bytes(), 0));
-        let packed: Vec<Packed> = self.inputs.iter().map(|input| input.packed(window)).collect();
-        for unit in window.units() {
+        let packed: Vec<Packed> = self.inputs.iter().map(|input| input.packed(range)).collect();
+        for unit in range.units() {
             let source = |&(input, part): &(usize, usize)| {
                 &inputs[input].as_ref()[packed[input].sub_chunk(&unit, part)]
             };
@@ -87,20 +92,20 @@ impl Combination {
     }
 }
 
-/// Reads a window of each of these chunks, checked.
+/// Reads a range of each of these chunks, checked.
 ///
 /// # Errors
 /// The first chunk that cannot be used, and why.
 pub fn read(
     stripe: &Stripe<'_>,
     inputs: &[Parts],
-    window: &Window,
+    range: &PositionRange,
     buffers: &mut Vec<Vec<u8>>,
 ) -> Result<(), (ChunkIndex, ChunkFault)> {
     buffers.resize(inputs.len(), Vec::new());
     for (input, buffer) in inputs.iter().zip(buffers) {
-        buffer.resize(input.packed(window).bytes(), 0);
-        let read = stripe.reader(input.chunk).read(pieces(window, &input.sub_chunks), buffer);
+        buffer.resize(input.packed(range).bytes(), 0);
+        let read = stripe.reader(input.chunk).read(pieces(range, &input.sub_chunks), buffer);
         read.map_err(|fault| (input.chunk, fault))?;
     }
     Ok(())

@@ -1,6 +1,6 @@
 //! What a stripe holds of the file, from whatever of its chunks is good.
 //!
-//! Place: [chunks -> checked windows] -> the file; or, where whole chunks are too few, -> encoded
+//! Place: [chunks -> checked ranges] -> the file; or, where whole chunks are too few, -> encoded
 //! again -> proven.
 //! * Of a stripe only the data chunks are read that hold bytes of the file, and of these only the
 //!   blocks that do: behind them there are zeros, which nobody has to read. Where one is lost, its
@@ -16,15 +16,15 @@
 
 use std::io;
 
-use suture_code::layout::{Layout, Window};
+use suture_code::layout::{Layout, PositionRange};
 use suture_code::{ChunkIndex, CodeError};
 use suture_edge::checksum::BLOCK_BYTES;
 
 use super::chunk::ChunkFault;
 use super::combination::{self, Buffers, Combination};
 use super::method::Method;
+use super::position_ranges::{Parts, PositionRanges, placed};
 use super::stripe::Stripe;
-use super::window::{Parts, Windows, placed};
 
 /// A piece of a data chunk that holds bytes of the file; padding may follow them.
 #[derive(Clone, Copy, Debug)]
@@ -48,7 +48,7 @@ pub struct Recipe {
     combination: Option<Combination>,
 }
 
-/// The way a window can fail.
+/// The way a range can fail.
 enum ReadError {
     Chunk(ChunkIndex, ChunkFault),
     Output(io::Error),
@@ -70,10 +70,11 @@ pub fn read(
             Err(error) => return Ok(Err(error)),
         };
         let spread = stripe.spread;
-        let work =
-            |buffers: &mut Buffers, window: &Window| recipe.run(stripe, window, buffers, &write);
+        let work = |buffers: &mut Buffers, range: &PositionRange| {
+            recipe.run(stripe, range, buffers, &write)
+        };
         let extent = recipe.filled_bytes;
-        match spread.for_each_window(recipe.layout, extent, Buffers::default, work) {
+        match spread.for_each_range(recipe.layout, extent, Buffers::default, work) {
             Ok(()) => return Ok(Ok(recipe)),
             Err(ReadError::Chunk(chunk, fault)) => stripe.lose(chunk, fault),
             Err(ReadError::Output(error)) => return Err(error),
@@ -121,15 +122,15 @@ impl Recipe {
     fn run(
         &self,
         stripe: &Stripe<'_>,
-        window: &Window,
+        range: &PositionRange,
         buffers: &mut Buffers,
         write: impl Fn(DataPiece<'_>) -> io::Result<()>,
     ) -> Result<(), ReadError> {
-        combination::read(stripe, &self.inputs, window, &mut buffers.inputs)
+        combination::read(stripe, &self.inputs, range, &mut buffers.inputs)
             .map_err(|(chunk, fault)| ReadError::Chunk(chunk, fault))?;
         let mut lost = &[][..];
         if let Some(combination) = &self.combination {
-            combination.run(window, &buffers.inputs, &mut buffers.outputs);
+            combination.run(range, &buffers.inputs, &mut buffers.outputs);
             lost = combination.outputs();
         }
         let read = self.inputs.iter().map(|input| input.chunk).zip(&buffers.inputs);
@@ -138,7 +139,7 @@ impl Recipe {
             if !self.wanted.contains(&chunk) {
                 continue;
             }
-            for (piece, bytes) in placed(window, buffer) {
+            for (piece, bytes) in placed(range, buffer) {
                 write(DataPiece { chunk, offset: piece.offset, bytes })
                     .map_err(ReadError::Output)?;
             }
@@ -147,10 +148,11 @@ impl Recipe {
     }
 
     /// The chunks that were read, and how many bytes of each.
-    pub fn read_bytes(&self, window_bytes: usize) -> Vec<(ChunkIndex, u64)> {
-        let windows = Windows::over(self.layout, self.filled_bytes, window_bytes);
-        let windows: Vec<Window> = (0..windows.count()).map(|index| windows.get(index)).collect();
-        let bytes = |input: &Parts| windows.iter().map(|w| input.packed(w).bytes() as u64).sum();
+    pub fn read_bytes(&self, range_bytes: usize) -> Vec<(ChunkIndex, u64)> {
+        let ranges = PositionRanges::over(self.layout, self.filled_bytes, range_bytes);
+        let ranges: Vec<PositionRange> =
+            (0..ranges.count()).map(|index| ranges.get(index)).collect();
+        let bytes = |input: &Parts| ranges.iter().map(|w| input.packed(w).bytes() as u64).sum();
         self.inputs.iter().map(|input| (input.chunk, bytes(input))).collect()
     }
 }

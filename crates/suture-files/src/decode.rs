@@ -1,6 +1,6 @@
 //! Decoding an encoded directory back into the file, also when chunks are missing or corrupt.
 //!
-//! Place: chunks -> [checked windows -> the file].
+//! Place: chunks -> [checked ranges -> the file].
 //! What a stripe holds of the file, [`content`] gives, from whatever of its chunks is good; nothing
 //! is written into the directory. The output has no name until every stripe is complete; then it is
 //! put in place.

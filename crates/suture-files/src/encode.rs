@@ -4,7 +4,7 @@
 //! * Everything is written into `DIR/.encode.tmp`, and that folder stays until all is done: beside
 //!   it, and without a manifest, are the chunks of an encode that was interrupted, and the next one
 //!   clears them away.
-//! * Threads take stripes, then windows: read k pieces of the file, compute m of parity, write all
+//! * Threads take stripes, then ranges: read k pieces of the file, compute m of parity, write all
 //!   n with their checksums. The file streams through once; memory does not depend on its length.
 //! * One `syncfs` makes all of it durable. An fsync for each of thousands of files would take one
 //!   journal commit each.
@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 use suture_code::ChunkIndex;
-use suture_code::layout::Window;
+use suture_code::layout::PositionRange;
 use suture_edge::error::bad_input;
 use suture_edge::progress::{Progress, Step};
 
@@ -34,7 +34,7 @@ use super::geometry::Geometry;
 use super::manifest::{MANIFEST_NAME, Manifest};
 use super::output::{dangling, remove_left_behind};
 use super::pool::{self, Spread};
-use super::window::{all_pieces, placed};
+use super::position_ranges::{all_pieces, placed};
 
 /// Where everything is written until it is complete.
 const WORKSHOP_NAME: &str = ".encode.tmp";
@@ -281,11 +281,11 @@ impl Encoder<'_> {
         };
         let chunks = code.chunks().map(create).collect::<Result<Vec<_>>>()?;
         self.spread
-            .for_each_window(
+            .for_each_range(
                 self.geometry.layout(),
                 chunk_bytes,
                 Buffers::default,
-                |buffers, window| self.encode_window(stripe, window, buffers, &chunks),
+                |buffers, range| self.encode_range(stripe, range, buffers, &chunks),
             )
             .with_context(in_stripe)?;
         let mut chunk_checksums = Vec::with_capacity(chunks.len());
@@ -299,29 +299,29 @@ impl Encoder<'_> {
         Ok(chunk_checksums)
     }
 
-    fn encode_window(
+    fn encode_range(
         &self,
         stripe: u64,
-        window: &Window,
+        range: &PositionRange,
         buffers: &mut Buffers,
         chunks: &[NewChunk],
     ) -> Result<()> {
         let sub_chunks = self.geometry.code.sub_chunk_count() as usize;
         buffers.inputs.resize(self.geometry.code.data_chunks(), Vec::new());
         for (chunk, buffer) in self.geometry.code.chunks().zip(&mut buffers.inputs) {
-            buffer.resize(window.packed(sub_chunks).bytes(), 0);
+            buffer.resize(range.packed(sub_chunks).bytes(), 0);
             let mut rest = buffer.as_mut_slice();
-            for piece in all_pieces(window) {
+            for piece in all_pieces(range) {
                 let (target, later) = rest.split_at_mut(piece.bytes);
                 rest = later;
                 self.read_source(stripe, chunk, piece.offset, target)?;
             }
         }
-        self.combination.run(window, &buffers.inputs, &mut buffers.outputs);
+        self.combination.run(range, &buffers.inputs, &mut buffers.outputs);
         let buffers = buffers.inputs.iter().chain(&buffers.outputs);
         for (chunk, (buffer, new)) in buffers.zip(chunks).enumerate() {
             let name = || format!("cannot write {}", chunk_name(ChunkIndex(chunk as u8)));
-            for (piece, bytes) in placed(window, buffer) {
+            for (piece, bytes) in placed(range, buffer) {
                 new.recorder.record(piece.offset, bytes);
                 new.file.write_all_at(bytes, piece.offset).with_context(name)?;
             }

@@ -1,18 +1,18 @@
 //! Erasure-coded files in a directory, without any daemon.
 //!
-//! Place: the whole life of a repair on one machine: [chunks lost -> helpers -> windows -> proven
+//! Place: the whole life of a repair on one machine: [chunks lost -> helpers -> ranges -> proven
 //! -> published]. Reading order: [`geometry`] cuts a file into stripes and chunks; [`manifest`]
 //! says what a directory should hold, [`checksum`] what each block should be; [`directory`] names,
-//! and locks files, [`output`] publishes them; [`window`] says which pieces of chunks belong
-//! together, [`chunk`] reads one chunk checked, [`stripe`] knows which chunks of a stripe can be
-//! used, [`method`] who helps and how ([`scheme`] reads searched trace schemes), [`combination`]
-//! does it to a window, [`parity`] judges where checksums are gone, [`content`] says what a stripe
-//! still holds of the file; [`pool`] spreads the work. On them stand the four jobs [`encode`],
-//! [`decode`], [`rebuild`] and [`verify`].
+//! and locks files, [`output`] publishes them; [`position_ranges`] says which pieces of chunks
+//! belong together, [`chunk`] reads one chunk checked, [`stripe`] knows which chunks of a stripe
+//! can be used, [`method`] who helps and how ([`scheme`] reads searched trace schemes),
+//! [`combination`] does it to a range, [`parity`] judges where checksums are gone, [`content`] says
+//! what a stripe still holds of the file; [`pool`] spreads the work. On them stand the four jobs
+//! [`encode`], [`decode`], [`rebuild`] and [`verify`].
 //!
 //! Four lines of arithmetic: rs(6,3) moves 1 byte in and 1.5 out per byte encoded, so the page
 //! cache (some 3 GB/s a core for reads and writes together) is the limit, before the kernels (10
-//! GB/s and more) and CRC32C (30 GB/s). Hence windows that stay in the second-level cache, no
+//! GB/s and more) and CRC32C (30 GB/s). Hence ranges that stay in the second-level cache, no
 //! copies beyond the two that the kernel makes, and no asynchronous machinery.
 //!
 //! Deliberately absent: knowledge of any particular code (repair DAGs say it all), nodes, and
@@ -43,12 +43,12 @@ mod opening;
 pub mod output;
 mod parity;
 pub mod pool;
+mod position_ranges;
 pub mod rebuild;
 pub mod scheme;
 mod stripe;
 pub mod unrepairable;
 pub mod verify;
-mod window;
 
 /// Reads the manifest of a directory and refuses one that the files contradict.
 ///

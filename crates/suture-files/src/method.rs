@@ -1,6 +1,6 @@
 //! How lost chunks are repaired: the method that the user wants, as far as the code offers it.
 //!
-//! Place: lost chunks -> [helpers and what to do with them] -> windows.
+//! Place: lost chunks -> [helpers and what to do with them] -> ranges.
 //! * conventional: from k whole chunks that determine the stripe, as if the code had no shortcut.
 //! * optimal: what the code itself chooses, with the least traffic from whole survivors.
 //! * trace: parts of symbols from all others; where that cannot be, conventional, and it says why.

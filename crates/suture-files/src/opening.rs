@@ -24,7 +24,7 @@ impl Stripe<'_> {
             scanned.lock().expect("no thread panics here").push((chunk, result));
             Ok::<(), std::convert::Infallible>(())
         };
-        let Ok(()) = pool::for_each(self.spread.window_threads, todo.len() as u64, || (), scan);
+        let Ok(()) = pool::for_each(self.spread.range_threads, todo.len() as u64, || (), scan);
         for (chunk, result) in scanned.into_inner().expect("no thread panics here") {
             self.chunks[usize::from(chunk.0)] = match result {
                 Ok(Scanned::Good(reader)) => ChunkState::Ready(reader),

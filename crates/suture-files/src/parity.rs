@@ -17,15 +17,15 @@
 use std::collections::BTreeSet;
 use std::sync::Mutex;
 
-use suture_code::layout::Window;
+use suture_code::layout::PositionRange;
 use suture_code::{ChunkIndex, Code};
 use suture_edge::checksum::BLOCK_BYTES;
 
 use super::chunk::ChunkFault;
 use super::combination::{self, Combination};
 use super::method::reduce;
+use super::position_ranges::Parts;
 use super::stripe::{ChunkState, Stripe};
-use super::window::Parts;
 
 const SUSPECT_SETS_MAX: usize = 5000;
 
@@ -79,16 +79,16 @@ fn judge(stripe: &Stripe<'_>, vouched: &[ChunkIndex], unproven: &[ChunkIndex]) -
     let alpha = stripe.code().sub_chunk_count();
     let inputs: Vec<Parts> = present.iter().map(|chunk| Parts::whole(*chunk, alpha)).collect();
     let bad = Mutex::new(BTreeSet::new());
-    let work = |buffers: &mut Vec<Vec<u8>>, window: &Window| {
+    let work = |buffers: &mut Vec<Vec<u8>>, range: &PositionRange| {
         // A chunk that reads differently than a moment ago is as good as a contradiction.
-        combination::read(stripe, &inputs, window, buffers).map_err(|_| ())?;
-        let found = jury.judge_window(window, buffers).ok_or(())?;
+        combination::read(stripe, &inputs, range, buffers).map_err(|_| ())?;
+        let found = jury.judge_range(range, buffers).ok_or(())?;
         bad.lock().expect("no thread panics here").extend(found);
         Ok(())
     };
     let layout = stripe.manifest.geometry.layout();
     let judged: Result<(), ()> =
-        stripe.spread.for_each_window(layout, stripe.chunk_bytes(), Vec::new, work);
+        stripe.spread.for_each_range(layout, stripe.chunk_bytes(), Vec::new, work);
     match judged {
         Ok(()) => Verdict::AllBut(bad.into_inner().expect("no thread panics here")),
         Err(()) => Verdict::Contradiction,
@@ -134,10 +134,10 @@ impl Agreement {
     }
 
     /// The places whose bytes are not what the basis makes them.
-    fn dissenters(&self, window: &Window, present: &[Vec<u8>]) -> Vec<usize> {
+    fn dissenters(&self, range: &PositionRange, present: &[Vec<u8>]) -> Vec<usize> {
         let basis: Vec<&[u8]> = self.basis.iter().map(|place| &present[*place][..]).collect();
         let mut computed = Vec::new();
-        self.combination.run(window, &basis, &mut computed);
+        self.combination.run(range, &basis, &mut computed);
         let pairs = self.tested.iter().zip(&computed);
         pairs
             .filter(|(place, computed)| present[**place] != **computed)
@@ -153,14 +153,18 @@ impl<'a> Jury<'a> {
         Some(Jury { code, vouched_count, present, whole })
     }
 
-    /// The bad chunks of a window; `None` when it cannot be told for some block.
-    fn judge_window(&self, window: &Window, buffers: &[Vec<u8>]) -> Option<BTreeSet<ChunkIndex>> {
+    /// The bad chunks of a range; `None` when it cannot be told for some block.
+    fn judge_range(
+        &self,
+        range: &PositionRange,
+        buffers: &[Vec<u8>],
+    ) -> Option<BTreeSet<ChunkIndex>> {
         let mut bad = BTreeSet::new();
-        if self.whole.dissenters(window, buffers).is_empty() {
+        if self.whole.dissenters(range, buffers).is_empty() {
             return Some(bad);
         }
-        let whole = window.packed(self.code.sub_chunk_count() as usize);
-        for unit in window.units() {
+        let whole = range.packed(self.code.sub_chunk_count() as usize);
+        for unit in range.units() {
             for block in unit.parts(BLOCK_BYTES) {
                 let cut = |buffer: &Vec<u8>| cut_block(&buffer[whole.unit(&unit)], &unit, &block);
                 let content: Vec<Vec<u8>> = buffers.iter().map(cut).collect();
@@ -171,8 +175,8 @@ impl<'a> Jury<'a> {
         Some(bad)
     }
 
-    fn judge_block(&self, window: &Window, block: &[Vec<u8>]) -> Option<Vec<usize>> {
-        let dissenters = self.whole.dissenters(window, block);
+    fn judge_block(&self, range: &PositionRange, block: &[Vec<u8>]) -> Option<Vec<usize>> {
+        let dissenters = self.whole.dissenters(range, block);
         let suspects: Vec<usize> = (self.vouched_count..self.present.len()).collect();
         if dissenters.is_empty() {
             return Some(dissenters);
@@ -192,7 +196,7 @@ impl<'a> Jury<'a> {
                 let others: Vec<usize> =
                     (0..self.present.len()).filter(|place| !bad.contains(place)).collect();
                 let agreement = Agreement::among(self.code, self.present, &others)?;
-                if agreement.dissenters(window, block).is_empty() {
+                if agreement.dissenters(range, block).is_empty() {
                     return Some(bad);
                 }
             }
@@ -202,7 +206,7 @@ impl<'a> Jury<'a> {
 }
 
 /// The bytes of a block, which is a part of a unit, from those of the unit.
-fn cut_block(bytes: &[u8], unit: &Window, block: &Window) -> Vec<u8> {
+fn cut_block(bytes: &[u8], unit: &PositionRange, block: &PositionRange) -> Vec<u8> {
     let from = (block.from() - unit.from()) as usize;
     let sub_chunks = bytes.chunks(unit.positions());
     sub_chunks.flat_map(|bytes| &bytes[from..from + block.positions()]).copied().collect()
@@ -231,7 +235,7 @@ mod tests {
     /// Three blocks of every sub-chunk.
     const BYTES: u64 = 3 * BLOCK_BYTES;
 
-    fn window(code: Code) -> Window {
+    fn range(code: Code) -> PositionRange {
         Layout::of(&code, u64::from(code.sub_chunk_count()) * BYTES).whole()
     }
 
@@ -240,21 +244,19 @@ mod tests {
         let byte = |chunk: usize, at: usize| (chunk * 31 + at * 7 + at / 251 * (chunk + 1)) as u8;
         let data: Vec<Vec<u8>> = (0..code.data_chunks())
             .map(|chunk| {
-                (0..window(code).layout().chunk_bytes() as usize)
-                    .map(|at| byte(chunk, at))
-                    .collect()
+                (0..range(code).layout().chunk_bytes() as usize).map(|at| byte(chunk, at)).collect()
             })
             .collect();
         let mut parity = Vec::new();
         let combination = Combination::of(&code.encode_dag(), &[]).unwrap();
-        combination.run(&window(code), &data, &mut parity);
+        combination.run(&range(code), &data, &mut parity);
         data.into_iter().chain(parity).collect()
     }
 
     fn judge(code: Code, vouched_count: usize, buffers: &[Vec<u8>]) -> Option<Vec<u8>> {
         let present: Vec<ChunkIndex> = code.chunks().collect();
         let jury = Jury::new(code, vouched_count, &present).unwrap();
-        let bad = jury.judge_window(&window(code), buffers)?;
+        let bad = jury.judge_range(&range(code), buffers)?;
         Some(bad.iter().map(|chunk| chunk.0).collect())
     }
 

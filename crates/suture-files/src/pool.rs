@@ -1,9 +1,9 @@
-//! Threads: how work over stripes, and over windows of a stripe, is spread over the machine in
+//! Threads: how work over stripes, and over ranges of a stripe, is spread over the machine in
 //! bounded memory.
 //!
 //! Place: under all offline commands.
 //! Many small stripes want a thread each; one large stripe wants all threads inside. So threads go
-//! to stripes first, and what is left over goes into each stripe. A window is as much of every
+//! to stripes first, and what is left over goes into each stripe. A range is as much of every
 //! chunk as one thread works on at a time: large enough that system calls are cheap, small enough
 //! for the cache.
 //!
@@ -13,12 +13,12 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use suture_code::layout::{Layout, Window};
+use suture_code::layout::{Layout, PositionRange};
 use suture_edge::checksum::BLOCK_BYTES;
 
 use super::checksum::file_bytes;
 use super::geometry::Geometry;
-use super::window::Windows;
+use super::position_ranges::PositionRanges;
 
 const BLOCK: usize = BLOCK_BYTES as usize;
 const BUFFER_BYTES_MAX: usize = 96 << 20;
@@ -28,7 +28,7 @@ const CHECKSUM_BYTES_MAX: u64 = 64 << 20;
 /// Measured with rs(6,3): 256 KiB cost a tenth more processor time per byte and 1 MiB a quarter
 /// more, since the buffers of a stripe leave the second-level cache; below this, system calls begin
 /// to show.
-const WINDOW_BYTES_MAX: usize = 128 << 10;
+const RANGE_BYTES_MAX: usize = 128 << 10;
 /// More threads than this wait for the disk, not for the processor.
 const THREADS_MAX: usize = 16;
 /// Half of the usual limit of 1024 open files.
@@ -40,9 +40,9 @@ pub struct Spread {
     /// Threads that each work on a stripe of their own.
     pub stripe_threads: usize,
     /// Threads within a stripe.
-    pub window_threads: usize,
+    pub range_threads: usize,
     /// Bytes of every chunk that a thread works on at a time.
-    pub window_bytes: usize,
+    pub range_bytes: usize,
 }
 
 impl Spread {
@@ -57,35 +57,35 @@ impl Spread {
         let sub_chunks = geometry.code.sub_chunk_count() as usize;
         // Codes with sub-chunks keep as much again in the executor's scratch tiles.
         let buffers = if sub_chunks == 1 { chunks } else { SCRATCH_FACTOR * chunks };
-        // A window as wide as a block in every sub-chunk reads nothing twice.
-        let wanted_bytes = WINDOW_BYTES_MAX.max(sub_chunks * BLOCK);
+        // A range as wide as a block in every sub-chunk reads nothing twice.
+        let wanted_bytes = RANGE_BYTES_MAX.max(sub_chunks * BLOCK);
         let stripe_checksums = chunks as u64 * file_bytes(geometry.chunk_bytes);
         let stripes_max = (CHECKSUM_BYTES_MAX / stripe_checksums).clamp(1, geometry.stripe_count());
         let threads_max = (BUFFER_BYTES_MAX / (buffers * sub_chunks * BLOCK)).max(1);
         let threads = processors.min(THREADS_MAX).min(threads_max);
         let stripe_threads =
             threads.min(stripes_max as usize).min((OPEN_FILES_MAX / chunks).max(1));
-        let window_threads = threads / stripe_threads;
-        let share = BUFFER_BYTES_MAX / (stripe_threads * window_threads * buffers);
-        let window_bytes = share.clamp(BLOCK, wanted_bytes) / BLOCK * BLOCK;
-        Spread { stripe_threads, window_threads, window_bytes }
+        let range_threads = threads / stripe_threads;
+        let share = BUFFER_BYTES_MAX / (stripe_threads * range_threads * buffers);
+        let range_bytes = share.clamp(BLOCK, wanted_bytes) / BLOCK * BLOCK;
+        Spread { stripe_threads, range_threads, range_bytes }
     }
 
-    /// Calls `work` for every window of the first `extent_bytes` of a chunk, in any order, with a
+    /// Calls `work` for every range of the first `extent_bytes` of a chunk, in any order, with a
     /// scratch of the thread's own.
     ///
     /// # Errors
     /// The first one of `work`.
-    pub fn for_each_window<S, E: Send>(
+    pub fn for_each_range<S, E: Send>(
         &self,
         layout: Layout,
         extent_bytes: u64,
         scratch: impl Fn() -> S + Sync,
-        work: impl Fn(&mut S, &Window) -> Result<(), E> + Sync,
+        work: impl Fn(&mut S, &PositionRange) -> Result<(), E> + Sync,
     ) -> Result<(), E> {
-        let windows = Windows::over(layout, extent_bytes, self.window_bytes);
-        for_each(self.window_threads, windows.count(), scratch, |scratch, index| {
-            work(scratch, &windows.get(index))
+        let ranges = PositionRanges::over(layout, extent_bytes, self.range_bytes);
+        for_each(self.range_threads, ranges.count(), scratch, |scratch, index| {
+            work(scratch, &ranges.get(index))
         })
     }
 }
@@ -168,13 +168,13 @@ mod tests {
                 {
                     let geometry = geometry(code, file, chunk);
                     let spread = Spread::of(processors, &geometry);
-                    let threads = spread.stripe_threads * spread.window_threads;
+                    let threads = spread.stripe_threads * spread.range_threads;
                     assert!(threads >= 1 && threads <= processors);
                     assert!(
-                        spread.window_bytes >= BLOCK && spread.window_bytes.is_multiple_of(BLOCK)
+                        spread.range_bytes >= BLOCK && spread.range_bytes.is_multiple_of(BLOCK)
                     );
                     assert!(
-                        threads * geometry.code.chunk_count() * spread.window_bytes
+                        threads * geometry.code.chunk_count() * spread.range_bytes
                             <= BUFFER_BYTES_MAX
                     );
                     let open = spread.stripe_threads as u64 * geometry.code.chunk_count() as u64;

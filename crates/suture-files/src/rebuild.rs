@@ -1,9 +1,9 @@
 //! Rebuilding lost chunks in place: stripe by stripe, each proven before it takes its name.
 //!
-//! Place: failure -> [lost chunks -> helpers -> windows flow -> proven -> published].
+//! Place: failure -> [lost chunks -> helpers -> ranges flow -> proven -> published].
 //! For each stripe:
 //! * find what is lost: by reading everything, or only what the user names and what has no file;
-//! * choose helpers and combine them window by window into temporaries; every block that is read is
+//! * choose helpers and combine them range by range into temporaries; every block that is read is
 //!   checked, and a helper that fails is lost too: the stripe starts over without it;
 //! * where the good chunks do not determine the lost ones, all bytes of the file may be left all
 //!   the same ([`content`]): then the stripe is encoded again;
@@ -25,7 +25,7 @@ use std::sync::{Arc, Mutex};
 
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
-use suture_code::layout::{Layout, Window};
+use suture_code::layout::{Layout, PositionRange};
 use suture_code::{ChunkIndex, CodeError, Dag};
 use suture_edge::progress::{Progress, Step};
 use suture_gf::bits;
@@ -40,9 +40,9 @@ use super::manifest::Manifest;
 use super::method::{Method, MethodOptions, Repair};
 use super::output::{NewFile, remove_left_behind};
 use super::pool::{self, Spread};
+use super::position_ranges::{all_pieces, placed, read_bytes};
 use super::stripe::{ChunkState, Stripe};
 use super::unrepairable::Unrepairable;
-use super::window::{all_pieces, placed, read_bytes};
 
 /// A rebuild of a directory.
 pub struct Rebuild<'a> {
@@ -128,7 +128,7 @@ pub struct HelperReport {
     pub sent_bytes: u64,
 }
 
-/// The way a window can fail.
+/// The way a range can fail.
 enum RebuildError {
     Helper(ChunkIndex, ChunkFault),
     Output(io::Error),
@@ -238,7 +238,7 @@ impl Rebuild<'_> {
         let lost = rebuilt.iter().map(|rebuilt| rebuilt.chunk.0).collect();
         publish(stripe, rebuilt)?;
         mend_checksum_files(stripe)?;
-        let helpers = recipe.read_bytes(stripe.spread.window_bytes).into_iter();
+        let helpers = recipe.read_bytes(stripe.spread.range_bytes).into_iter();
         let helpers = helpers.map(|(chunk, bytes)| HelperReport {
             chunk: chunk.0,
             read_bytes: bytes,
@@ -261,24 +261,24 @@ impl Rebuild<'_> {
         let (data_chunks, _) = geometry.data_and_parity();
         let combination = Combination::of(&geometry.code.encode_dag(), &data_chunks)?;
         let rebuilding = begin(stripe, &stripe.lost())?;
-        let work = |buffers: &mut Buffers, window: &Window| {
-            let whole = window.packed(layout.sub_chunk_count() as usize);
+        let work = |buffers: &mut Buffers, range: &PositionRange| {
+            let whole = range.packed(layout.sub_chunk_count() as usize);
             buffers.inputs.resize(data_chunks.len(), Vec::new());
             for (chunk, buffer) in data_chunks.iter().zip(&mut buffers.inputs) {
                 buffer.resize(whole.bytes(), 0);
                 let mut rest = buffer.as_mut_slice();
-                for piece in all_pieces(window) {
+                for piece in all_pieces(range) {
                     let (target, later) = rest.split_at_mut(piece.bytes);
                     rest = later;
                     data.read_exact_at(target, u64::from(chunk.0) * chunk_bytes + piece.offset)?;
                 }
             }
-            combination.run(window, &buffers.inputs, &mut buffers.outputs);
+            combination.run(range, &buffers.inputs, &mut buffers.outputs);
             let chunks: Vec<&Vec<u8>> = buffers.inputs.iter().chain(&buffers.outputs).collect();
             let lost = rebuilding.iter().map(|lost| chunks[usize::from(lost.chunk.0)]);
-            write(&rebuilding, window, lost)
+            write(&rebuilding, range, lost)
         };
-        let done = stripe.spread.for_each_window(layout, chunk_bytes, Buffers::default, work);
+        let done = stripe.spread.for_each_range(layout, chunk_bytes, Buffers::default, work);
         done.context("cannot write a rebuilt chunk")?;
         Ok(rebuilding.into_iter().map(Rebuilding::finish).collect())
     }
@@ -321,17 +321,17 @@ impl Rebuild<'_> {
         let parts: u64 =
             combination.inputs().iter().map(|input| input.sub_chunks.len() as u64).sum();
         (self.progress)(Step::Added(parts * layout.positions()));
-        let work = |buffers: &mut Buffers, window: &Window| {
-            combination::read(stripe, combination.inputs(), window, &mut buffers.inputs)
+        let work = |buffers: &mut Buffers, range: &PositionRange| {
+            combination::read(stripe, combination.inputs(), range, &mut buffers.inputs)
                 .map_err(|(helper, fault)| RebuildError::Helper(helper, fault))?;
             (self.progress)(Step::Done(
                 buffers.inputs.iter().map(|buffer| buffer.len() as u64).sum(),
             ));
-            combination.run(window, &buffers.inputs, &mut buffers.outputs);
-            write(&rebuilding, window, &buffers.outputs).map_err(RebuildError::Output)
+            combination.run(range, &buffers.inputs, &mut buffers.outputs);
+            write(&rebuilding, range, &buffers.outputs).map_err(RebuildError::Output)
         };
         let spread = stripe.spread;
-        match spread.for_each_window(layout, stripe.chunk_bytes(), Buffers::default, work) {
+        match spread.for_each_range(layout, stripe.chunk_bytes(), Buffers::default, work) {
             Ok(()) => Ok(Ok(rebuilding.into_iter().map(Rebuilding::finish).collect())),
             Err(RebuildError::Helper(helper, fault)) => Ok(Err((helper, fault))),
             Err(RebuildError::Output(error)) => Err(error).context("cannot write a rebuilt chunk"),
@@ -388,11 +388,11 @@ fn begin(stripe: &Stripe<'_>, lost: &[ChunkIndex]) -> Result<Vec<Rebuilding>> {
 
 fn write<'a>(
     rebuilding: &[Rebuilding],
-    window: &Window,
+    range: &PositionRange,
     buffers: impl IntoIterator<Item = &'a Vec<u8>>,
 ) -> io::Result<()> {
     for (rebuilding, buffer) in rebuilding.iter().zip(buffers) {
-        for (piece, bytes) in placed(window, buffer) {
+        for (piece, bytes) in placed(range, buffer) {
             rebuilding.recorder.record(piece.offset, bytes);
             rebuilding.temporary.file().write_all_at(bytes, piece.offset)?;
         }

@@ -80,11 +80,11 @@ pub trait ChunkStore: Debug + Send + Sync {
     /// As [`ChunkStore::check`].
     fn scan(&self, copy: ChunkCopy, each: &mut dyn FnMut(&[u8])) -> Result<(), CopyFault> {
         let reader = self.open(copy)?;
-        let mut window = vec![0; CHECK_BYTES.min(reader.bytes() as usize)];
+        let mut buffer = vec![0; CHECK_BYTES.min(reader.bytes() as usize)];
         (0..reader.bytes()).step_by(CHECK_BYTES).try_for_each(|offset| {
             let bytes = (reader.bytes() - offset).min(CHECK_BYTES as u64) as usize;
-            reader.read(offset, &mut window[..bytes])?;
-            each(&window[..bytes]);
+            reader.read(offset, &mut buffer[..bytes])?;
+            each(&buffer[..bytes]);
             Ok(())
         })
     }

@@ -57,7 +57,7 @@ pub fn execute(plan: &Plan, facts: &StripeFacts<'_>, chunks: &Chunks) -> Chunks 
 fn copy(plan: &Plan, lane: &Lane, chunks: &Chunks, facts: &StripeFacts<'_>, into: &mut [u8]) {
     let alpha = facts.code.sub_chunk_count() as usize;
     for piece in plan.pieces(lane) {
-        let part = |part| window(&chunks[&lane.lost[0]], alpha, part, piece);
+        let part = |part| sub_chunk_bytes(&chunks[&lane.lost[0]], alpha, part, piece);
         put(into, plan.range, piece, &(0..alpha).map(part).collect::<Vec<_>>());
     }
 }
@@ -85,7 +85,7 @@ fn dag(lane: &Lane, facts: &StripeFacts<'_>) -> Dag {
 /// Bytes `range` of each sub-chunk of `chunk`, one after the other: what [`execute`] should give.
 pub fn expected(chunk: &[u8], facts: &StripeFacts<'_>, range: Range) -> Vec<u8> {
     let alpha = facts.code.sub_chunk_count() as usize;
-    (0..alpha).flat_map(|part| window(chunk, alpha, part, range)).copied().collect()
+    (0..alpha).flat_map(|part| sub_chunk_bytes(chunk, alpha, part, range)).copied().collect()
 }
 
 /// One lane being executed.
@@ -109,7 +109,7 @@ impl Run<'_> {
             let coefficients = coefficients.expect("the plan is valid: this is one sum");
             let own = coefficients.iter().find(|(helper, _)| *helper == chunk);
             let (_, coefficient) = own.expect("the node's chunk is a helper");
-            add(&mut sum, *coefficient, window(&self.chunks[&chunk], 1, 0, piece));
+            add(&mut sum, *coefficient, sub_chunk_bytes(&self.chunks[&chunk], 1, 0, piece));
         }
         for child in self.lane.children(node) {
             add(&mut sum, 1, &self.sum_at(child, piece));
@@ -121,7 +121,7 @@ impl Run<'_> {
     fn decode(&self, piece: Range) -> Vec<Vec<u8>> {
         let alpha = self.alpha();
         let source = |source: suture_code::Source| {
-            window(&self.chunks[&source.chunk], alpha, source.sub_chunk as usize, piece)
+            sub_chunk_bytes(&self.chunks[&source.chunk], alpha, source.sub_chunk as usize, piece)
         };
         let sources: Vec<&[u8]> = self.dag.sources().map(|(_, at)| source(at)).collect();
         let outputs = run_naively(self.dag, &sources, piece.bytes() as usize / alpha);
@@ -140,7 +140,7 @@ fn add(sum: &mut [u8], coefficient: u8, bytes: &[u8]) {
 }
 
 /// Bytes `[from/alpha, to/alpha)` of sub-chunk `part`.
-fn window(chunk: &[u8], alpha: usize, part: usize, range: Range) -> &[u8] {
+fn sub_chunk_bytes(chunk: &[u8], alpha: usize, part: usize, range: Range) -> &[u8] {
     let sub_chunk = &chunk[part * (chunk.len() / alpha)..][..chunk.len() / alpha];
     &sub_chunk[range.from as usize / alpha..range.to as usize / alpha]
 }

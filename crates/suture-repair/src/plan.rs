@@ -182,7 +182,7 @@ pub enum Carries {
 
 /// A piece of a lane small enough to move at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Window {
+pub struct SliceRange {
     /// Its first byte within the chunk.
     pub offset: u64,
     /// Its length in bytes.
@@ -248,17 +248,17 @@ impl Plan {
 
     /// The slices of `lane`. Every participant derives the same list, so a slice's index names it
     /// on the wire.
-    pub fn windows(&self, lane: &Lane, slice_bytes: u32) -> Windows {
+    pub fn slice_ranges(&self, lane: &Lane, slice_bytes: u32) -> SliceRanges {
         assert!(slice_bytes > 0, "a slice has at least one byte");
         let (range, pieces) = (lane.range, self.piece_count(lane.range));
         let Some(last) = pieces.checked_sub(1) else {
             let first = Range { from: 0, to: 0 };
-            return Windows { first, step: 0, end: 0, slice_bytes, count: 0 };
+            return SliceRanges { first, step: 0, end: 0, slice_bytes, count: 0 };
         };
         let (first, end) = (self.piece(range, 0), self.piece(range, last).to);
         let count = u32::try_from(self.slice_count(lane, slice_bytes));
         let count = count.expect("validated: fewer than 2^32 slices a lane");
-        Windows { first, step: self.period.unwrap_or(0), end, slice_bytes, count }
+        SliceRanges { first, step: self.period.unwrap_or(0), end, slice_bytes, count }
     }
 
     /// In how many periods a lane has bytes. Counted, not walked through: there may be billions.
@@ -310,7 +310,7 @@ impl Plan {
 
 /// The slices of one lane, by arithmetic rather than as a list: a lane may have millions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Windows {
+pub struct SliceRanges {
     first: Range,
     step: u64,
     end: u64,
@@ -318,14 +318,14 @@ pub struct Windows {
     count: u32,
 }
 
-impl Windows {
+impl SliceRanges {
     /// How many slices there are.
     pub fn count(&self) -> u32 {
         self.count
     }
 
     /// The `slice`-th of them.
-    pub fn get(&self, slice: u32) -> Window {
+    pub fn get(&self, slice: u32) -> SliceRange {
         assert!(slice < self.count, "slice {slice} of {}", self.count);
         let slice_bytes = u64::from(self.slice_bytes);
         let per_piece = self.first.bytes().div_ceil(slice_bytes);
@@ -333,7 +333,7 @@ impl Windows {
         let start = self.first.from + piece * self.step;
         let offset = start + within * slice_bytes;
         let to = (start + self.first.bytes()).min(self.end).min(offset + slice_bytes);
-        Window { offset, bytes: (to - offset) as u32 }
+        SliceRange { offset, bytes: (to - offset) as u32 }
     }
 
     /// How many bytes all slices before the `slice`-th have.
@@ -360,10 +360,10 @@ impl Windows {
         self.slice_bytes
     }
 
-    /// All windows in order.
-    pub fn iter(&self) -> impl Iterator<Item = Window> + use<> {
-        let windows = *self;
-        (0..self.count).map(move |slice| windows.get(slice))
+    /// All of them in order.
+    pub fn iter(&self) -> impl Iterator<Item = SliceRange> + use<> {
+        let slice_ranges = *self;
+        (0..self.count).map(move |slice| slice_ranges.get(slice))
     }
 }
 

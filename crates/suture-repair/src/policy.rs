@@ -84,7 +84,7 @@ pub enum Schedule {
     /// All repairs at once.
     All,
     /// At most so many repairs at a time; `None` is the number of surviving nodes.
-    Window(Option<u32>),
+    Concurrency(Option<u32>),
     /// RepairBoost's slots by maximum flow; in subprocesses of so many chunks, if given.
     Slots(Option<u32>, Order),
     /// The adaptive admission of PivotRepair.
@@ -114,12 +114,12 @@ const SLOTS: Schedule = Schedule::Slots(None, Order::Risk);
 
 /// The presets, in the order in which they are shown: published ones first, ours last.
 const PRESETS: &[(&str, Policy)] = &[
-    ("cr", policy(Shape::Star, Balance::Random, Schedule::Window(None))),
-    ("ppr", policy(Shape::Ppr, Balance::Random, Schedule::Window(None))),
-    ("rp", policy(Shape::Chain, Balance::Random, Schedule::Window(None))),
-    ("ppt", policy(Shape::Ppt, Balance::Random, Schedule::Window(None))),
+    ("cr", policy(Shape::Star, Balance::Random, Schedule::Concurrency(None))),
+    ("ppr", policy(Shape::Ppr, Balance::Random, Schedule::Concurrency(None))),
+    ("rp", policy(Shape::Chain, Balance::Random, Schedule::Concurrency(None))),
+    ("ppt", policy(Shape::Ppt, Balance::Random, Schedule::Concurrency(None))),
     ("pivot", policy(Shape::Pivot, Balance::Random, Schedule::Adaptive)),
-    ("car", policy(Shape::Rack, Balance::Car(None), Schedule::Window(None))),
+    ("car", policy(Shape::Rack, Balance::Car(None), Schedule::Concurrency(None))),
     ("chameleon", policy(Shape::Tunable, Balance::Chameleon, PHASES)),
     ("repairboost+cr", policy(Shape::Star, Balance::RepairBoost, SLOTS)),
     ("repairboost+ppr", policy(Shape::Ppr, Balance::RepairBoost, SLOTS)),

@@ -160,9 +160,9 @@ impl Pump {
 
     /// What the slices that have left are of the chunk, where they follow on each other.
     pub fn range_done(&self) -> Range {
-        let (windows, done) = (self.role.windows, self.slices_done());
-        let from = windows.get(0).offset;
-        Range { from, to: from + windows.bytes_below(done) }
+        let (slice_ranges, done) = (self.role.slice_ranges, self.slices_done());
+        let from = slice_ranges.get(0).offset;
+        Range { from, to: from + slice_ranges.bytes_below(done) }
     }
 
     /// `child` may be granted slices from now on. Where nothing is gated it always might.
@@ -298,7 +298,7 @@ impl Pump {
     pub fn bytes_done(&self) -> u64 {
         let parts = if self.keeps_sources() { self.role.children.len() as u64 + 1 } else { 1 };
         let moved = u64::from(self.slices_done()) + self.slices_spilled();
-        self.role.windows.bytes_below((moved / parts) as u32)
+        self.role.slice_ranges.bytes_below((moved / parts) as u32)
     }
 
     /// A number that grows with every slice that moves, in whatever stage.
@@ -389,7 +389,7 @@ impl Pump {
     }
 
     fn count(&self) -> u32 {
-        self.role.windows.count()
+        self.role.slice_ranges.count()
     }
 
     /// The place of a node among the children that still send.
@@ -472,7 +472,8 @@ impl Pump {
             Stage::Spilling(gates) => {
                 // As the coordinator released them, each by its own window.
                 for (child, gate) in children.zip(gates) {
-                    let below = gate.grant(self.window, self.role.windows.count(), self.mistake);
+                    let below =
+                        gate.grant(self.window, self.role.slice_ranges.count(), self.mistake);
                     self.steps.extend(below.map(|below| Step::Grant(child, below)));
                 }
             }
@@ -516,7 +517,7 @@ impl Sink {
     /// A sink on this node takes everything from the first moment on.
     fn takes_at_once(self, role: &Role) -> u32 {
         match self {
-            Sink::Store => role.windows.count(),
+            Sink::Store => role.slice_ranges.count(),
             Sink::Forward(_) => 0,
         }
     }

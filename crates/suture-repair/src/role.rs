@@ -13,13 +13,13 @@ mod combine;
 
 use std::sync::Arc;
 
-use suture_code::layout::{Layout, Piece, Window};
+use suture_code::layout::{Layout, Piece, PositionRange};
 use suture_code::{Dag, Program, Source};
 use suture_gf::bits;
 
 use crate::id::{ChunkCopy, ChunkIndex, Digest, NodeId};
 use crate::message::{Refusal, Task};
-use crate::plan::{Lane, Mode, StripeFacts, Windows};
+use crate::plan::{Lane, Mode, SliceRanges, StripeFacts};
 use crate::slice::lane_slice;
 
 /// One agent's part in one lane.
@@ -36,8 +36,8 @@ pub struct Role {
     pub sinks: Vec<Sink>,
     /// What it must have all of, on disk, before the first slice goes to a sink.
     pub spools: Spools,
-    /// The windows of the lane's slices.
-    pub windows: Windows,
+    /// The slices of the lane.
+    pub slice_ranges: SliceRanges,
     /// How the stripe's chunks are cut.
     pub layout: Layout,
 }
@@ -165,7 +165,7 @@ impl Role {
 
     /// Symbols of a slice: the bytes that it holds of each sub-chunk.
     pub fn symbols(&self, slice: u32) -> usize {
-        self.window(slice).positions()
+        self.position_range(slice).positions()
     }
 
     /// The bytes of a slice that are read of the own chunk.
@@ -193,20 +193,20 @@ impl Role {
     /// of it past the end of a short chunk.
     pub fn own_pieces(&self, slice: u32) -> impl Iterator<Item = Piece> {
         let reads = self.own.as_ref().map_or(&[][..], |own| &own.reads);
-        self.window(slice).pieces_by_sub_chunk(reads.iter().copied())
+        self.position_range(slice).pieces_by_sub_chunk(reads.iter().copied())
     }
 
     /// Where a slice lies in the rebuilt chunk: its sub-chunks, one after the other; some of it
     /// past the end of a chunk that is shorter than another of the plan.
     pub fn chunk_pieces(&self, slice: u32) -> impl Iterator<Item = Piece> {
-        let window = self.window(slice);
-        window.pieces_by_sub_chunk(window.sub_chunks())
+        let position_range = self.position_range(slice);
+        position_range.pieces_by_sub_chunk(position_range.sub_chunks())
     }
 
     /// Where the results of a slice lie in the spool, which holds one chunk after the other, each
     /// in the order of its slices.
     pub fn spool_pieces(&self, slice: u32) -> impl Iterator<Item = Piece> {
-        let (offset, bytes) = (self.windows.get(slice).offset, self.result_bytes(slice));
+        let (offset, bytes) = (self.slice_ranges.get(slice).offset, self.result_bytes(slice));
         let chunk_bytes = self.layout.chunk_bytes();
         let starts = (0..self.sinks.len() as u64).map(move |result| result * chunk_bytes);
         starts.map(move |start| Piece { offset: start + offset, bytes })
@@ -223,14 +223,14 @@ impl Role {
                 let bytes = known.rows.bytes(self.symbols(slice));
                 return Some(Piece { offset: offset + u64::from(slice) * space, bytes });
             }
-            offset += u64::from(self.windows.count()) * space;
+            offset += u64::from(self.slice_ranges.count()) * space;
         }
         None
     }
 
     /// The positions of a slice.
-    fn window(&self, slice: u32) -> Window {
-        let slice = self.windows.get(slice);
+    fn position_range(&self, slice: u32) -> PositionRange {
+        let slice = self.slice_ranges.get(slice);
         self.layout.slice(slice.offset..slice.offset + u64::from(slice.bytes))
     }
 }
@@ -383,14 +383,14 @@ impl Derivation<'_> {
             children,
             computation,
             sinks,
-            windows: self.windows(),
+            slice_ranges: self.slice_ranges(),
             layout: self.task.stripe.layout(),
         }
     }
 
-    fn windows(&self) -> Windows {
+    fn slice_ranges(&self) -> SliceRanges {
         let (plan, alignment) = (&self.task.plan, self.facts.code.alignment() as u32);
-        plan.windows(self.lane, lane_slice(plan, self.lane, self.task.slice_bytes, alignment))
+        plan.slice_ranges(self.lane, lane_slice(plan, self.lane, self.task.slice_bytes, alignment))
     }
 
     /// A copy and the length that it must have.

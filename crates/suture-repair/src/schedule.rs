@@ -134,7 +134,7 @@ pub struct Scheduler {
 #[derive(Debug)]
 enum Rule {
     All,
-    Window(Option<u32>),
+    Concurrency(Option<u32>),
     Slots(Option<Subprocess>),
     Adaptive(Adaptive),
     Phases(Phases),
@@ -146,7 +146,7 @@ impl Scheduler {
     pub fn new(schedule: Schedule) -> Scheduler {
         let rule = match schedule {
             Schedule::All => Rule::All,
-            Schedule::Window(repairs) => Rule::Window(repairs),
+            Schedule::Concurrency(repairs) => Rule::Concurrency(repairs),
             Schedule::Slots(chunks, _) => Rule::Slots(chunks.map(Subprocess::new)),
             Schedule::Adaptive => Rule::Adaptive(Adaptive::default()),
             Schedule::Phases(seconds, order) => Rule::Phases(Phases::new(seconds, order)),
@@ -161,7 +161,7 @@ impl Scheduler {
     /// A repair was dispatched; it is among the active ones.
     pub fn started(&mut self, snapshot: Snapshot<'_>, id: RepairId) {
         match &mut self.rule {
-            Rule::All | Rule::Window(_) | Rule::Adaptive(_) | Rule::Slots(_) => {}
+            Rule::All | Rule::Concurrency(_) | Rule::Adaptive(_) | Rule::Slots(_) => {}
             Rule::Phases(phases) => phases.started(&snapshot, id),
             Rule::Waves(waves) => waves.started(id, &snapshot.active[&id]),
         }
@@ -171,7 +171,7 @@ impl Scheduler {
     /// `was` active until now.
     pub fn ended(&mut self, id: RepairId, was: &ActiveRepair) {
         match &mut self.rule {
-            Rule::All | Rule::Window(_) | Rule::Adaptive(_) | Rule::Slots(_) => {}
+            Rule::All | Rule::Concurrency(_) | Rule::Adaptive(_) | Rule::Slots(_) => {}
             Rule::Phases(phases) => phases.ended(id),
             Rule::Waves(waves) => waves.ended(id, was),
         }
@@ -182,7 +182,7 @@ impl Scheduler {
         match &mut self.rule {
             Rule::Adaptive(adaptive) => adaptive.links_changed(),
             Rule::Waves(waves) => waves.links_changed(now, cluster),
-            Rule::All | Rule::Window(_) | Rule::Slots(_) | Rule::Phases(_) => {}
+            Rule::All | Rule::Concurrency(_) | Rule::Slots(_) | Rule::Phases(_) => {}
         }
     }
 
@@ -200,7 +200,7 @@ impl Scheduler {
     /// How many of the ready stripes may be planned now, and for which links.
     pub fn quota(&mut self, snapshot: Snapshot<'_>) -> Quota {
         match &mut self.rule {
-            Rule::All | Rule::Window(_) | Rule::Adaptive(_) | Rule::Slots(None) => Quota::ALL,
+            Rule::All | Rule::Concurrency(_) | Rule::Adaptive(_) | Rule::Slots(None) => Quota::ALL,
             Rule::Slots(Some(subprocess)) => subprocess.quota(&snapshot),
             Rule::Phases(phases) => Quota::of(phases.quota(&snapshot)),
             Rule::Waves(waves) => waves.quota(&snapshot),
@@ -215,7 +215,7 @@ impl Scheduler {
         made: Vec<PlannedRepair>,
     ) -> Vec<PlannedRepair> {
         match &mut self.rule {
-            Rule::All | Rule::Window(_) | Rule::Adaptive(_) | Rule::Slots(_) => made,
+            Rule::All | Rule::Concurrency(_) | Rule::Adaptive(_) | Rule::Slots(_) => made,
             Rule::Phases(phases) => phases.arrange(&snapshot, made),
             Rule::Waves(waves) => waves.arrange(&snapshot, made),
         }
@@ -225,13 +225,13 @@ impl Scheduler {
     /// memory.
     pub fn next(&mut self, snapshot: Snapshot<'_>, passed: &[StripeId]) -> Option<StripeId> {
         let in_order = || snapshot.waiting.nth(passed.len());
-        let within = |running: usize, window: usize| (running < window).then(in_order).flatten();
+        let within = |running: usize, limit: usize| (running < limit).then(in_order).flatten();
         match &mut self.rule {
             Rule::All | Rule::Slots(_) | Rule::Phases(_) => in_order(),
-            Rule::Waves(_) => within(snapshot.active.len(), waves::window(&snapshot)),
-            Rule::Window(repairs) => {
-                let window = repairs.map_or(snapshot.nodes, |repairs| repairs as usize);
-                within(snapshot.attempts, window)
+            Rule::Waves(_) => within(snapshot.active.len(), waves::active_max(&snapshot)),
+            Rule::Concurrency(repairs) => {
+                let limit = repairs.map_or(snapshot.nodes, |repairs| repairs as usize);
+                within(snapshot.attempts, limit)
             }
             Rule::Adaptive(adaptive) => adaptive.next(&snapshot, passed),
         }
@@ -240,7 +240,7 @@ impl Scheduler {
     /// What is to be done otherwise from now on.
     pub fn directives(&mut self, snapshot: Snapshot<'_>) -> Vec<Directive> {
         match &mut self.rule {
-            Rule::All | Rule::Window(_) | Rule::Slots(_) => Vec::new(),
+            Rule::All | Rule::Concurrency(_) | Rule::Slots(_) => Vec::new(),
             Rule::Adaptive(adaptive) => adaptive.directives(&snapshot),
             Rule::Phases(phases) => phases.directives(&snapshot),
             Rule::Waves(waves) => waves.directives(&snapshot),
@@ -250,7 +250,7 @@ impl Scheduler {
     /// Whether it looks at how far active repairs have come, or has their stripes planned again.
     pub fn heeds_progress(&self) -> bool {
         match &self.rule {
-            Rule::All | Rule::Window(_) | Rule::Slots(_) => false,
+            Rule::All | Rule::Concurrency(_) | Rule::Slots(_) => false,
             Rule::Adaptive(_) | Rule::Phases(_) | Rule::Waves(_) => true,
         }
     }
@@ -259,7 +259,7 @@ impl Scheduler {
     pub fn next_deadline(&self, snapshot: Snapshot<'_>) -> Option<Time> {
         let (waits, ready) = (!snapshot.waiting.is_empty(), snapshot.ready > 0);
         match &self.rule {
-            Rule::All | Rule::Window(_) | Rule::Slots(_) => None,
+            Rule::All | Rule::Concurrency(_) | Rule::Slots(_) => None,
             Rule::Adaptive(adaptive) => adaptive.next_deadline(waits),
             Rule::Phases(phases) => phases.next_deadline(ready && !waits),
             Rule::Waves(waves) => waves.next_deadline(!snapshot.active.is_empty()),

@@ -8,7 +8,7 @@
 //!
 //! Invariants: a slice is a multiple of the code's alignment, fits a frame ([`PAYLOAD_BYTES_MAX`]),
 //! and is the same for everyone who knows the plan. Where a slice lies in a chunk is the affair of
-//! `plan.rs` ([`Windows`](crate::plan::Windows)) and of [`suture_code::layout`].
+//! `plan.rs` ([`SliceRanges`](crate::plan::SliceRanges)) and of [`suture_code::layout`].
 
 use std::collections::BTreeMap;
 
@@ -166,7 +166,8 @@ pub(crate) mod tests {
         let slices: Vec<u32> = slices.collect();
         assert_eq!((slices[0], slices[4]), (SLICE_BYTES_MAX, SLICE_BYTES_MIN));
         let counts = plan.lanes[..4].iter().zip(&slices);
-        let counts: Vec<u32> = counts.map(|(lane, &s)| plan.windows(lane, s).count()).collect();
+        let counts: Vec<u32> =
+            counts.map(|(lane, &s)| plan.slice_ranges(lane, s).count()).collect();
         assert!(counts.iter().all(|count| count.abs_diff(96) <= 1), "{counts:?}");
 
         let needs = memory(&plan, slice, 64);

@@ -448,5 +448,5 @@ fn periods_without_end_are_counted_not_walked_through() {
     lane.range = Range { from: 64, to: u64::MAX - 63 };
     assert_eq!(plan.lane_bytes(&lane), (1 << 40) - 128);
     assert_eq!(plan.pieces(&lane).collect::<Vec<_>>(), [Range { from: 128, to: 1 << 40 }]);
-    assert_eq!(plan.windows(&lane, 1 << 20).count(), 1 << 20);
+    assert_eq!(plan.slice_ranges(&lane, 1 << 20).count(), 1 << 20);
 }

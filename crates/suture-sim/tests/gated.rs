@@ -121,7 +121,7 @@ fn kept_slices_never_overlap_in_the_spool() {
             for (_, role) in Role::of(&task, node).expect("a valid task") {
                 let mut pieces = Vec::new();
                 for child in &role.children {
-                    for slice in 0..role.windows.count() {
+                    for slice in 0..role.slice_ranges.count() {
                         let piece = role.spilled_piece(child.node, slice).expect("a child");
                         let bytes = role.child_bytes(child.node, slice).expect("a child");
                         assert_eq!(piece.bytes, bytes, "seed {seed}");

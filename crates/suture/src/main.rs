@@ -20,6 +20,7 @@ mod daemon;
 mod demo;
 mod executable;
 mod foreground;
+mod in_flight;
 mod input;
 mod listing;
 mod log;
@@ -36,7 +37,6 @@ mod testbed;
 mod timestamp;
 mod verbosity;
 mod web;
-mod window;
 
 /// Rebuilds lost erasure-coded data as fast as the network allows, and proves every byte.
 #[derive(Parser)]

@@ -11,7 +11,7 @@ use suture_edge::units::parse_rate;
 use suture_repair::throttle::{Keep, ThrottleConfig};
 
 use super::{parse_duration, span};
-use crate::window::{ThrottleIntent, Window};
+use crate::maintenance_window::{MaintenanceWindow, ThrottleIntent};
 
 /// The least rate that is a limit, in bytes per second: less would stop slices for minutes.
 const RATE_MIN: f64 = 1000.0;
@@ -81,7 +81,7 @@ impl ThrottleSettings {
                 p99: or_off(&self.p99, p99).map_err(key("p99"))?.map(span),
                 floor: floor(&self.floor).map_err(key("floor"))?,
             },
-            window: or_off(&self.window, str::parse::<Window>).map_err(key("window"))?,
+            window: or_off(&self.window, str::parse::<MaintenanceWindow>).map_err(key("window"))?,
         })
     }
 }

@@ -8,7 +8,7 @@ use tonic::Status;
 use super::proto;
 use super::proto::{NodeAction, RepairAction};
 use super::served::Served;
-use crate::window::ThrottleIntent;
+use crate::maintenance_window::ThrottleIntent;
 
 impl Served {
     /// Does with nodes what a command says.

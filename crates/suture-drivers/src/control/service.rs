@@ -27,9 +27,9 @@ use super::trust::Trust;
 use super::{STRIPES_PER_MESSAGE, convert, proto, scrub, throttle};
 use crate::coordinator::{CoordinatorDriver, Handle};
 use crate::hdfs::group::group_id;
+use crate::maintenance_window::ThrottleIntent;
 use crate::metadata::{Metadata, MetadataError, MetadataStore, Object, ObjectStripe};
 use crate::put_key::PutKey;
-use crate::window::ThrottleIntent;
 
 /// What whoever wants an object of HDFS's coordinator is told.
 pub(super) const OF_HDFS: &str =

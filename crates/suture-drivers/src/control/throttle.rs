@@ -11,7 +11,7 @@ use suture_repair::time::Span;
 use tonic::Status;
 
 use super::proto;
-use crate::window::ThrottleIntent;
+use crate::maintenance_window::ThrottleIntent;
 
 /// Names that an operator may give caps to: more than a cluster has nodes.
 const NAMES_MAX: usize = 8192;

@@ -13,8 +13,8 @@ use tokio::sync::{mpsc, oneshot};
 use super::refused::RefusedAgent;
 use super::throttle::Live;
 use super::{CoordinatorDriver, NewPlaces, NewSession, Placed, Request, StoredChunks};
+use crate::maintenance_window::ThrottleIntent;
 use crate::metadata::NodeRecord;
-use crate::window::ThrottleIntent;
 
 /// The way to the driver.
 #[derive(Clone)]

@@ -11,7 +11,7 @@ use suture_repair::time::{Span, Time};
 use tracing::warn;
 
 use super::CoordinatorDriver;
-use crate::window::{ThrottleIntent, Window};
+use crate::maintenance_window::{MaintenanceWindow, ThrottleIntent};
 
 /// The calendar's seconds are whole ones.
 const SAME_MOMENT: Span = Span::from_secs(1);
@@ -71,7 +71,7 @@ impl CoordinatorDriver {
 
     /// Tells the core when the window has closed or opened, and again when it is to open otherwise.
     pub(super) fn watch_window(&mut self) {
-        let closed_for = self.throttle().window.as_ref().and_then(Window::closed_for);
+        let closed_for = self.throttle().window.as_ref().and_then(MaintenanceWindow::closed_for);
         let now = self.now();
         let until = closed_for.map(|span| now + Span { ns: span.as_nanos() as u64 });
         if is_other(self.closed_until, until) {

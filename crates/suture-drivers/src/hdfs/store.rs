@@ -129,11 +129,11 @@ impl ChunkStore for HdfsStore {
     /// In as few questions as there can be.
     fn scan(&self, copy: ChunkCopy, each: &mut dyn FnMut(&[u8])) -> Result<(), CopyFault> {
         let reader = self.open(copy)?;
-        let mut window = vec![0; PAYLOAD_BYTES_MAX.min(reader.bytes() as usize)];
+        let mut buffer = vec![0; PAYLOAD_BYTES_MAX.min(reader.bytes() as usize)];
         (0..reader.bytes()).step_by(PAYLOAD_BYTES_MAX).try_for_each(|offset| {
             let bytes = (reader.bytes() - offset).min(PAYLOAD_BYTES_MAX as u64) as usize;
-            reader.read(offset, &mut window[..bytes])?;
-            each(&window[..bytes]);
+            reader.read(offset, &mut buffer[..bytes])?;
+            each(&buffer[..bytes]);
             Ok(())
         })
     }

@@ -109,14 +109,14 @@ pub struct Cut {
 }
 
 impl Cut {
-    /// Reads a part of a data chunk into `window`, which is zeros; gives what there is of it.
+    /// Reads a part of a data chunk into `buffer`, which is zeros; gives what there is of it.
     ///
     /// # Errors
     /// When the source cannot be read, or has become shorter.
-    pub fn read<'a>(&self, chunk: u64, offset: u64, window: &'a mut [u8]) -> Result<&'a [u8]> {
+    pub fn read<'a>(&self, chunk: u64, offset: u64, buffer: &'a mut [u8]) -> Result<&'a [u8]> {
         let chunk_data = data_in_chunk(chunk, self.chunk_bytes, self.data_bytes);
-        let length = chunk_data.saturating_sub(offset).min(window.len() as u64);
-        let piece = &mut window[..length as usize];
+        let length = chunk_data.saturating_sub(offset).min(buffer.len() as u64);
+        let piece = &mut buffer[..length as usize];
         let from = self.offset + chunk * self.chunk_bytes + offset;
         self.file.read_exact_at(piece, from).map_err(|error| match error.kind() {
             io::ErrorKind::UnexpectedEof => anyhow!("the input became shorter while it was stored"),

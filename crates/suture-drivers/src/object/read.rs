@@ -21,7 +21,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use suture_code::layout::{Layout, Window};
+use suture_code::layout::{Layout, PositionRange};
 use suture_code::{ChunkIndex, Program, Source};
 use suture_edge::checksum::BLOCK_BYTES;
 use suture_edge::error::unreadable;
@@ -51,7 +51,7 @@ const PIECE_BYTES: u64 = 512 << 10;
 /// Pieces under way: enough to keep several agents busy.
 const PIECES_AT_ONCE: usize = 16;
 
-/// What the rows of a window take that is decoded at a time, about, where a code has sub-chunks.
+/// What the rows of a range take that is decoded at a time, about, where a code has sub-chunks.
 const DECODE_BYTES: usize = 8 << 20;
 
 /// Bytes of pieces under way, about, where they are whole chunks; but always two of them.
@@ -233,7 +233,7 @@ impl Piece {
     }
 }
 
-/// The pieces of a stripe: chunk after chunk, or, where order does not matter, window after window,
+/// The pieces of a stripe: chunk after chunk, or, where order does not matter, range after range,
 /// which asks all agents of the stripe at once.
 fn pieces(entry: ObjectStripe, stripe_offset: u64, any_order: bool) -> Vec<Want> {
     let ObjectStripe { stripe, data_bytes, .. } = entry;
@@ -405,21 +405,21 @@ impl Reader {
     }
 
     /// Decodes a piece from other chunks. Codes act position by position: without sub-chunks the
-    /// piece's own bytes are enough, with them a whole chunk is put together, window by window.
+    /// piece's own bytes are enough, with them a whole chunk is put together, range by range.
     async fn decode(self: Arc<Self>, want: &Want) -> Result<Vec<u8>> {
         let (row, stripe) = (&want.row, &want.row.stripe);
         let layout = Layout::of(&stripe.code, stripe.chunk_bytes);
         if layout.sub_chunk_count() == 1 {
-            let window = layout.window(row.from..row.from + row.bytes);
-            let mut rows = self.decode_window(want, window).await?;
+            let range = layout.position_range(row.from..row.from + row.bytes);
+            let mut rows = self.decode_range(want, range).await?;
             return Ok(rows.swap_remove(0));
         }
         let rows = layout.sub_chunk_count() as usize * stripe.code.chunk_count();
         let step = ((DECODE_BYTES / rows) as u64).next_multiple_of(BLOCK_BYTES);
         let mut chunk = vec![0; layout.chunk_bytes() as usize];
-        for window in layout.whole().parts(step) {
-            let rows = self.clone().decode_window(want, window).await?;
-            let pieces = window.pieces_by_sub_chunk(window.sub_chunks());
+        for range in layout.whole().parts(step) {
+            let rows = self.clone().decode_range(want, range).await?;
+            let pieces = range.pieces_by_sub_chunk(range.sub_chunks());
             for (piece, row) in pieces.zip(rows) {
                 chunk[piece.range()].copy_from_slice(&row);
             }
@@ -427,9 +427,13 @@ impl Reader {
         Ok(chunk)
     }
 
-    /// Decodes a window of a chunk, sub-chunk by sub-chunk, from others, asking further ones as
+    /// Decodes a range of a chunk, sub-chunk by sub-chunk, from others, asking further ones as
     /// long as some fail or lag.
-    async fn decode_window(self: Arc<Self>, want: &Want, window: Window) -> Result<Vec<Vec<u8>>> {
+    async fn decode_range(
+        self: Arc<Self>,
+        want: &Want,
+        range: PositionRange,
+    ) -> Result<Vec<Vec<u8>>> {
         let (row, stripe, lost) = (&want.row, &want.row.stripe, want.chunk);
         let mut have: BTreeMap<Source, Vec<u8>> = BTreeMap::new();
         let (mut failed, mut late) = (BTreeSet::from([lost]), BTreeSet::new());
@@ -458,14 +462,14 @@ impl Reader {
                 let parts: Vec<Source> = parts.filter(is_missing).collect();
                 if !parts.is_empty() {
                     let (reader, row) = (self.clone(), row.clone());
-                    let read = async move { reader.read_parts(&row, parts, window).await };
+                    let read = async move { reader.read_parts(&row, parts, range).await };
                     reads.spawn(async move { (helper, read.await) });
                     pending.insert(helper, Instant::now());
                 }
             }
             loop {
                 if program.sources().all(|source| have.contains_key(&source)) {
-                    return decode(&program, &have, window.positions());
+                    return decode(&program, &have, range.positions());
                 }
                 tokio::select! {
                     read = reads.join_next() => match read.transpose()? {
@@ -510,21 +514,21 @@ impl Reader {
         }
     }
 
-    /// A window of some sub-chunks of one chunk.
+    /// A range of some sub-chunks of one chunk.
     async fn read_parts(
         &self,
         row: &PieceRow,
         parts: Vec<Source>,
-        window: Window,
+        range: PositionRange,
     ) -> Result<Vec<(Source, Vec<u8>)>> {
         let mut read = Vec::with_capacity(parts.len());
-        let pieces = window.pieces_by_sub_chunk(parts.iter().map(|part| part.sub_chunk));
+        let pieces = range.pieces_by_sub_chunk(parts.iter().map(|part| part.sub_chunk));
         for (part, piece) in parts.iter().zip(pieces) {
-            let range = (piece.offset, piece.bytes as u64);
-            let bytes = if range == (row.from, row.bytes) {
+            let wanted = (piece.offset, piece.bytes as u64);
+            let bytes = if wanted == (row.from, row.bytes) {
                 self.read_row(row, part.chunk).await?.to_vec()
             } else {
-                self.read(&row.stripe, part.chunk, range).await?
+                self.read(&row.stripe, part.chunk, wanted).await?
             };
             read.push((*part, bytes));
         }

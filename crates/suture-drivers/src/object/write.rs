@@ -1,9 +1,9 @@
 //! Writing an object: cut into stripes, encoded, every chunk durable, then visible at once.
 //!
 //! Place: source -> [encoded, every chunk durable] -> object visible; before any failure.
-//! * Each stripe streams: a thread reads a window of every data chunk, computes the parity of that
-//!   window and hands all n to n tasks, which push them to n agents. When all have their last
-//!   window the checksums of all chunks are known, and each gets the label of the stripe.
+//! * Each stripe streams: a thread reads a buffer of every data chunk, computes the parity of that
+//!   buffer and hands all n to n tasks, which push them to n agents. When all have their last
+//!   buffer the checksums of all chunks are known, and each gets the label of the stripe.
 //! * A chunk that cannot be stored, or whose agent lags far behind the others ([`put_times`]), is
 //!   encoded again for another node, as long as there is one. Then it is left without a location,
 //!   and repair will bring it, if enough others of its stripe are durable
@@ -31,7 +31,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 use tracing::debug;
 
-use self::chunk::{Interrupted, Windows, lags_behind};
+use self::chunk::{ChunkFeed, Interrupted, lags_behind};
 use super::cut::{CHANGED, Cut, Cutter, ObjectSource};
 use super::layout::{Checksum, EMPTY_CHECKSUM, data_in_chunk, join_checksums, object_digest};
 use super::pool::ConnectionPool;
@@ -43,13 +43,13 @@ use crate::control::{convert, proto};
 use crate::label::StripeLabel;
 
 /// Bytes of each chunk that move at a time.
-const WINDOW_BYTES: u64 = 256 << 10;
+const BUFFER_BYTES: u64 = 256 << 10;
 
 /// Bytes of each sub-chunk that are encoded at a time: with a thousand sub-chunks still a few MiB.
 const ROW_BYTES: u64 = 4 << 10;
 
-/// Windows that may wait for one agent, beside the one that it takes.
-const WINDOWS_AHEAD: usize = 2;
+/// Buffers that may wait for one agent, beside the one that it takes.
+const BUFFERS_AHEAD: usize = 2;
 
 /// Stripes under way: while one waits for disks, others fill the links.
 const STRIPES_AT_ONCE: usize = 4;
@@ -309,10 +309,10 @@ impl Writer {
         let (mut feeds, mut sums, mut chunks) = (Vec::new(), Vec::new(), ChunkWrites::new());
         let spare = Arc::new(self.spare(place));
         for ((index, chunk), peer) in self.options.code.chunks().enumerate().zip(&place.nodes) {
-            let (feed, windows) = mpsc::channel(WINDOWS_AHEAD);
+            let (sender, buffers) = mpsc::channel(BUFFERS_AHEAD);
             let (sum_sender, sum) = oneshot::channel();
             // A chunk that is stored already gets no feed: nothing would receive its buffers.
-            feeds.push((!stripe.is_stored[index]).then_some(feed));
+            feeds.push((!stripe.is_stored[index]).then_some(sender));
             sums.push(sum);
             if stripe.is_stored[index] {
                 continue;
@@ -320,15 +320,15 @@ impl Writer {
             let copy =
                 ChunkCopy { stripe: StripeId(place.stripe), chunk, stamp: Stamp(place.stamp) };
             let agent = convert::decode_peer(peer).ok().and_then(|(_, address)| address);
-            let windows = Windows {
-                feed: windows,
+            let feed = ChunkFeed {
+                buffers,
                 crc: Crc32c::new(),
                 sum_sender: Some(sum_sender),
                 label: label.clone(),
             };
             let (writer, spare, bytes) = (self.clone(), spare.clone(), stripe.cut.chunk_bytes);
             chunks.spawn(async move {
-                (index, writer.write_chunk(agent, (copy, bytes), windows, &spare).await)
+                (index, writer.write_chunk(agent, (copy, bytes), feed, &spare).await)
             });
         }
         let label = match stripe.label.take() {
@@ -435,7 +435,7 @@ impl Writer {
         Ok(label)
     }
 
-    /// Reads, encodes and hands out window after window of the chunks that are to be stored; gives
+    /// Reads, encodes and hands out buffer after buffer of the chunks that are to be stored; gives
     /// the checksum of the data.
     fn feed(
         &self,
@@ -449,12 +449,12 @@ impl Writer {
             _ => Some(self.spool_parity(cut).context("cannot spool parity to a temporary file")?),
         };
         let mut digests: Vec<_> = (0..data_chunks).map(|_| object_digest()).collect();
-        for offset in (0..cut.chunk_bytes).step_by(WINDOW_BYTES as usize) {
-            let length = WINDOW_BYTES.min(cut.chunk_bytes - offset) as usize;
-            let mut windows = vec![vec![0; length]; self.options.code.chunk_count()];
-            let (data, parity) = windows.split_at_mut(data_chunks);
-            for (chunk, window) in data.iter_mut().enumerate() {
-                let piece = cut.read(chunk as u64, offset, window)?;
+        for offset in (0..cut.chunk_bytes).step_by(BUFFER_BYTES as usize) {
+            let length = BUFFER_BYTES.min(cut.chunk_bytes - offset) as usize;
+            let mut buffers = vec![vec![0; length]; self.options.code.chunk_count()];
+            let (data, parity) = buffers.split_at_mut(data_chunks);
+            for (chunk, buffer) in data.iter_mut().enumerate() {
+                let piece = cut.read(chunk as u64, offset, buffer)?;
                 digests[chunk].update(piece);
                 progress(progress::Step::Done(piece.len() as u64));
             }
@@ -465,15 +465,15 @@ impl Writer {
                     self.encode.run(&sources, &mut outputs.collect::<Vec<_>>())?;
                 }
                 Some(spool) => {
-                    for (chunk, window) in parity.iter_mut().enumerate() {
+                    for (chunk, buffer) in parity.iter_mut().enumerate() {
                         let at = chunk as u64 * cut.chunk_bytes + offset;
-                        spool.file.read_exact_at(window, at)?;
+                        spool.file.read_exact_at(buffer, at)?;
                     }
                 }
             }
-            for (feed, window) in feeds.iter().zip(windows) {
-                // Chunk tasks take all windows, also when they could not store the first.
-                let _ = feed.as_ref().map(|feed| feed.blocking_send(window.into()));
+            for (feed, buffer) in feeds.iter().zip(buffers) {
+                // Chunk tasks take all buffers, also when they could not store the first.
+                let _ = feed.as_ref().map(|feed| feed.blocking_send(buffer.into()));
             }
         }
         let sums: Vec<u64> = digests.into_iter().map(|digest| digest.finalize()).collect();
@@ -492,10 +492,10 @@ impl Writer {
         let alpha = layout.sub_chunk_count() as usize;
         let sub_chunks = self.options.code.data_chunks() * alpha;
         let mut digests: Vec<_> = (0..sub_chunks).map(|_| (object_digest(), 0)).collect();
-        for window in layout.whole().parts(ROW_BYTES) {
-            let pieces = || window.pieces_by_sub_chunk(window.sub_chunks());
+        for range in layout.whole().parts(ROW_BYTES) {
+            let pieces = || range.pieces_by_sub_chunk(range.sub_chunks());
             let mut rows =
-                vec![vec![0; window.positions()]; self.options.code.chunk_count() * alpha];
+                vec![vec![0; range.positions()]; self.options.code.chunk_count() * alpha];
             let (data, parity) = rows.split_at_mut(self.options.code.data_chunks() * alpha);
             let of_chunk = data.chunks_mut(alpha).zip(digests.chunks_mut(alpha));
             for (chunk, (rows, digests)) in (0..).zip(of_chunk) {

@@ -105,8 +105,8 @@ impl Running {
     pub fn leaves(&self, copy: ChunkCopy, offset: u64) -> bool {
         let Some(made) = self.in_the_making() else { return false };
         let reaches = |pump: &Pump| {
-            let (windows, done) = (pump.role().windows, pump.slices_done());
-            done == windows.count() || windows.get(done).offset >= offset
+            let (slice_ranges, done) = (pump.role().slice_ranges, pump.slices_done());
+            done == slice_ranges.count() || slice_ranges.get(done).offset >= offset
         };
         let mut pumps = self.lanes.iter().map(|(_, pump)| pump).filter(|pump| stores(pump));
         (made.stripe, made.chunk) == (copy.stripe, copy.chunk) && pumps.all(reaches)

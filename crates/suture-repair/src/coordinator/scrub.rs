@@ -36,12 +36,12 @@ use crate::time::{Span, Time};
 const READS_MAX: usize = 2;
 
 /// Stripes among which the next one is looked for whose nodes are all free.
-const WINDOW: usize = 64;
+const CANDIDATES_MAX: usize = 64;
 
 /// Stripes that may wait for silent nodes; while there are so many the pass waits for them.
 const PUT_OFF_MAX: usize = 1024;
 
-/// So often all of the window may be begun or left out in one go; then others have their turn.
+/// So often all of the candidates may be begun or left out in one go; then others have their turn.
 const REFILLS_MAX: usize = 16;
 const GO_ON_AFTER: Span = Span::from_millis(1);
 
@@ -94,7 +94,7 @@ pub(super) struct Scrub {
     is_due: bool,
     /// Whether a node fell silent or was heard from since stripes that wait for one were looked at.
     has_news: bool,
-    /// When the first of the stripes in the window has been waited for long enough.
+    /// When the first of the candidates has been waited for long enough.
     wake_at: Option<Time>,
     pub mistake: Mistake,
 }
@@ -105,7 +105,7 @@ struct Pass {
     /// Stripes from here on have not been looked at.
     next: StripeId,
     /// Looked at and not begun.
-    window: BTreeSet<StripeId>,
+    candidates: BTreeSet<StripeId>,
     /// With a chunk on a silent node.
     put_off: BTreeSet<StripeId>,
     stripes_done: u64,
@@ -212,7 +212,7 @@ impl Scrub {
         }
     }
 
-    /// Looks at the window again by then.
+    /// Looks at the candidates again by then.
     fn wake_by(&mut self, at: Time) {
         self.wake_at = Some(self.wake_at.map_or(at, |before| before.min(at)));
     }
@@ -253,7 +253,7 @@ impl Pass {
     fn new(now: Time, next: StripeId) -> Pass {
         Pass {
             next,
-            window: BTreeSet::new(),
+            candidates: BTreeSet::new(),
             put_off: BTreeSet::new(),
             stripes_done: 0,
             bytes_done: 0,
@@ -263,7 +263,7 @@ impl Pass {
 
     /// There is nothing to read of it.
     fn skip(&mut self, id: StripeId) {
-        self.window.remove(&id);
+        self.candidates.remove(&id);
         self.stripes_done += 1;
     }
 }
@@ -306,12 +306,12 @@ impl Coordinator {
     /// Begins all comparisons that can begin.
     fn begin_comparisons(&mut self, now: Time) {
         for _ in 0..REFILLS_MAX {
-            self.fill_window();
-            let window: Vec<StripeId> =
-                self.scrub.pass.iter().flat_map(|pass| &pass.window).copied().collect();
-            window.iter().for_each(|id| self.compare_if_ready(now, *id));
-            let left = self.scrub.pass.as_ref().map_or(0, |pass| pass.window.len());
-            if left == window.len() {
+            self.fill_candidates();
+            let candidates: Vec<StripeId> =
+                self.scrub.pass.iter().flat_map(|pass| &pass.candidates).copied().collect();
+            candidates.iter().for_each(|id| self.compare_if_ready(now, *id));
+            let left = self.scrub.pass.as_ref().map_or(0, |pass| pass.candidates.len());
+            if left == candidates.len() {
                 return;
             }
         }
@@ -392,7 +392,7 @@ impl Coordinator {
     }
 
     /// Looks at the next stripes, and at those that were put off whose nodes are there again.
-    fn fill_window(&mut self) {
+    fn fill_candidates(&mut self) {
         let (health, stripes) = (&self.health, &self.stripes);
         let Some(pass) = &mut self.scrub.pass else { return };
         let is_awaited = |node: NodeId| !health.is_failed(node) && !health.is_away(node);
@@ -402,17 +402,17 @@ impl Coordinator {
             nodes.into_iter().any(|node| !health.is_up(node) && is_awaited(node))
         };
         if self.scrub.has_news {
-            let free = WINDOW.saturating_sub(pass.window.len());
+            let free = CANDIDATES_MAX.saturating_sub(pass.candidates.len());
             let back = pass.put_off.iter().filter(|id| !is_silent(id)).take(free);
             let back: Vec<StripeId> = back.copied().collect();
             // There may be more of them.
             self.scrub.has_news = back.len() == free;
             for id in back {
                 pass.put_off.remove(&id);
-                pass.window.insert(id);
+                pass.candidates.insert(id);
             }
         }
-        while pass.window.len() < WINDOW
+        while pass.candidates.len() < CANDIDATES_MAX
             && pass.put_off.len() < PUT_OFF_MAX
             && let Some(stripe) = stripes.from(pass.next).next()
         {
@@ -420,7 +420,7 @@ impl Coordinator {
             if is_silent(&stripe.id) {
                 pass.put_off.insert(stripe.id)
             } else {
-                pass.window.insert(stripe.id)
+                pass.candidates.insert(stripe.id)
             };
         }
     }
@@ -443,13 +443,13 @@ impl Coordinator {
         match readiness {
             Readiness::At(_) | Readiness::Busy => {}
             Readiness::Silent => {
-                pass.window.remove(&id);
+                pass.candidates.remove(&id);
                 pass.put_off.insert(id);
             }
             Readiness::Now if self.scrub.mistake.is(Mutant::SkipStripe) => pass.skip(id),
             Readiness::Empty => pass.skip(id),
             Readiness::Now => {
-                pass.window.remove(&id);
+                pass.candidates.remove(&id);
                 self.compare(now, id);
             }
         }
@@ -555,7 +555,7 @@ impl Coordinator {
 
     fn end_pass_if_done(&mut self) {
         let Some(pass) = &self.scrub.pass else { return };
-        let is_idle = pass.window.is_empty() && self.scrub.comparisons.is_empty();
+        let is_idle = pass.candidates.is_empty() && self.scrub.comparisons.is_empty();
         if !is_idle || !pass.put_off.is_empty() || self.stripes.from(pass.next).next().is_some() {
             return;
         }
@@ -569,7 +569,7 @@ impl Coordinator {
     fn save_pass(&mut self, now: Time) {
         let comparisons = self.scrub.comparisons.values().map(|of| of.stripe);
         let Some(pass) = &mut self.scrub.pass else { return };
-        let open = pass.window.iter().chain(&pass.put_off).copied().chain(comparisons);
+        let open = pass.candidates.iter().chain(&pass.put_off).copied().chain(comparisons);
         let below = open.min().unwrap_or(pass.next).min(pass.next);
         let (at, saved) = pass.saved;
         if below > saved && now.since(at) >= SAVE_EVERY {

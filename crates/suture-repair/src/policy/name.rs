@@ -46,7 +46,7 @@ const BALANCES: &[(&str, Balance)] = &[
 /// two then by `:order`.
 pub(super) const SCHEDULES: &[(&str, Schedule)] = &[
     ("all", Schedule::All),
-    ("window", Schedule::Window(None)),
+    ("window", Schedule::Concurrency(None)),
     ("slots", Schedule::Slots(None, Order::Risk)),
     ("adaptive", Schedule::Adaptive),
     ("phases", Schedule::Phases(PHASE_SECONDS, Order::Risk)),
@@ -139,7 +139,7 @@ fn parse_schedule(text: &str) -> Result<Schedule, PolicyError> {
     let number: Option<u32> = number.transpose()?;
     let order = order.map(|order| lookup(ORDERS, PolicyPart::Order, order)).transpose()?;
     match (schedule, order) {
-        (Schedule::Window(_), None) => Ok(Schedule::Window(number)),
+        (Schedule::Concurrency(_), None) => Ok(Schedule::Concurrency(number)),
         (Schedule::Slots(_, first), _) => Ok(Schedule::Slots(number, order.map_or(first, |o| o.1))),
         (Schedule::Phases(seconds, first), _) => {
             Ok(Schedule::Phases(number.unwrap_or(seconds), order.map_or(first, |o| o.1)))
@@ -184,7 +184,7 @@ impl Balance {
 impl Schedule {
     fn without_parameter(self) -> Schedule {
         match self {
-            Schedule::Window(_) => Schedule::Window(None),
+            Schedule::Concurrency(_) => Schedule::Concurrency(None),
             Schedule::Slots(..) => SLOTS,
             Schedule::Phases(..) => PHASES,
             other => other,
@@ -211,7 +211,7 @@ impl fmt::Display for Schedule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = entry(SCHEDULES, self.without_parameter());
         match self {
-            Schedule::Window(Some(number)) | Schedule::Slots(Some(number), _) => {
+            Schedule::Concurrency(Some(number)) | Schedule::Slots(Some(number), _) => {
                 write!(f, "{name}:{number}")?;
             }
             Schedule::Phases(number, _) => write!(f, "{name}:{number}")?,

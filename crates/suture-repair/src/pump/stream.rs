@@ -66,7 +66,7 @@ impl Stream {
         Stream {
             path,
             window,
-            count: role.windows.count(),
+            count: role.slice_ranges.count(),
             results: if path == Path::ToSpool { 1 } else { role.sinks.len() as u16 },
             has_local,
             arrived: vec![0; children + usize::from(has_local)],

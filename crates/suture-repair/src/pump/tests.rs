@@ -40,7 +40,7 @@ fn role(own: bool, children: &[NodeId], sinks: &[Sink], spools: Spools) -> Arc<R
         sinks: sinks.to_vec(),
         spools,
         // Ten slices of 100 bytes.
-        windows: plan.windows(&lane, 100),
+        slice_ranges: plan.slice_ranges(&lane, 100),
         layout: Layout::plain(1000),
     })
 }

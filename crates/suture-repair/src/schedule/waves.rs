@@ -3,11 +3,11 @@
 //! Place: ... queue -> plan -> [which wave, in which order] -> dispatch -> slices flow -> [lag] ->
 //! ...
 //! Ours. A plan whose links are evenly loaded is finished when its fullest link is, if all of it
-//! runs at once; a small window costs 20 to 100 per cent (docs/schedules.md). So everything is
-//! planned and started together while a port has a few hundred flows at most. Beyond that, waves of
-//! some stripes a node are planned on top of what the ones before have left, and admitted without
-//! a barrier as repairs end. Larger waves are better balanced, smaller ones follow links that
-//! change sooner; on recorded links the larger ones won. A wave waits in an order whose every
+//! runs at once; running few at a time costs 20 to 100 per cent (docs/schedules.md). So everything
+//! is planned and started together while a port has a few hundred flows at most. Beyond that, waves
+//! of some stripes a node are planned on top of what the ones before have left, and admitted
+//! without a barrier as repairs end. Larger waves are better balanced, smaller ones follow links
+//! that change sooner; on recorded links the larger ones won. A wave waits in an order whose every
 //! beginning is balanced, so that the part of it that has been started is as good as the whole.
 //! The tail needs nothing of its own: the last wave is planned by what is left on every link, and
 //! the planner cuts chunks into ranges where whole ones would not come out even.
@@ -39,7 +39,7 @@ const MEMORY_SECONDS: f64 = 20.0;
 
 /// Stripes for each node that are under repair at a time: about as many flows a port as when
 /// everything runs at once. More would not be faster and adds bookkeeping.
-const WINDOW_A_NODE: usize = 48;
+const ACTIVE_A_NODE: usize = 48;
 
 /// A helper is left when another one is faster by this factor.
 const FASTER: f64 = 2.0;
@@ -349,8 +349,8 @@ impl Waves {
 }
 
 /// How many repairs run at a time.
-pub(super) fn window(snapshot: &Snapshot<'_>) -> usize {
-    WINDOW_A_NODE * snapshot.nodes.max(1)
+pub(super) fn active_max(snapshot: &Snapshot<'_>) -> usize {
+    ACTIVE_A_NODE * snapshot.nodes.max(1)
 }
 
 /// Whether helpers send traces, in the place of which others would send whole chunks.

@@ -227,7 +227,7 @@ impl Repair {
         let lane = &plan.lanes[index];
         let alignment = self.task.stripe.code.alignment() as u32;
         let slice_bytes = lane_slice(plan, lane, self.task.slice_bytes, alignment);
-        let slices = plan.windows(lane, slice_bytes).count();
+        let slices = plan.slice_ranges(lane, slice_bytes).count();
         Pipeline { depth: self.lanes[index].depth, slices: slices.into() }
     }
 

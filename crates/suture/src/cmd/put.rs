@@ -26,6 +26,7 @@ use suture_edge::units::{
 
 use crate::address::CoordinatorAddress;
 use crate::daemon;
+use crate::in_flight::InFlight;
 use crate::input;
 use crate::listing::{find, folder_prefix, list};
 use crate::outcome::usage::origin;
@@ -33,7 +34,6 @@ use crate::outcome::{Failures, Outcome};
 use crate::output::{Format, already_there, counted, print_json};
 use crate::progress::Progress;
 use crate::verbosity::Verbosity;
-use crate::window::Window;
 
 /// Store a file, a folder, or standard input in the native store.
 ///
@@ -189,7 +189,7 @@ impl Put {
         let progress =
             Progress::bytes(args.format, "storing", items.iter().map(|item| item.bytes).sum());
         let (count, mut items) = (items.len(), items.into_iter().enumerate().peekable());
-        let mut window = Window::new();
+        let mut in_flight = InFlight::new();
         let (mut failed_in_a_row, mut stored) = (0, Vec::new());
         let storing = Storing {
             client: client.clone(),
@@ -200,14 +200,15 @@ impl Put {
         loop {
             // One by one while nothing shows yet that any can be stored.
             let fits = |item: &Item| {
-                let more = window.is_empty() || (!stored.is_empty() && window.fits(item.bytes));
+                let more =
+                    in_flight.is_empty() || (!stored.is_empty() && in_flight.fits(item.bytes));
                 failed_in_a_row < FAILURES_IN_A_ROW_MAX && more
             };
             if let Some((index, item)) = items.next_if(|(_, item)| fits(item)) {
-                window.begin(item.bytes, storing.clone().store(index, item));
+                in_flight.begin(item.bytes, storing.clone().store(index, item));
                 continue;
             }
-            let Some((index, item, result)) = window.next().await else { break };
+            let Some((index, item, result)) = in_flight.next().await else { break };
             let named = |error: Error| {
                 if error.is::<NotKnown>() {
                     error

@@ -12,9 +12,9 @@ use super::setting::{FigureSetting, Prepared};
 use super::table::mean;
 use super::traces::{self, Traces};
 
-/// Seconds of a window in which changes of the foreground are looked for (ChameleonEC, section
+/// Seconds of an interval in which changes of the foreground are looked for (ChameleonEC, section
 /// II-D), and of all of them.
-const CHANGE_WINDOW: f64 = 15.0;
+const CHANGE_INTERVAL: f64 = 15.0;
 const CHANGE_SECONDS: f64 = 60.0;
 
 /// Buckets of that time: each has 0.2 seconds.
@@ -57,18 +57,19 @@ pub fn seen(metric: Metric, setting: &FigureSetting, seed: u64, traces: &Traces)
     })
 }
 
-/// How much the rate of applications on a link changes within a window, in Mbit/s: of every link of
-/// a node that lives and of every window the largest less the smallest mean of so many seconds.
+/// How much the rate of applications on a link changes within an interval, in Mbit/s: of every link
+/// of a node that lives and of every interval the largest less the smallest mean of so many
+/// seconds.
 fn changes(setting: &FigureSetting, seed: u64, traces: &Traces, sample: f64) -> Result<Vec<f64>> {
     let prepared = setting.prepare(traces, seed)?;
     let timeline = prepared.applications(setting, CHANGE_SECONDS, CHANGE_BUCKETS)?;
     let buckets = ((sample / timeline.width()).round() as usize).max(1);
-    let samples = ((CHANGE_WINDOW / (buckets as f64 * timeline.width())) as usize).max(1);
+    let samples = ((CHANGE_INTERVAL / (buckets as f64 * timeline.width())) as usize).max(1);
     let mut changes = Vec::new();
     for link in links(&prepared) {
-        for window in rates(&timeline, link, buckets).chunks_exact(samples) {
-            let low = window.iter().copied().fold(f64::INFINITY, f64::min);
-            let high = window.iter().copied().fold(0.0, f64::max);
+        for interval in rates(&timeline, link, buckets).chunks_exact(samples) {
+            let low = interval.iter().copied().fold(f64::INFINITY, f64::min);
+            let high = interval.iter().copied().fold(0.0, f64::max);
             changes.push((high - low) * 8.0 / 1e6);
         }
     }

@@ -24,7 +24,7 @@ use super::setting::{FigureSetting, Prepared};
 use crate::cpu_time::cpu_ns;
 use crate::input::Damage;
 
-/// Buckets of a timeline, from which links and windows are read.
+/// Buckets of a timeline, from which links and intervals are read.
 const BUCKETS: usize = 240;
 
 /// How often a plan of a few chunks is made to time it: the least of them counts.

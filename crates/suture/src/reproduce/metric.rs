@@ -13,8 +13,8 @@ use suture_sim::durability::equation::{
 use super::measure::{ForegroundRun, Measured, RunFigures};
 use super::setting::{Prepared, StartKind};
 
-/// Seconds of a window of throughput over time, and of a phase of ChameleonEC.
-pub const WINDOW_SECONDS: f64 = 5.0;
+/// Seconds of an interval of throughput over time, and of a phase of ChameleonEC.
+pub const INTERVAL_SECONDS: f64 = 5.0;
 const PHASE_SECONDS: f64 = 20.0;
 
 /// What is read from a run.
@@ -24,8 +24,8 @@ pub enum Metric {
     Throughput,
     /// The same in the first 20 seconds.
     PhaseThroughput,
-    /// The same in each window of five seconds; a point is a window.
-    WindowThroughput,
+    /// The same in each interval of five seconds; a point is an interval.
+    IntervalThroughput,
     /// From the first dispatch to the last chunk.
     Seconds,
     /// The same for each lost chunk.
@@ -147,7 +147,7 @@ impl Metric {
     /// What the axis says.
     pub fn name(self) -> &'static str {
         match self {
-            Metric::Throughput | Metric::PhaseThroughput | Metric::WindowThroughput => {
+            Metric::Throughput | Metric::PhaseThroughput | Metric::IntervalThroughput => {
                 "repair throughput"
             }
             Metric::Seconds => "repair time",
@@ -186,7 +186,7 @@ impl Metric {
     /// Behind each number.
     pub fn unit(self) -> &'static str {
         match self {
-            Metric::Throughput | Metric::PhaseThroughput | Metric::WindowThroughput => "MB/s",
+            Metric::Throughput | Metric::PhaseThroughput | Metric::IntervalThroughput => "MB/s",
             Metric::Seconds
             | Metric::ChunkSeconds
             | Metric::WholeSeconds
@@ -280,10 +280,10 @@ impl Metric {
                 let seconds = run.seconds.min(PHASE_SECONDS);
                 Some(between(0.0, seconds) / seconds / 1e6)
             }
-            Metric::WindowThroughput => {
-                let from = index as f64 * WINDOW_SECONDS;
-                let is_over = run.seconds < from + WINDOW_SECONDS;
-                (!is_over).then(|| between(from, from + WINDOW_SECONDS) / WINDOW_SECONDS / 1e6)
+            Metric::IntervalThroughput => {
+                let from = index as f64 * INTERVAL_SECONDS;
+                let is_over = run.seconds < from + INTERVAL_SECONDS;
+                (!is_over).then(|| between(from, from + INTERVAL_SECONDS) / INTERVAL_SECONDS / 1e6)
             }
             Metric::Seconds => Some(run.seconds),
             Metric::ChunkSeconds => Some(run.seconds / measured.lost_chunks as f64),
@@ -311,7 +311,7 @@ impl Metric {
         let bytes = (damage.lost_chunks as u64 * prepared.input.chunk_bytes) as f64;
         let traffic = || damage.jobs.iter().map(least_traffic).sum::<f64>();
         match self {
-            Metric::Throughput | Metric::PhaseThroughput | Metric::WindowThroughput => {
+            Metric::Throughput | Metric::PhaseThroughput | Metric::IntervalThroughput => {
                 Some(bytes / seconds / 1e6)
             }
             Metric::Seconds | Metric::WholeSeconds => Some(seconds),

@@ -20,7 +20,7 @@ use super::{MetadataError, MetadataStore, Object, ObjectStripe, sealed, sums};
 pub(super) const NO_CHECKSUM: i64 = -1;
 
 /// Stripes that are read at a time where all are read: they are not all held at once.
-const WINDOW_STRIPES: u32 = 4096;
+const PAGE_STRIPES: u32 = 4096;
 
 /// The columns of an object, as [`object_of`] reads them.
 pub(super) const OBJECT: &str = "name, bytes, code, chunk_bytes, checksum, created, id, sum";
@@ -119,9 +119,9 @@ fn walk(
     let mut lengths: BTreeMap<i64, u64> = BTreeMap::new();
     let mut from = Some(i64::MIN);
     while let Some(first) = from {
-        from = after_window(database, first)?;
-        let window = params![first, from.unwrap_or(i64::MAX)];
-        for (object, found) in find_stripes(database, "s.id >= ?1 AND s.id < ?2", window)? {
+        from = after_page(database, first)?;
+        let page = params![first, from.unwrap_or(i64::MAX)];
+        for (object, found) in find_stripes(database, "s.id >= ?1 AND s.id < ?2", page)? {
             match found {
                 Ok(StripeRow { entry, .. }) => {
                     *lengths.entry(object).or_default() += entry.data_bytes;
@@ -137,10 +137,10 @@ fn walk(
     Ok(faults)
 }
 
-/// The first stripe that does not belong to the window of stripes that begins there.
-fn after_window(database: &Connection, first: i64) -> rusqlite::Result<Option<i64>> {
+/// The first stripe that does not belong to the page of stripes that begins there.
+fn after_page(database: &Connection, first: i64) -> rusqlite::Result<Option<i64>> {
     let next = "SELECT id FROM stripe WHERE id >= ?1 ORDER BY id LIMIT 1 OFFSET ?2";
-    database.query_row(next, params![first, WINDOW_STRIPES], |row| row.get(0)).optional()
+    database.query_row(next, params![first, PAGE_STRIPES], |row| row.get(0)).optional()
 }
 
 /// Objects whose rows are damaged, with what is wrong.

@@ -5,7 +5,7 @@
 use suture_repair::transcript::line::TextError;
 
 use super::{MetadataError, MetadataStore};
-use crate::window::ThrottleIntent;
+use crate::maintenance_window::ThrottleIntent;
 
 impl MetadataStore {
     pub(super) fn throttle(&self) -> Result<Option<ThrottleIntent>, MetadataError> {

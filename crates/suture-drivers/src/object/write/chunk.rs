@@ -1,4 +1,4 @@
-//! One chunk of a stripe that is put: sent to its agent as its windows come, or given up.
+//! One chunk of a stripe that is put: sent to its agent as its buffers come, or given up.
 //!
 //! Place: source -> [encoded, every chunk durable] -> object visible: the last step of it.
 
@@ -31,8 +31,8 @@ const BUSY_RETRY: Duration = Duration::from_millis(100);
 const BUSY_RETRY_MAX: Duration = Duration::from_secs(2);
 
 /// The bytes of one chunk, and what it and its stripe tell each other while it is written.
-pub(super) struct Windows {
-    pub feed: mpsc::Receiver<Bytes>,
+pub(super) struct ChunkFeed {
+    pub buffers: mpsc::Receiver<Bytes>,
     /// Of what was taken so far.
     pub crc: Crc32c,
     /// Takes the checksum of all.
@@ -64,13 +64,13 @@ impl fmt::Display for Interrupted {
 impl Error for Interrupted {}
 
 impl Writer {
-    /// Stores one chunk as its windows come, with the label that follows them. Its checksum is told
+    /// Stores one chunk as its buffers come, with the label that follows them. Its checksum is told
     /// whether or not it is stored, because a chunk without a location is rebuilt against it.
     pub(super) async fn write_chunk(
         self: Arc<Self>,
         agent: Option<AgentAddress>,
         (copy, bytes): (ChunkCopy, u64),
-        mut windows: Windows,
+        mut feed: ChunkFeed,
         spare: &Spare,
     ) -> Result<()> {
         let result = match agent {
@@ -82,9 +82,9 @@ impl Writer {
             Some(agent) if self.agents.times.lags(&agent) && spare.take() => {
                 Err(lags_behind(&agent))
             }
-            Some(agent) => self.send_chunk(&agent, (copy, bytes), &mut windows, spare).await,
+            Some(agent) => self.send_chunk(&agent, (copy, bytes), &mut feed, spare).await,
         };
-        windows.drain().await;
+        feed.drain().await;
         result
     }
 
@@ -92,20 +92,20 @@ impl Writer {
         &self,
         agent: &AgentAddress,
         (copy, bytes): (ChunkCopy, u64),
-        windows: &mut Windows,
+        feed: &mut ChunkFeed,
         spare: &Spare,
     ) -> Result<()> {
         let connected = self.connect(agent, spare).await;
         let mut connection = connected.inspect_err(|_| spare.fail())?;
         let send = async {
             let mut writer = connection.write(copy, bytes).await?;
-            while let Some(window) = windows.next().await {
-                if !self.push(&mut writer, agent, &window, spare).await? {
+            while let Some(buffer) = feed.next().await {
+                if !self.push(&mut writer, agent, &buffer, spare).await? {
                     return Ok(Sent::Lagging);
                 }
             }
-            let crc = windows.drain().await;
-            match windows.label().await {
+            let crc = feed.drain().await;
+            match feed.label().await {
                 Some(label) => writer.finish(crc, &label).await.map(|()| Sent::Durable),
                 None => Ok(Sent::Unwanted),
             }
@@ -148,16 +148,16 @@ impl Writer {
         }
     }
 
-    /// Sends a window; says whether the agent takes it in time, or is waited for.
+    /// Sends a buffer; says whether the agent takes it in time, or is waited for.
     async fn push(
         &self,
         writer: &mut ChunkWriter<'_>,
         agent: &AgentAddress,
-        window: &[u8],
+        buffer: &[u8],
         spare: &Spare,
     ) -> Result<bool, ChunkError> {
-        let (since, bytes) = (Instant::now(), window.len() as u64);
-        let mut push = std::pin::pin!(writer.push(window));
+        let (since, bytes) = (Instant::now(), buffer.len() as u64);
+        let mut push = std::pin::pin!(writer.push(buffer));
         if let Some(until) = self.agents.times.until(agent, bytes, since) {
             match timeout_at(until, &mut push).await {
                 Ok(pushed) => pushed?,
@@ -177,11 +177,11 @@ pub(super) fn lags_behind(agent: &AgentAddress) -> anyhow::Error {
     anyhow!("agent {agent} is several times slower than the others")
 }
 
-impl Windows {
+impl ChunkFeed {
     async fn next(&mut self) -> Option<Bytes> {
-        let window = self.feed.recv().await?;
-        self.crc.update(&window);
-        Some(window)
+        let buffer = self.buffers.recv().await?;
+        self.crc.update(&buffer);
+        Some(buffer)
     }
 
     /// Takes what is left, and tells the checksum of all, once.

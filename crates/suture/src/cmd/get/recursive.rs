@@ -25,11 +25,11 @@ use suture_files::output::{Existing, folder_of};
 
 use super::{Args, Output, read, summary};
 use crate::daemon;
+use crate::in_flight::InFlight;
 use crate::listing::{folder_prefix, list_selected};
 use crate::outcome::{Failures, Outcome};
 use crate::output::{Format, already_there, counted, is_stdout, print_json};
 use crate::progress::Progress;
-use crate::window::Window;
 
 /// What to do about a name that is in the others' way.
 const BY_ITSELF: &str = "get it by itself, and the others by longer names";
@@ -98,12 +98,13 @@ async fn fetch_all(
     let progress = Progress::bytes(args.format, "reading", total);
     let listener: Arc<Listener<'static>> = Arc::new(progress.listener());
     let mut left = objects.into_iter().enumerate().peekable();
-    let (mut window, mut got) = (Window::new(), Vec::new());
+    let (mut in_flight, mut got) = (InFlight::new(), Vec::new());
     loop {
-        if let Some((index, (object, path))) = left.next_if(|(_, (it, _))| window.fits(it.bytes)) {
+        if let Some((index, (object, path))) = left.next_if(|(_, (it, _))| in_flight.fits(it.bytes))
+        {
             let (client, listener) = (client.clone(), listener.clone());
             let existing = args.existing();
-            window.begin(object.bytes, async move {
+            in_flight.begin(object.bytes, async move {
                 let result = fetch_one(client, &object, &path, existing, &*listener).await;
                 (
                     object.name.clone(),
@@ -112,7 +113,7 @@ async fn fetch_all(
             });
             continue;
         }
-        match window.next().await {
+        match in_flight.next().await {
             Some((_, Ok(done))) => {
                 if args.format == Format::Text {
                     let bytes = format_size(done.fetched.bytes);

@@ -9,7 +9,7 @@ use anyhow::Result;
 use suture_drivers::config::throttle::{cap, floor, keep, or_off, p99};
 use suture_drivers::control::client::refusal;
 use suture_drivers::control::proto;
-use suture_drivers::window::Window;
+use suture_drivers::maintenance_window::MaintenanceWindow;
 use suture_edge::error::bad_input;
 use suture_edge::units::{format_link_rate, format_seconds};
 use suture_repair::throttle::Keep;
@@ -135,7 +135,7 @@ impl Args {
             changes.push(Change::Floor(floor(text).map_err(of("--floor"))?));
         }
         if let Some(text) = &self.window {
-            let window = or_off(text, str::parse::<Window>).map_err(of("--window"))?;
+            let window = or_off(text, str::parse::<MaintenanceWindow>).map_err(of("--window"))?;
             changes.push(Change::Window(window.map(|window| window.to_string())));
         }
         Ok(changes)

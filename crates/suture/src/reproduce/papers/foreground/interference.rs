@@ -271,7 +271,7 @@ pub const FIGURE15: PaperExperiment = PaperExperiment {
     panels: &[
         panel(
             "over time",
-            Metric::WindowThroughput,
+            Metric::IntervalThroughput,
             &[
                 point("0-5 s, YCSB-A", SWITCHING),
                 point("5-10 s, YCSB-A", SWITCHING),

@@ -22,34 +22,34 @@ pub struct ThrottleIntent {
     /// What they may take.
     pub config: ThrottleConfig,
     /// When they run; none: always.
-    pub window: Option<Window>,
+    pub window: Option<MaintenanceWindow>,
 }
 
 /// The minutes in which repairs run.
 #[derive(Clone, Debug)]
-pub struct Window {
+pub struct MaintenanceWindow {
     /// As it was written.
     text: String,
     cron: Cron,
     zone: TimeZone,
 }
 
-impl PartialEq for Window {
-    fn eq(&self, other: &Window) -> bool {
+impl PartialEq for MaintenanceWindow {
+    fn eq(&self, other: &MaintenanceWindow) -> bool {
         self.text == other.text
     }
 }
 
-impl fmt::Display for Window {
+impl fmt::Display for MaintenanceWindow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
     }
 }
 
-impl FromStr for Window {
+impl FromStr for MaintenanceWindow {
     type Err = String;
 
-    fn from_str(text: &str) -> Result<Window, String> {
+    fn from_str(text: &str) -> Result<MaintenanceWindow, String> {
         let help = "write it like '* 22-23,0-5 * * *;Europe/Berlin': minute, hour, day of the month, \
                     month and day of the week, and a time zone";
         let (expression, zone) = text.split_once(';').unwrap_or((text, "UTC"));
@@ -64,7 +64,7 @@ impl FromStr for Window {
         let cron = cron.map_err(|why| format!("'{text}' is not a window: {why}; {help}"))?;
         let zone = TimeZone::get(zone.trim())
             .map_err(|_| format!("there is no time zone '{}': {help}", zone.trim()))?;
-        let window = Window { text: text.to_string(), cron, zone };
+        let window = MaintenanceWindow { text: text.to_string(), cron, zone };
         match window.opens_at(Timestamp::now()) {
             Some(_) => Ok(window),
             None => Err(format!("the window '{text}' never opens: {help}")),
@@ -72,7 +72,7 @@ impl FromStr for Window {
     }
 }
 
-impl Window {
+impl MaintenanceWindow {
     /// How long it stays closed from now on; none while it is open.
     pub fn closed_for(&self) -> Option<Duration> {
         self.closed_at(Timestamp::now())
@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     fn closed_for(window: &str, at: &str) -> Option<u64> {
-        let window: Window = window.parse().unwrap();
+        let window: MaintenanceWindow = window.parse().unwrap();
         window.closed_at(at.parse().unwrap()).map(|span| span.as_secs())
     }
 
@@ -136,7 +136,7 @@ mod tests {
             (", * * * *", "a part of a list is empty"),
             ("* 1,,2 * * *", "a part of a list is empty"),
         ] {
-            let error = text.parse::<Window>().unwrap_err();
+            let error = text.parse::<MaintenanceWindow>().unwrap_err();
             assert!(error.contains(word), "{text}: {error}");
         }
     }

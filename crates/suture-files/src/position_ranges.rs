@@ -1,17 +1,17 @@
-//! Windows: the pieces of chunks that one thread works on at a time.
+//! Position ranges: the pieces of chunks that one thread works on at a time.
 //!
-//! Place: chunks -> [windows] -> the executor.
-//! What a window is, [`suture_code::layout`] says; here it is decided how long they are. Small
-//! units are taken whole, several at a time; of large ones a window is some positions of each
+//! Place: chunks -> [ranges] -> the executor.
+//! What a position range is, [`suture_code::layout`] says; here it is decided how long they are.
+//! Small units are taken whole, several at a time; of large ones a range is some positions of each
 //! sub-chunk.
 //!
-//! In memory the pieces of a window stand in the order of the file: unit by unit, sub-chunk by
+//! In memory the pieces of a range stand in the order of the file: unit by unit, sub-chunk by
 //! sub-chunk, without gaps.
 //!
-//! Invariant: the windows of a chunk cover each of its bytes once.
+//! Invariant: the ranges of a chunk cover each of its bytes once.
 
 use suture_code::ChunkIndex;
-use suture_code::layout::{Layout, Packed, Piece, Window, join_neighbours};
+use suture_code::layout::{Layout, Packed, Piece, PositionRange, join_neighbours};
 use suture_edge::checksum::BLOCK_BYTES;
 
 /// Kernels are slow on pieces shorter than this.
@@ -24,36 +24,41 @@ pub struct Parts {
     pub sub_chunks: Vec<u32>,
 }
 
-/// The windows of a chunk, numbered.
+/// The ranges of a chunk, numbered.
 #[derive(Clone, Copy, Debug)]
-pub struct Windows {
+pub struct PositionRanges {
     layout: Layout,
     /// How many positions they cover together.
     extent: u64,
-    /// Positions from one unit, or group of whole units, to the next: no window crosses its end.
+    /// Positions from one unit, or group of whole units, to the next: no range crosses its end.
     stride: u64,
-    /// Positions of a window.
+    /// Positions of a range.
     positions: u64,
 }
 
-impl Windows {
-    /// The windows of some `window_bytes` that cover the first `extent_bytes` of a chunk.
-    pub fn over(layout: Layout, extent_bytes: u64, window_bytes: usize) -> Windows {
-        let (window_bytes, unit_bytes) = (window_bytes as u64, layout.unit_bytes());
+impl PositionRanges {
+    /// The ranges of some `range_bytes` that cover the first `extent_bytes` of a chunk.
+    pub fn over(layout: Layout, extent_bytes: u64, range_bytes: usize) -> PositionRanges {
+        let (range_bytes, unit_bytes) = (range_bytes as u64, layout.unit_bytes());
         let unit = layout.unit_positions();
         let units = extent_bytes.div_ceil(unit_bytes);
         let extent = if units <= 1 { extent_bytes.min(unit) } else { units * unit };
-        if unit_bytes <= window_bytes {
-            let fitting = window_bytes / unit_bytes;
+        if unit_bytes <= range_bytes {
+            let fitting = range_bytes / unit_bytes;
             // So many units are whole blocks.
             let step = units_per_period(&layout);
             let group = if fitting > step { fitting - fitting % step } else { fitting };
-            return Windows { layout, extent, stride: group * unit, positions: group * unit };
+            return PositionRanges {
+                layout,
+                extent,
+                stride: group * unit,
+                positions: group * unit,
+            };
         }
-        let wanted = window_bytes / u64::from(layout.sub_chunk_count());
+        let wanted = range_bytes / u64::from(layout.sub_chunk_count());
         let step = if wanted >= BLOCK_BYTES { BLOCK_BYTES } else { POSITIONS_MIN };
         let positions = (wanted - wanted % step).max(POSITIONS_MIN).min(unit);
-        Windows { layout, extent, stride: unit, positions }
+        PositionRanges { layout, extent, stride: unit, positions }
     }
 
     pub fn count(&self) -> u64 {
@@ -62,28 +67,31 @@ impl Windows {
         self.extent / self.stride * in_stride + rest.div_ceil(self.positions)
     }
 
-    pub fn get(&self, index: u64) -> Window {
+    pub fn get(&self, index: u64) -> PositionRange {
         let in_stride = self.stride.div_ceil(self.positions);
         let start = index / in_stride * self.stride;
         let from = start + index % in_stride * self.positions;
         let to = (from + self.positions).min(start + self.stride).min(self.extent);
-        self.layout.window(from..to)
+        self.layout.position_range(from..to)
     }
 }
 
-/// Where these sub-chunks of a window stand in the chunk, in order; neighbours are one piece.
-pub fn pieces(window: &Window, sub_chunks: &[u32]) -> impl Iterator<Item = Piece> {
-    join_neighbours(window.pieces_by_unit(sub_chunks.iter().copied()))
+/// Where these sub-chunks of a range stand in the chunk, in order; neighbours are one piece.
+pub fn pieces(range: &PositionRange, sub_chunks: &[u32]) -> impl Iterator<Item = Piece> {
+    join_neighbours(range.pieces_by_unit(sub_chunks.iter().copied()))
 }
 
-/// The same of the whole window.
-pub fn all_pieces(window: &Window) -> impl Iterator<Item = Piece> + use<> {
-    join_neighbours(window.pieces_by_unit(window.sub_chunks()))
+/// The same of the whole range.
+pub fn all_pieces(range: &PositionRange) -> impl Iterator<Item = Piece> + use<> {
+    join_neighbours(range.pieces_by_unit(range.sub_chunks()))
 }
 
-/// The bytes of a window with their places in the chunk.
-pub fn placed<'a>(window: &Window, mut bytes: &'a [u8]) -> impl Iterator<Item = (Piece, &'a [u8])> {
-    all_pieces(window).map(move |piece| {
+/// The bytes of a range with their places in the chunk.
+pub fn placed<'a>(
+    range: &PositionRange,
+    mut bytes: &'a [u8],
+) -> impl Iterator<Item = (Piece, &'a [u8])> {
+    all_pieces(range).map(move |piece| {
         let (now, later) = bytes.split_at(piece.bytes);
         bytes = later;
         (piece, now)
@@ -109,7 +117,7 @@ fn units_per_period(layout: &Layout) -> u64 {
 
 /// Bytes of all blocks that these sub-chunks of the first units touch.
 fn blocks_bytes(layout: &Layout, units: u64, sub_chunks: &[u32]) -> u64 {
-    let first = layout.window(0..units * layout.unit_positions());
+    let first = layout.position_range(0..units * layout.unit_positions());
     let (mut end, mut touched) = (0, 0);
     for piece in pieces(&first, sub_chunks) {
         let blocks = piece.in_blocks(BLOCK_BYTES, layout);
@@ -125,9 +133,9 @@ impl Parts {
         Parts { chunk, sub_chunks: (0..sub_chunk_count).collect() }
     }
 
-    /// A buffer that holds a window of them.
-    pub fn packed(&self, window: &Window) -> Packed {
-        window.packed(self.sub_chunks.len())
+    /// A buffer that holds a range of them.
+    pub fn packed(&self, range: &PositionRange) -> Packed {
+        range.packed(self.sub_chunks.len())
     }
 }
 
@@ -148,22 +156,22 @@ mod tests {
     }
 
     #[test]
-    fn windows_cover_a_chunk_once() {
+    fn ranges_cover_a_chunk_once() {
         for layout in layouts() {
-            for window_bytes in [64, 4096, 10_000, 131_072] {
+            for range_bytes in [64, 4096, 10_000, 131_072] {
                 let mut seen = vec![0; layout.chunk_bytes() as usize];
-                let windows = Windows::over(layout, layout.chunk_bytes(), window_bytes);
-                for window in (0..windows.count()).map(|index| windows.get(index)) {
-                    let all = window.packed(layout.sub_chunk_count() as usize);
+                let ranges = PositionRanges::over(layout, layout.chunk_bytes(), range_bytes);
+                for range in (0..ranges.count()).map(|index| ranges.get(index)) {
+                    let all = range.packed(layout.sub_chunk_count() as usize);
                     assert_eq!(
-                        all_pieces(&window).map(|piece| piece.bytes).sum::<usize>(),
+                        all_pieces(&range).map(|piece| piece.bytes).sum::<usize>(),
                         all.bytes()
                     );
-                    for piece in all_pieces(&window) {
+                    for piece in all_pieces(&range) {
                         seen[piece.range()].iter_mut().for_each(|n| *n += 1);
                     }
                 }
-                assert!(seen.iter().all(|count| *count == 1), "{layout:?} {window_bytes}");
+                assert!(seen.iter().all(|count| *count == 1), "{layout:?} {range_bytes}");
             }
         }
     }
@@ -171,12 +179,12 @@ mod tests {
     #[test]
     fn a_short_extent_is_covered_and_not_much_more() {
         let layout = Layout::plain(1 << 20);
-        let windows = Windows::over(layout, 4096, 131_072);
-        assert_eq!((windows.count(), windows.get(0).positions()), (1, 4096));
-        assert_eq!(Windows::over(layout, 0, 4096).count(), 0);
+        let ranges = PositionRanges::over(layout, 4096, 131_072);
+        assert_eq!((ranges.count(), ranges.get(0).positions()), (1, 4096));
+        assert_eq!(PositionRanges::over(layout, 0, 4096).count(), 0);
         let cut = Layout::cut(65_536, 8).in_units(8192);
-        let windows = Windows::over(cut, 8193, 8192);
-        assert_eq!((windows.count(), windows.get(1).from()), (2, 1024));
+        let ranges = PositionRanges::over(cut, 8193, 8192);
+        assert_eq!((ranges.count(), ranges.get(1).from()), (2, 1024));
     }
 
     #[test]

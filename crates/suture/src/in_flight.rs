@@ -12,15 +12,15 @@ const OBJECTS_MAX: usize = 8;
 const BYTES_MAX: u64 = 64 << 20;
 
 /// What is under way, and how much of it.
-pub struct Window<T> {
+pub struct InFlight<T> {
     tasks: JoinSet<(u64, T)>,
     bytes: u64,
 }
 
-impl<T: Send + 'static> Window<T> {
+impl<T: Send + 'static> InFlight<T> {
     /// Nothing is under way.
-    pub fn new() -> Window<T> {
-        Window { tasks: JoinSet::new(), bytes: 0 }
+    pub fn new() -> InFlight<T> {
+        InFlight { tasks: JoinSet::new(), bytes: 0 }
     }
 
     /// Whether nothing is under way.
@@ -55,18 +55,18 @@ mod tests {
 
     #[tokio::test]
     async fn many_small_ones_or_one_long_one_at_a_time() {
-        let mut window = Window::new();
-        assert!(window.fits(u64::MAX), "one alone");
-        (0..OBJECTS_MAX).for_each(|index| window.begin(1, async move { index }));
-        assert!(!window.fits(0));
-        let first = window.next().await.unwrap();
-        assert!(window.fits(BYTES_MAX - 7) && !window.fits(BYTES_MAX - 6));
+        let mut in_flight = InFlight::new();
+        assert!(in_flight.fits(u64::MAX), "one alone");
+        (0..OBJECTS_MAX).for_each(|index| in_flight.begin(1, async move { index }));
+        assert!(!in_flight.fits(0));
+        let first = in_flight.next().await.unwrap();
+        assert!(in_flight.fits(BYTES_MAX - 7) && !in_flight.fits(BYTES_MAX - 6));
         let mut done = vec![first];
-        while let Some(index) = window.next().await {
+        while let Some(index) = in_flight.next().await {
             done.push(index);
         }
         done.sort_unstable();
         assert_eq!(done, (0..OBJECTS_MAX).collect::<Vec<_>>());
-        assert!(window.is_empty() && window.fits(u64::MAX));
+        assert!(in_flight.is_empty() && in_flight.fits(u64::MAX));
     }
 }
