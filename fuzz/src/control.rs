@@ -8,7 +8,8 @@ use suture_drivers::control::listing::Listing;
 use suture_drivers::control::proto::agent_message::Message as AgentWord;
 use suture_drivers::control::{PROTOCOL_OLDEST, PROTOCOL_VERSION, convert, proto, session};
 use suture_repair::id::{
-    ChunkCopy, ChunkIndex, Digest, Generation, ListedCopy, NodeId, RepairId, Stamp, StripeId,
+    ChunkCopy, ChunkIndex, Digest, EdgeRef, Generation, ListedCopy, NodeId, RepairId, Stamp,
+    StripeId,
 };
 use suture_repair::label::Label;
 use suture_repair::message::{
@@ -50,7 +51,8 @@ pub fn valid() -> Vec<Vec<u8>> {
         .map(to_agent),
     );
     let running = vec![(repair, 1 << 20)];
-    let (arrived, written) = (vec![(repair, 3, NodeId(4))], vec![repair]);
+    let arrived = vec![EdgeRef { repair, lane: 3, peer: NodeId(4) }];
+    let written = vec![repair];
     inputs.extend(
         [
             FromAgent::Inventory(vec![copy.into(), listed]),

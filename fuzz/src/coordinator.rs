@@ -21,7 +21,7 @@ use suture_repair::cluster::{Cluster, Node, Rate};
 use suture_repair::coordinator::{Config, Coordinator, ScrubConfig};
 use suture_repair::event::{Command, Commit, Input, Liveness, NodeState, Output};
 use suture_repair::id::{
-    ChunkCopy, ChunkIndex, Generation, ListedCopy, NodeId, RepairId, Stamp, StripeId,
+    ChunkCopy, ChunkIndex, EdgeRef, Generation, ListedCopy, NodeId, RepairId, Stamp, StripeId,
 };
 use suture_repair::label::Label;
 use suture_repair::message::{
@@ -84,7 +84,7 @@ pub fn valid() -> Vec<Vec<u8>> {
         free_bytes: 1 << 30,
         disk: DiskState::Good,
         running: vec![(repair, 100)],
-        arrived: vec![(repair, 0, NodeId(1))],
+        arrived: vec![EdgeRef { repair, lane: 0, peer: NodeId(1) }],
         written: vec![repair],
         links: None,
     };

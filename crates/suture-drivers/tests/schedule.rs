@@ -6,7 +6,7 @@ mod agents;
 use agents::{Cluster, Tree, chain, star, stripe, task};
 use suture_drivers::agent::session::SessionEvent;
 use suture_drivers::limit::Rates;
-use suture_repair::id::{NodeId, RepairId};
+use suture_repair::id::{EdgeRef, NodeId, RepairId};
 use suture_repair::message::{Failure, FromAgent, Heartbeat, Refusal, Task, ToAgent};
 use suture_repair::plan::Mode;
 
@@ -47,7 +47,8 @@ async fn progress(cluster: &mut Cluster, repair: RepairId, bytes: u64) -> u64 {
 async fn pass(cluster: &mut Cluster, repair: RepairId, (child, parent): (u32, u32)) {
     let (child, parent) = (NodeId(child), NodeId(parent));
     tell(cluster, parent, ToAgent::Release { repair, lane: 0, child }).await;
-    while !beat(cluster, parent).await.arrived.contains(&(repair, 0, child)) {}
+    let edge = EdgeRef { repair, lane: 0, peer: child };
+    while !beat(cluster, parent).await.arrived.contains(&edge) {}
 }
 
 #[tokio::test(flavor = "multi_thread")]

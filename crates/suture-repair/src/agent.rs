@@ -22,7 +22,7 @@ mod status;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use crate::id::{ChunkCopy, NodeId, RepairId};
+use crate::id::{ChunkCopy, EdgeRef, NodeId, RepairId};
 use crate::message::{
     DiskState, Failure, FingerprintRequest, FromAgent, Heartbeat, Hello, Refusal, Task, ToAgent,
 };
@@ -139,7 +139,8 @@ impl Agent {
         self.now = now;
         match input {
             AgentInput::Granted { from, repair, lane, first, below } => {
-                self.granted(now, from, (repair, lane), GrantedSlices { first, below })
+                let edge = EdgeRef { repair, lane, peer: from };
+                self.granted(now, edge, GrantedSlices { first, below })
             }
             AgentInput::SliceArrived { from, id } => {
                 self.pump(now, id.repair, id.lane, |pump| pump.on_arrived(from, id.slice));
@@ -237,7 +238,9 @@ impl Agent {
         match message {
             ToAgent::Dispatch(task) => self.dispatch(now, task),
             ToAgent::Cancel(repair) => self.cancel(repair),
-            ToAgent::Release { repair, lane, child } => self.released(now, (repair, lane, child)),
+            ToAgent::Release { repair, lane, child } => {
+                self.released(now, EdgeRef { repair, lane, peer: child })
+            }
             ToAgent::Hold { repair, held } => self.hold(now, repair, held),
             ToAgent::Forget(repair) => self.forget(repair),
             ToAgent::Check(check) => self.check(check),
@@ -318,13 +321,14 @@ impl Agent {
         for (lane, pump) in &mut task.lanes {
             let parents: Vec<NodeId> = pump.role().parents().collect();
             for from in parents {
-                if let Some(slices) = self.early.granted((repair, *lane, from)) {
+                let edge = EdgeRef { repair, lane: *lane, peer: from };
+                if let Some(slices) = self.early.granted(edge) {
                     pump.on_granted(from, slices.first, slices.below);
                 }
             }
             let children: Vec<NodeId> = pump.role().children.iter().map(|c| c.node).collect();
             for child in children {
-                if self.early.released((repair, *lane, child)) {
+                if self.early.released(EdgeRef { repair, lane: *lane, peer: child }) {
                     pump.on_released(child);
                 }
             }
@@ -332,35 +336,6 @@ impl Agent {
             collect(pump, repair, *lane, &mut self.outputs);
         }
         self.go_on(now, repair);
-    }
-
-    fn granted(
-        &mut self,
-        now: Time,
-        from: NodeId,
-        (repair, lane): (RepairId, u16),
-        slices: GrantedSlices,
-    ) {
-        if self.tasks.contains_key(&repair) {
-            let GrantedSlices { first, below } = slices;
-            self.pump(now, repair, lane, |pump| pump.on_granted(from, first, below));
-        } else if self.may_come(repair) {
-            self.early.grant((repair, lane, from), slices);
-        }
-    }
-
-    /// The coordinator lets a child send.
-    fn released(&mut self, now: Time, (repair, lane, child): (RepairId, u16, NodeId)) {
-        if self.tasks.contains_key(&repair) {
-            self.pump(now, repair, lane, |pump| pump.on_released(child));
-        } else if self.may_come(repair) {
-            self.early.release((repair, lane, child));
-        }
-    }
-
-    /// Whether a task that is not here may still be dispatched.
-    fn may_come(&self, repair: RepairId) -> bool {
-        repair.epoch() >= self.epoch && !self.is_ended(repair)
     }
 
     fn hold(&mut self, now: Time, repair: RepairId, held: bool) {

@@ -51,7 +51,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use crate::cluster::{Cluster, Node};
 use crate::event::{Command, Health, Input, Liveness, NodeState, Output, Report, Timers};
 use crate::health::HealthTable;
-use crate::id::{ChunkCopy, ChunkIndex, NodeId, StripeId};
+use crate::id::{ChunkCopy, ChunkIndex, EdgeRef, NodeId, StripeId};
 use crate::message::{Failure, FromAgent, Heartbeat, Hello, ToAgent};
 use crate::mutant::Mutant;
 use crate::policy::Policy;
@@ -465,8 +465,8 @@ impl Coordinator {
         if let Some(report) = &beat.links {
             self.links(now, node, report);
         }
-        for &(id, lane, child) in &beat.arrived {
-            self.ledger.arrived(now, EdgeRelease { repair: id, lane, child, parent: node });
+        for &EdgeRef { repair, lane, peer: child } in &beat.arrived {
+            self.ledger.arrived(now, EdgeRelease { repair, lane, child, parent: node });
         }
         for &(id, bytes_done) in &beat.running {
             if !self.ledger.reported(now, id, node, bytes_done) {

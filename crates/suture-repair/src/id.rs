@@ -43,6 +43,17 @@ impl RepairId {
     }
 }
 
+/// An edge of a repair's lane, as one of its two nodes names it: by the node at the other end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct EdgeRef {
+    /// The repair that it belongs to.
+    pub repair: RepairId,
+    /// The lane of its plan.
+    pub lane: u16,
+    /// The other node.
+    pub peer: NodeId,
+}
+
 /// How often a stripe's locations have changed; the compare-and-set key of a commit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Generation(pub u64);

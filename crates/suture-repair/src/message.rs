@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use suture_code::layout::Layout;
 
-use crate::id::{ChunkCopy, ChunkIndex, Digest, ListedCopy, NodeId, RepairId};
+use crate::id::{ChunkCopy, ChunkIndex, Digest, EdgeRef, ListedCopy, NodeId, RepairId};
 use crate::label::Label;
 use crate::plan::{Plan, StripeFacts};
 use crate::planner::Abilities;
@@ -307,8 +307,8 @@ pub struct Heartbeat {
     /// lanes, at a destination over those that bring the chunk. Where children's slices are kept
     /// first, both moves of a byte count together as one.
     pub running: Vec<(RepairId, u64)>,
-    /// Edges of gated repairs that have arrived here in full: repair, lane and who sent.
-    pub arrived: Vec<(RepairId, u16, NodeId)>,
+    /// Edges of gated repairs that have arrived here in full, by who sent.
+    pub arrived: Vec<EdgeRef>,
     /// Repairs whose chunk is written here in full and has no recorded checksum: it waits for its
     /// proof by fingerprints, and then for `Publish`.
     pub written: Vec<RepairId>,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use suture_repair::agent::{Agent, AgentConfig, AgentInput, AgentOutput};
 use suture_repair::id::{
-    ChunkCopy, ChunkIndex, Digest, Generation, NodeId, RepairId, Stamp, StripeId,
+    ChunkCopy, ChunkIndex, Digest, EdgeRef, Generation, NodeId, RepairId, Stamp, StripeId,
 };
 use suture_repair::label::Label;
 use suture_repair::message::{
@@ -198,7 +198,7 @@ fn an_edge_that_has_arrived_is_said_at_once_and_in_every_beat() {
     assert!(!has_grant(&outputs), "nothing is released");
     outputs = host.tell(release(HELPERS[1]));
     outputs = host.flow(outputs, 10);
-    let first = [(OLD, 0, HELPERS[1])];
+    let first = [EdgeRef { repair: OLD, lane: 0, peer: HELPERS[1] }];
     let [beat] = beats(&outputs)[..] else { panic!("one beat: {outputs:?}") };
     assert_eq!(beat.arrived, first);
     assert_eq!(beat.running, [(OLD, CHUNK / 3 / u64::from(SLICE) * u64::from(SLICE))]);

@@ -12,8 +12,8 @@ use suture_repair::agent;
 use suture_repair::cluster::{Node, Rate};
 use suture_repair::event::{self, Command, KnownFault, NodeState};
 use suture_repair::id::{
-    ChunkCopy, ChunkIndex, Digest, Generation, ListedCopy, NodeId, RackId, RepairId, Stamp,
-    StripeId,
+    ChunkCopy, ChunkIndex, Digest, EdgeRef, Generation, ListedCopy, NodeId, RackId, RepairId,
+    Stamp, StripeId,
 };
 use suture_repair::label::Label;
 use suture_repair::message::{
@@ -405,7 +405,11 @@ fn from_agent(random: &mut Random) -> FromAgent {
             free_bytes: number(random),
             disk: disk(random),
             running: some(random, |r| (self::repair(r), number(r))),
-            arrived: some(random, |r| (self::repair(r), lane_number(r), node(r))),
+            arrived: some(random, |r| EdgeRef {
+                repair: self::repair(r),
+                lane: lane_number(r),
+                peer: node(r),
+            }),
             written: some(random, self::repair),
             links: maybe(random, |r| Box::new(link_report(r))),
         }),

@@ -6,7 +6,7 @@ mod story;
 use story::{Story, bad, copy, sent, stripe};
 use suture_repair::cluster::{Node, Rate};
 use suture_repair::event::{Blocked, Command, Health, Input, Liveness, NodeState, Output};
-use suture_repair::id::{ChunkIndex, NodeId, StripeId};
+use suture_repair::id::{ChunkIndex, EdgeRef, NodeId, StripeId};
 use suture_repair::message::{
     CopyFault, DiskState, Failure, FromAgent, Heartbeat, Hello, Refusal, Task, ToAgent,
 };
@@ -451,7 +451,7 @@ fn what_was_released_and_has_not_arrived_is_released_again() {
     let [(parent, child)] = released(&said)[..] else { panic!("one chunk a slot: {said:?}") };
     story.beat(parent.0);
     assert_eq!(released(&story.take()), [(parent, child)], "the first may be lost");
-    let arrived = vec![(task.repair, 0, child)];
+    let arrived = vec![EdgeRef { repair: task.repair, lane: 0, peer: child }];
     let beat = Heartbeat { incarnation: 1, free_bytes: 1 << 30, arrived, ..Heartbeat::default() };
     story.hear(parent.0, FromAgent::Heartbeat(beat));
     let next = released(&story.take());

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use suture_repair::cluster::Cluster;
 use suture_repair::coordinator::{Config, Coordinator, IN_FLIGHT_MAX, ScrubConfig};
 use suture_repair::event::{Blocked, Command, Commit, Input, Liveness, Output, Report, Timers};
-use suture_repair::id::{ChunkCopy, ChunkIndex, NodeId, RepairId, Stamp, StripeId};
+use suture_repair::id::{ChunkCopy, ChunkIndex, EdgeRef, NodeId, RepairId, Stamp, StripeId};
 use suture_repair::message::{
     DiskState, FromAgent, Heartbeat, Hello, LinkReport, RepairLimit, Task, ToAgent,
 };
@@ -252,7 +252,7 @@ impl FluidAgents {
         let Owner { repair: id, lane, step } = self.flows.ended(flow);
         let repair = self.repairs.get_mut(&id).expect("its flows are stopped with it");
         if let Some(gated) = repair.step_ended(lane, step) {
-            let arrived = vec![(id, lane as u16, gated.child)];
+            let arrived = vec![EdgeRef { repair: id, lane: lane as u16, peer: gated.child }];
             let beat = Heartbeat { arrived, ..heartbeat(self.free_bytes[gated.parent.index()]) };
             let message = FromAgent::Heartbeat(beat);
             self.inbox.push_back(Input::Agent { node: gated.parent, message });

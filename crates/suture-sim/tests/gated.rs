@@ -9,7 +9,7 @@ mod common;
 use std::collections::BTreeSet;
 
 use common::Case;
-use suture_repair::id::{NodeId, RepairId};
+use suture_repair::id::{EdgeRef, NodeId, RepairId};
 use suture_repair::message::{Task, ToAgent};
 use suture_repair::plan::{self, Plan};
 use suture_repair::role::Role;
@@ -50,7 +50,7 @@ impl Schedule {
     /// Hears all heartbeats.
     fn listen(&mut self, case: &Case, repair: RepairId) {
         for node in case.world.nodes() {
-            for (heard, lane, child) in case.world.status(node).arrived {
+            for EdgeRef { repair: heard, lane, peer: child } in case.world.status(node).arrived {
                 if heard == repair {
                     let edge = (lane, child, node);
                     assert!(self.said.contains(&edge), "seed {}: {edge:?} came", case.seed);

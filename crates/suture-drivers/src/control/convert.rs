@@ -20,7 +20,8 @@ use suture_code::Code;
 use suture_code::layout::Layout;
 use suture_edge::error::brief;
 use suture_repair::id::{
-    ChunkCopy, ChunkIndex, Digest, Generation, ListedCopy, NodeId, RepairId, Stamp, StripeId,
+    ChunkCopy, ChunkIndex, Digest, EdgeRef, Generation, ListedCopy, NodeId, RepairId, Stamp,
+    StripeId,
 };
 use suture_repair::label::{LABEL_BYTES_MAX, Label};
 use suture_repair::message::{
@@ -187,7 +188,7 @@ pub fn decode_to_agent(word: CoordinatorWord) -> Result<ToAgent, Malformed> {
         CoordinatorWord::Dispatch(task) => ToAgent::Dispatch(Arc::new(decode_task(task)?)),
         CoordinatorWord::Cancel(repair) => ToAgent::Cancel(RepairId(repair)),
         CoordinatorWord::Release(edge) => {
-            let (repair, lane, child) = decode_edge(edge)?;
+            let EdgeRef { repair, lane, peer: child } = decode_edge(edge)?;
             ToAgent::Release { repair, lane, child }
         }
         CoordinatorWord::Hold(hold) => {
@@ -369,10 +370,10 @@ pub fn decode_peer(peer: &proto::Peer) -> Result<(NodeId, Option<AgentAddress>),
 fn encode_heartbeat(beat: Heartbeat) -> proto::Heartbeat {
     let progress =
         |(repair, bytes_done): (RepairId, u64)| proto::Progress { repair: repair.0, bytes_done };
-    let edge = |(repair, lane, child): (RepairId, u16, NodeId)| proto::Edge {
-        repair: repair.0,
-        lane: u32::from(lane),
-        child: child.0,
+    let edge = |edge: EdgeRef| proto::Edge {
+        repair: edge.repair.0,
+        lane: u32::from(edge.lane),
+        child: edge.peer.0,
     };
     proto::Heartbeat {
         incarnation: beat.incarnation,
@@ -398,9 +399,9 @@ fn decode_heartbeat(beat: proto::Heartbeat) -> Result<Heartbeat, Malformed> {
     })
 }
 
-fn decode_edge(edge: proto::Edge) -> Result<(RepairId, u16, NodeId), Malformed> {
+fn decode_edge(edge: proto::Edge) -> Result<EdgeRef, Malformed> {
     let lane = u16::try_from(edge.lane).map_err(|e| malformed("Edge.lane", e))?;
-    Ok((RepairId(edge.repair), lane, NodeId(edge.child)))
+    Ok(EdgeRef { repair: RepairId(edge.repair), lane, peer: NodeId(edge.child) })
 }
 
 fn encode_failure(failure: Failure) -> proto::failed::Why {

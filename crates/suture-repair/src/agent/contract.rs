@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use crate::id::{ChunkCopy, ListedCopy, NodeId, RepairId};
+use crate::id::{ChunkCopy, EdgeRef, ListedCopy, NodeId, RepairId};
 use crate::label::Label;
 use crate::message::{
     Check, CopyFault, DiskState, Failure, FingerprintRequest, FromAgent, LinkReport, RepairLimit,
@@ -257,8 +257,8 @@ pub struct AgentStatus {
     pub reserved_bytes: u64,
     /// Running tasks and their bytes done.
     pub running: Vec<(RepairId, u64)>,
-    /// Edges of gated tasks that have arrived in full: repair, lane and who sent.
-    pub arrived: Vec<(RepairId, u16, NodeId)>,
+    /// Edges of gated tasks that have arrived in full, by who sent.
+    pub arrived: Vec<EdgeRef>,
     /// Tasks whose chunk waits for its proof by fingerprints.
     pub written: Vec<RepairId>,
 }

@@ -7,21 +7,20 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::id::{NodeId, RepairId};
+use super::Agent;
+use crate::id::{EdgeRef, RepairId};
+use crate::time::Time;
 
 /// Words of each kind that are remembered.
 const EARLY_MAX: usize = 4096;
-
-/// An edge of a repair's lane, by the node at its other end.
-pub(super) type EdgeId = (RepairId, u16, NodeId);
 
 /// What was said too early.
 #[derive(Debug, Default)]
 pub(super) struct Early {
     /// By parent: the slices that it takes.
-    grants: BTreeMap<EdgeId, GrantedSlices>,
+    grants: BTreeMap<EdgeRef, GrantedSlices>,
     /// By child: it may send.
-    releases: BTreeSet<EdgeId>,
+    releases: BTreeSet<EdgeRef>,
 }
 
 /// The slices that a parent takes.
@@ -35,7 +34,7 @@ pub(super) struct GrantedSlices {
 
 impl Early {
     /// A parent takes slices.
-    pub fn grant(&mut self, edge: EdgeId, GrantedSlices { first, below }: GrantedSlices) {
+    pub fn grant(&mut self, edge: EdgeRef, GrantedSlices { first, below }: GrantedSlices) {
         let granted = self.grants.entry(edge).or_default();
         *granted = GrantedSlices { first, below: below.max(granted.below) };
         if self.grants.len() > EARLY_MAX {
@@ -44,7 +43,7 @@ impl Early {
     }
 
     /// A child may send.
-    pub fn release(&mut self, edge: EdgeId) {
+    pub fn release(&mut self, edge: EdgeRef) {
         self.releases.insert(edge);
         if self.releases.len() > EARLY_MAX {
             self.releases.pop_first();
@@ -52,29 +51,56 @@ impl Early {
     }
 
     /// What the parent granted, once.
-    pub fn granted(&mut self, edge: EdgeId) -> Option<GrantedSlices> {
+    pub fn granted(&mut self, edge: EdgeRef) -> Option<GrantedSlices> {
         self.grants.remove(&edge)
     }
 
     /// Whether the child was released, once.
-    pub fn released(&mut self, edge: EdgeId) -> bool {
+    pub fn released(&mut self, edge: EdgeRef) -> bool {
         self.releases.remove(&edge)
     }
 
     /// Drops everything of a repair.
     pub fn forget(&mut self, repair: RepairId) {
-        self.grants.retain(|(early, _, _), _| *early != repair);
-        self.releases.retain(|(early, _, _)| *early != repair);
+        self.grants.retain(|edge, _| edge.repair != repair);
+        self.releases.retain(|edge| edge.repair != repair);
+    }
+}
+
+impl Agent {
+    /// A parent takes slices.
+    pub(super) fn granted(&mut self, now: Time, edge: EdgeRef, slices: GrantedSlices) {
+        if self.tasks.contains_key(&edge.repair) {
+            let GrantedSlices { first, below } = slices;
+            self.pump(now, edge.repair, edge.lane, |pump| pump.on_granted(edge.peer, first, below));
+        } else if self.may_come(edge.repair) {
+            self.early.grant(edge, slices);
+        }
+    }
+
+    /// The coordinator lets a child send.
+    pub(super) fn released(&mut self, now: Time, edge: EdgeRef) {
+        if self.tasks.contains_key(&edge.repair) {
+            self.pump(now, edge.repair, edge.lane, |pump| pump.on_released(edge.peer));
+        } else if self.may_come(edge.repair) {
+            self.early.release(edge);
+        }
+    }
+
+    /// Whether a task that is not here may still be dispatched.
+    fn may_come(&self, repair: RepairId) -> bool {
+        repair.epoch() >= self.epoch && !self.is_ended(repair)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::id::NodeId;
 
     #[test]
     fn early_words_are_given_once_and_the_oldest_are_forgotten() {
-        let edge = |repair| (RepairId(repair), 0, NodeId(1));
+        let edge = |repair| EdgeRef { repair: RepairId(repair), lane: 0, peer: NodeId(1) };
         let mut early = Early::default();
         let below = |below| GrantedSlices { first: 1, below };
         early.grant(edge(1), below(3));

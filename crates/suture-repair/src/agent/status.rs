@@ -4,7 +4,7 @@
 
 use super::running::{Running, TaskState};
 use super::{Agent, AgentStatus};
-use crate::id::{NodeId, RepairId};
+use crate::id::{EdgeRef, NodeId, RepairId};
 use crate::slice::SliceId;
 
 impl Agent {
@@ -12,8 +12,8 @@ impl Agent {
     pub fn status(&self) -> AgentStatus {
         let running = self.tasks.iter().map(|(id, t)| (*id, t.bytes_done())).collect();
         let of_task = |(id, task): (&RepairId, &Running)| {
-            let id = *id;
-            task.arrived().map(|(lane, child)| (id, lane, child)).collect::<Vec<_>>()
+            let edge = |(lane, peer)| EdgeRef { repair: *id, lane, peer };
+            task.arrived().map(edge).collect::<Vec<_>>()
         };
         let arrived = self.tasks.iter().flat_map(of_task).collect();
         let is_written = |(_, task): &(_, &Running)| matches!(task.state, TaskState::Proving(_));

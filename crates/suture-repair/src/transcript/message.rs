@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use suture_code::layout::Layout;
 
-use crate::id::{Digest, NodeId, RepairId};
+use crate::id::{Digest, EdgeRef, RepairId};
 use crate::message::{
     Check, CopyFault, DiskState, Failure, FingerprintRequest, FromAgent, Heartbeat, Hello, Refusal,
     RepairLimit, ToAgent,
@@ -152,15 +152,14 @@ impl Textual for Progressed {
 }
 
 /// An edge that has arrived: `1.7 lane 0 child n3`.
-struct Arrived(RepairId, u16, NodeId);
-
-impl Textual for Arrived {
+impl Textual for EdgeRef {
     fn write(&self, line: &mut LineWriter) {
-        line.value(&self.0).field("lane", &self.1).field("child", &self.2);
+        line.value(&self.repair).field("lane", &self.lane).field("child", &self.peer);
     }
 
-    fn read(line: &mut LineReader<'_>) -> Result<Arrived, TextError> {
-        Ok(Arrived(line.value()?, line.field("lane")?, line.field("child")?))
+    fn read(line: &mut LineReader<'_>) -> Result<EdgeRef, TextError> {
+        let repair = line.value()?;
+        Ok(EdgeRef { repair, lane: line.field("lane")?, peer: line.field("child")? })
     }
 }
 
@@ -173,8 +172,7 @@ impl Textual for Heartbeat {
             line.word("runs").list(&running.collect::<Vec<_>>());
         }
         if !self.arrived.is_empty() {
-            let arrived = self.arrived.iter().map(|&(id, lane, child)| Arrived(id, lane, child));
-            line.word("arrived").list(&arrived.collect::<Vec<_>>());
+            line.word("arrived").list(&self.arrived);
         }
         if !self.written.is_empty() {
             line.word("written").list(&self.written);
@@ -186,7 +184,7 @@ impl Textual for Heartbeat {
         let (incarnation, free_bytes) = (line.field("incarnation")?, line.field("free")?);
         let disk = line.option("disk")?.unwrap_or_default();
         let running: Vec<Progressed> = if line.take("runs") { line.list()? } else { vec![] };
-        let arrived: Vec<Arrived> = if line.take("arrived") { line.list()? } else { vec![] };
+        let arrived = if line.take("arrived") { line.list()? } else { vec![] };
         let written = if line.take("written") { line.list()? } else { vec![] };
         let links = line.option("links")?.map(Box::new);
         Ok(Heartbeat {
@@ -196,10 +194,7 @@ impl Textual for Heartbeat {
             disk,
             written,
             running: running.into_iter().map(|Progressed(id, bytes)| (id, bytes)).collect(),
-            arrived: arrived
-                .into_iter()
-                .map(|Arrived(id, lane, child)| (id, lane, child))
-                .collect(),
+            arrived,
         })
     }
 }

@@ -96,7 +96,8 @@ fn whatever_an_agent_says_arrives_as_it_was_said() {
         Abilities { partial: true, combined: false, traces: true, finished: false, skips: true };
     let hello = Hello { incarnation: 1, session: 4, abilities, pool_bytes: 2, free_bytes: 3 };
     let running = vec![(repair, 17), (RepairId(0), 0)];
-    let arrived = vec![(repair, 3, NodeId(4)), (RepairId(0), u16::MAX, NodeId(0))];
+    let edge = |repair, lane, peer| EdgeRef { repair, lane, peer };
+    let arrived = vec![edge(repair, 3, NodeId(4)), edge(RepairId(0), u16::MAX, NodeId(0))];
     let mut words = vec![
         FromAgent::Hello(hello),
         FromAgent::Inventory(vec![copy().into(), ListedCopy { copy: copy(), digest: digest() }]),
