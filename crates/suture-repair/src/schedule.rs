@@ -49,7 +49,8 @@ use subprocess::Subprocess;
 use waves::Waves;
 
 pub use active::{ActiveRepair, ActiveRepairs, PlannedRepair};
-pub use slots::{EdgeRelease, EdgeSchedule};
+pub use slots::EdgeSchedule;
+pub use transmissions::EdgeRelease;
 pub use waiting::Waiting;
 
 /// What a schedule may look at when it is told or asked something.

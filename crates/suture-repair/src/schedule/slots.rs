@@ -18,7 +18,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::matching;
-use super::transmissions::{Candidate, Transmission, TransmissionId, Transmissions};
+use super::transmissions::{Candidate, EdgeRelease, Transmission, TransmissionId, Transmissions};
 use crate::cluster::{Cluster, Rate};
 use crate::id::{NodeId, RepairId};
 use crate::plan::Plan;
@@ -42,19 +42,6 @@ pub struct EdgeSchedule {
     just_finished: Vec<NodeId>,
 }
 
-/// Leave for one edge of a gated repair, from `child` to `parent`, to send.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct EdgeRelease {
-    /// The repair that it belongs to.
-    pub repair: RepairId,
-    /// The lane of its plan.
-    pub lane: u16,
-    /// The node that sends.
-    pub child: NodeId,
-    /// The node that receives.
-    pub parent: NodeId,
-}
-
 impl EdgeSchedule {
     /// That of a schedule with time slots, if it is one.
     pub fn of(schedule: Schedule) -> Option<EdgeSchedule> {
@@ -69,13 +56,12 @@ impl EdgeSchedule {
 
     /// Records that all of an edge is kept at its parent. Returns whether that was not known.
     pub fn arrived(&mut self, now: Time, edge: EdgeRelease) -> bool {
-        let EdgeRelease { repair, lane, child, parent } = edge;
-        if !self.transmissions.arrived(repair, lane, (child, parent)) {
+        if !self.transmissions.arrived(edge) {
             return false;
         }
         self.has_news = true;
-        self.finished.insert(child, now);
-        self.finished.insert(parent, now);
+        self.finished.insert(edge.child, now);
+        self.finished.insert(edge.parent, now);
         true
     }
 

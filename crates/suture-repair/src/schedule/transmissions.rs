@@ -12,6 +12,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::id::{NodeId, RepairId};
 use crate::plan::Plan;
 
+/// Leave for one edge of a gated repair, from `child` to `parent`, to send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EdgeRelease {
+    /// The repair that it belongs to.
+    pub repair: RepairId,
+    /// The lane of its plan.
+    pub lane: u16,
+    /// The node that sends.
+    pub child: NodeId,
+    /// The node that receives.
+    pub parent: NodeId,
+}
+
 /// A whole chunk, or a part of one, from one node to another.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Transmission {
@@ -76,12 +89,8 @@ impl Transmissions {
     }
 
     /// Notes that a transmission that flowed has arrived in full. Returns whether that is news.
-    pub fn arrived(
-        &mut self,
-        repair: RepairId,
-        lane: u16,
-        (child, parent): (NodeId, NodeId),
-    ) -> bool {
+    pub fn arrived(&mut self, edge: EdgeRelease) -> bool {
+        let EdgeRelease { repair, lane, child, parent } = edge;
         let is_it = |t: &Transmission| (t.lane, t.child, t.parent) == (lane, child, parent);
         let mut released = self.released_of(repair);
         let Some(id) = released.find(|(_, t)| is_it(t)).map(|(id, _)| id) else { return false };
@@ -318,7 +327,9 @@ mod tests {
                     let edges = all.get_mut(&repair).unwrap();
                     let index = random.index(edges.len());
                     let edge = &mut edges[index];
-                    assert_eq!(found.arrived(repair, edge.0, (edge.1, edge.2)), edge.3);
+                    let (lane, child, parent) = (edge.0, edge.1, edge.2);
+                    let arrived = EdgeRelease { repair, lane, child, parent };
+                    assert_eq!(found.arrived(arrived), edge.3);
                     (edge.3, edge.4) = (false, edge.4 || edge.3);
                 }
                 (_, None) => {
