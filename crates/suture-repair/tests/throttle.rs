@@ -11,7 +11,7 @@ use suture_repair::message::{
     FromAgent, Heartbeat, Hello, LinkReport, Moved, RepairLimit, Task, ToAgent,
 };
 use suture_repair::planner::Abilities;
-use suture_repair::throttle::{Limited, Reason, ThrottleConfig};
+use suture_repair::throttle::{Direction, Limited, Reason, ThrottleConfig};
 use suture_repair::time::Span;
 
 const NODES: u32 = 6;
@@ -79,7 +79,7 @@ fn what_applications_take_is_left_to_them_and_status_says_so() {
     assert_eq!(limited, Some(Limited { limit: link - link / 10 - link / 2, reason }));
     let counted = story.core.cluster().node(NodeId(4)).uplink_free().0;
     assert!((counted / link as f64 - 0.4).abs() < 0.01, "planners count with what is left");
-    assert_eq!(status.throttle.tightest.map(|(node, ..)| node), Some(NodeId(4)));
+    assert_eq!(status.throttle.tightest.map(|link| link.node), Some(NodeId(4)));
 }
 
 #[test]
@@ -164,13 +164,13 @@ fn what_hardly_changes_a_link_is_not_told_to_planners() {
 fn the_tightest_limit_is_that_of_the_link_of_which_repair_is_left_the_least() {
     let mut story = Story::new(NODES, [stripe(0, [0, 1, 2, 3])]);
     let tightest = |story: &Story| {
-        let (node, is_up, limited) = story.core.status().throttle.tightest.expect("limited");
-        (node, is_up, limited.limit)
+        let link = story.core.status().throttle.tightest.expect("limited");
+        (link.node, link.direction, link.limited.limit)
     };
     // As long as nothing moves any link may be it.
     throttle(&mut story, "node 500000 nodes [\"n2\" 400000, \"n5\" 100000]");
     story.wait(2, 0..NODES);
-    assert_eq!(tightest(&story), (NodeId(5), true, 100_000));
+    assert_eq!(tightest(&story), (NodeId(5), Direction::Up, 100_000));
     // Then one over which something is to move.
     story.give(Input::Operator(Command::FailNode(NodeId(0))));
     story.wait(1, 1..NODES);

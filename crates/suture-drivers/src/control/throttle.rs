@@ -5,8 +5,8 @@
 use suture_edge::error::quoted;
 use suture_edge::units::{format_link_rate, format_seconds};
 use suture_repair::cluster::Cluster;
-use suture_repair::event::{LinkStatus, NodeStatus, Status as CoreStatus};
-use suture_repair::throttle::{Keep, Limited, Reason, ThrottleConfig};
+use suture_repair::event::{LinkStatus, NodeStatus, Status as CoreStatus, TightestLink};
+use suture_repair::throttle::{Direction, Keep, Limited, Reason, ThrottleConfig};
 use suture_repair::time::Span;
 use tonic::Status;
 
@@ -107,10 +107,14 @@ pub fn describe(
 
 /// The tightest limit and why it is that, in a sentence; nothing where nothing is limited.
 fn effect(status: &CoreStatus, cluster: &Cluster) -> String {
-    let Some((id, is_up, limited)) = status.throttle.tightest else { return String::new() };
+    let Some(tightest) = status.throttle.tightest else { return String::new() };
+    let TightestLink { node: id, direction, limited } = tightest;
     let node = status.nodes.iter().find(|node| node.node == id);
-    let link = node.map(|node| node.links[usize::from(!is_up)]).unwrap_or_default();
-    let verb = if is_up { "send" } else { "receive" };
+    let link = node.map(|node| node.links[direction as usize]).unwrap_or_default();
+    let verb = match direction {
+        Direction::Up => "send",
+        Direction::Down => "receive",
+    };
     let (name, why) = (&cluster.node(id).name, reason(limited, cluster));
     let part = part_of_link(limited.limit, link.capacity);
     format!("{name} may {verb} {part}: {why}")

@@ -6,7 +6,7 @@
 
 use super::Coordinator;
 use crate::cluster::{Node, Rate};
-use crate::event::ThrottleStatus;
+use crate::event::{ThrottleStatus, TightestLink};
 use crate::id::{NodeId, StripeId};
 use crate::message::{LinkReport, ToAgent};
 use crate::queue::Margin;
@@ -120,22 +120,22 @@ impl Coordinator {
     /// What operators see of it.
     pub(super) fn throttle_status(&self) -> ThrottleStatus {
         let load = self.ledger.load();
-        let mut tightest: Option<(f64, (NodeId, bool, Limited))> = None;
+        let mut tightest: Option<(f64, TightestLink)> = None;
         let mut moved = 0;
         for id in self.ledger.cluster().ids().filter(|id| self.health.is_up(*id)) {
             let (limits, links) = (self.throttle.limits(id), self.rates.status(id));
             moved += links[Direction::Up as usize].repair;
             let bytes = load.node(id);
             let both = [(limits.up, bytes.up_bytes), (limits.down, bytes.down_bytes)];
-            for ((limited, bytes), (link, is_up)) in
-                both.into_iter().zip(links.iter().zip([true, false]))
+            for ((limited, bytes), (link, direction)) in
+                both.into_iter().zip(links.iter().zip([Direction::Up, Direction::Down]))
             {
                 let Some(limited) = limited else { continue };
                 // Where nothing is to be moved any limit may be the one that is shown.
                 let idle = if bytes == 0 { 1e6 } else { 0.0 };
                 let fraction = idle + limited.limit as f64 / link.capacity.max(1) as f64;
                 if tightest.is_none_or(|(least, _)| fraction < least) {
-                    tightest = Some((fraction, (id, is_up, limited)));
+                    tightest = Some((fraction, TightestLink { node: id, direction, limited }));
                 }
             }
         }

@@ -6,7 +6,7 @@ use super::{Blocked, Health};
 use crate::cluster::NodeIntent;
 use crate::id::{ChunkCopy, ChunkIndex, NodeId, RackId, RepairId, StripeId};
 use crate::message::DiskState;
-use crate::throttle::{Limited, NodeLimits, ThrottleConfig};
+use crate::throttle::{Direction, Limited, NodeLimits, ThrottleConfig};
 use crate::time::{Span, Time};
 
 /// One line of `suture status` about a running repair.
@@ -139,9 +139,20 @@ pub struct ThrottleStatus {
     pub closed_for: Option<Span>,
     /// What repairs move now, in bytes per second: the sum of what nodes send.
     pub moved: u64,
-    /// The node that has the smallest part of its link, of those that have anything to move, and
-    /// whether it is what it sends.
-    pub tightest: Option<(NodeId, bool, Limited)>,
+    /// The direction of a node that is left the smallest fraction of its link, of those that have
+    /// anything to move; none where nothing is limited.
+    pub tightest: Option<TightestLink>,
+}
+
+/// The limit that leaves repair the least of a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TightestLink {
+    /// The node at the link.
+    pub node: NodeId,
+    /// What of it is limited.
+    pub direction: Direction,
+    /// The limit, and why it is that.
+    pub limited: Limited,
 }
 
 /// All that `suture status` says of scrubbing.
