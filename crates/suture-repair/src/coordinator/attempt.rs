@@ -51,13 +51,28 @@ pub(super) struct Rebuild {
 /// What is known of a repair's fingerprints.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Proof {
-    /// When whose was last asked for.
-    pub asked: BTreeMap<ChunkIndex, (NodeId, ChunkCopy, Time)>,
+    /// Whose was last asked for, and when.
+    pub asked: BTreeMap<ChunkIndex, AskedFingerprint>,
     pub sums: BTreeMap<ChunkIndex, Arc<[u8]>>,
     /// Rebuilt chunks that fit, and the chunks that they were compared with.
     pub proven: BTreeMap<ChunkIndex, Vec<ChunkIndex>>,
     /// A rebuilt chunk does not fit: the copy that is wrong is looked for.
     pub has_failed: bool,
+}
+
+/// The fingerprint of a copy that a node was asked for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct AskedFingerprint {
+    pub node: NodeId,
+    pub copy: ChunkCopy,
+    pub asked_at: Time,
+}
+
+impl AskedFingerprint {
+    /// Whether it is that of this copy at this node.
+    pub fn is_of(&self, node: NodeId, copy: ChunkCopy) -> bool {
+        (self.node, self.copy) == (node, copy)
+    }
 }
 
 /// What the keeper has said of a rebuild.

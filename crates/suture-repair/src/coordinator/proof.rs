@@ -20,7 +20,7 @@ use suture_code::Shortened;
 use suture_code::fingerprint::{self, Fingerprint};
 
 use super::Coordinator;
-use super::attempt::{Goal, GoalState, Proof, Rebuild};
+use super::attempt::{AskedFingerprint, Goal, GoalState, Proof, Rebuild};
 use crate::id::{ChunkCopy, ChunkIndex, NodeId, RepairId, Stamp};
 use crate::message::{CopyFault, Failure, FingerprintRequest, ToAgent};
 use crate::mutant::Mutant;
@@ -59,10 +59,10 @@ impl Coordinator {
         (copy, sums): (ChunkCopy, Arc<[u8]>),
     ) {
         let Some(rebuild) = self.rebuild(repair) else { return };
-        let Some((asked_node, asked, _)) = rebuild.proof.asked.get(&copy.chunk) else { return };
+        let Some(asked) = rebuild.proof.asked.get(&copy.chunk) else { return };
         let alpha = rebuild.work.job.code.sub_chunk_count();
         let bytes = Fingerprint::layout(alpha).chunk_bytes();
-        if (*asked_node, *asked) != (node, copy) || sums.len() as u64 != bytes {
+        if !asked.is_of(node, copy) || sums.len() as u64 != bytes {
             return;
         }
         let due: Vec<Due> = rebuild.due(repair).collect();
@@ -97,7 +97,7 @@ impl Coordinator {
         let retry = self.config.timers.stall_after;
         let is_missing = |(_, copy): &&(NodeId, ChunkCopy)| !sums.contains_key(&copy.chunk);
         let is_due = |(node, copy): &&(NodeId, ChunkCopy)| match asked.get(&copy.chunk) {
-            Some((of, asked, at)) => (of, asked) != (node, copy) || now.since(*at) >= retry,
+            Some(asked) => !asked.is_of(*node, *copy) || now.since(asked.asked_at) >= retry,
             None => true,
         };
         let missing: Vec<_> = of.iter().filter(is_missing).collect();
@@ -113,7 +113,8 @@ impl Coordinator {
         });
         for (node, request) in requests.collect::<Vec<_>>() {
             let asked = &mut self.proof(due.repair).expect("looked up above").asked;
-            asked.insert(request.copy.chunk, (node, request.copy, now));
+            let of = AskedFingerprint { node, copy: request.copy, asked_at: now };
+            asked.insert(request.copy.chunk, of);
             self.send(node, ToAgent::Fingerprint(request));
         }
     }
