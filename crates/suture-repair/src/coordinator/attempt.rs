@@ -75,6 +75,14 @@ impl AskedFingerprint {
     }
 }
 
+/// A commit that was answered.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SettledCommit {
+    pub commit: Commit,
+    /// The claim that has become void by it, if its repair has ended.
+    pub void_claim: Option<RepairId>,
+}
+
 /// What the keeper has said of a rebuild.
 #[derive(Clone, Debug)]
 pub(super) enum ClaimState {

@@ -6,7 +6,7 @@
 //! taken for what it is, also where it is not what was asked for.
 
 use super::Coordinator;
-use super::attempt::Attempt;
+use super::attempt::{Attempt, SettledCommit};
 use crate::event::{Commit, Output, Report};
 use crate::id::{ChunkCopy, NodeId, RepairId, Stamp};
 use crate::message::ToAgent;
@@ -111,15 +111,11 @@ impl Coordinator {
     }
 
     /// The pending commit of a repair was answered, and perhaps its claim is void by that.
-    fn forget(
-        &mut self,
-        id: RepairId,
-        settled: Option<(Commit, Option<RepairId>)>,
-    ) -> Option<Commit> {
-        let (commit, claim) = settled?;
+    fn forget(&mut self, id: RepairId, settled: Option<SettledCommit>) -> Option<Commit> {
+        let SettledCommit { commit, void_claim } = settled?;
         self.touched.push(commit.copy.stripe);
         self.send(commit.node, ToAgent::Forget(id));
-        self.outputs.extend(claim.map(Output::ReleaseClaim));
+        self.outputs.extend(void_claim.map(Output::ReleaseClaim));
         Some(commit)
     }
 }

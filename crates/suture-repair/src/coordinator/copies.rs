@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::Coordinator;
 use super::attempt::Rebuild;
 use super::faults::Location;
-use super::work_list::{Deletion, Reading};
+use super::work_list::{Deletion, Reading, Resend};
 use crate::event::{Blocked, KnownFault, Output, Report};
 use crate::id::{ChunkCopy, ChunkIndex, Digest, ListedCopy, NodeId, Stamp, StripeId};
 use crate::message::{Check, CopyFault, Hello, ToAgent};
@@ -415,7 +415,7 @@ impl Coordinator {
     /// Has a copy deleted: an orphan, or one that is replaced by a location that was read in full.
     fn delete(&mut self, node: NodeId, copy: ChunkCopy, replaced_by: Option<Location>) {
         if self.config.deletes && self.health.is_up(node) {
-            self.work_lists.delete(node, (copy, replaced_by));
+            self.work_lists.delete(node, Deletion { copy, replaced_by });
             self.send_work(node);
         }
     }
@@ -443,7 +443,7 @@ impl Coordinator {
         if !self.health.is_up(node) {
             return;
         }
-        let (checks, deletes) = self.work_lists.again(self.now, node, after);
+        let Resend { checks, deletes } = self.work_lists.again(self.now, node, after);
         checks.into_iter().for_each(|reading| self.send_check(node, reading));
         deletes.into_iter().for_each(|deletion| self.send_delete(node, deletion));
     }
@@ -482,7 +482,7 @@ impl Coordinator {
         self.send(node, ToAgent::Check(Check { copy, digest, excess }));
     }
 
-    fn send_delete(&mut self, node: NodeId, (copy, replaced_by): Deletion) {
+    fn send_delete(&mut self, node: NodeId, Deletion { copy, replaced_by }: Deletion) {
         let is_wanted = match self.stripes.get(copy.stripe) {
             None => self.is_gone(copy.stripe),
             Some(stripe) => {

@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 
 use super::Coordinator;
 use super::attempt::Attempt;
+use super::work_list::Deletion;
 use crate::event::{Input, Output};
 use crate::id::{ChunkIndex, NodeId, StripeId};
 use crate::message::{Check, FromAgent, ToAgent};
@@ -40,7 +41,7 @@ impl Coordinator {
     pub(super) fn assert_outputs(&mut self, first: usize, read: Option<(NodeId, Check)>) {
         let excess = read.and_then(|(_, check)| check.excess);
         let whole = read.map(|(node, check)| (node, check.copy));
-        for (node, (copy, replaced_by)) in self.work_lists.take_fresh() {
+        for (node, Deletion { copy, replaced_by }) in self.work_lists.take_fresh() {
             let is_known = self.stripes.get(copy.stripe).is_some();
             let is_read = excess == Some((node, copy)) && replaced_by == whole;
             assert!(!is_known || is_read, "deletes: {copy} at {node}, for which nothing was read");

@@ -30,7 +30,7 @@ mod progress;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::attempt::{Adopt, Attempt, ClaimState, GoalState, Pending, Rebuild};
+use super::attempt::{Adopt, Attempt, ClaimState, GoalState, Pending, Rebuild, SettledCommit};
 use crate::budget::{Budget, NotAdmitted};
 use crate::cluster::{Cluster, Node};
 use crate::event::{Claim, Commit};
@@ -486,7 +486,7 @@ impl Ledger {
     }
 
     /// The pending commit was refused: as `settle`, but the chunk has no new location.
-    pub fn give_up(&mut self, repair: RepairId) -> Option<(Commit, Option<RepairId>)> {
+    pub fn give_up(&mut self, repair: RepairId) -> Option<SettledCommit> {
         if let Some(rebuild) = self.running.get_mut(&repair)?.rebuild_mut() {
             rebuild.is_partly_given_up = true;
         }
@@ -494,8 +494,7 @@ impl Ledger {
     }
 
     /// The pending commit was answered: its chunk is done with, and its repair if it was the last.
-    /// Returns the claim that has become void, too.
-    pub fn settle(&mut self, repair: RepairId) -> Option<(Commit, Option<RepairId>)> {
+    pub fn settle(&mut self, repair: RepairId) -> Option<SettledCommit> {
         let attempt = self.running.get_mut(&repair)?;
         let commit = attempt.commit()?;
         self.touched.push(repair);
@@ -507,7 +506,7 @@ impl Ledger {
             Attempt::Adopt(_) => true,
         };
         let stopped = is_last.then(|| self.close(repair));
-        Some((commit, stopped.and_then(|stopped| stopped.claim)))
+        Some(SettledCommit { commit, void_claim: stopped.and_then(|stopped| stopped.claim) })
     }
 
     /// Ends a repair, or what flows of it.

@@ -32,9 +32,20 @@ pub(super) struct Reading {
     pub copy: ChunkCopy,
 }
 
-/// A copy that is to go, and the location that was read in full and replaces it; none for an
-/// orphan.
-pub(super) type Deletion = (ChunkCopy, Option<Location>);
+/// A copy that is to go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Deletion {
+    pub copy: ChunkCopy,
+    /// The location that was read in full and replaces it; none for an orphan.
+    pub replaced_by: Option<Location>,
+}
+
+/// What is to be sent again.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Resend {
+    pub checks: Vec<Reading>,
+    pub deletes: Vec<Deletion>,
+}
 
 /// The checks and deletes of all nodes.
 #[derive(Debug)]
@@ -76,7 +87,7 @@ impl WorkLists {
 
     /// Lists a delete, unless it is.
     pub fn delete(&mut self, node: NodeId, deletion: Deletion) {
-        let (copy, replaced_by) = deletion;
+        let Deletion { copy, replaced_by } = deletion;
         let is_again = self.mistake.is(Mutant::ListTwice);
         if self.nodes.entry(node).or_default().deletes.add(copy, replaced_by, is_again) {
             self.fresh.push((node, deletion));
@@ -96,9 +107,9 @@ impl WorkLists {
     pub fn next_delete(&mut self, now: Time, node: NodeId) -> Option<Deletion> {
         let max = self.in_flight_max();
         let list = self.nodes.get_mut(&node)?;
-        let deletion = list.deletes.next(now, max)?;
+        let (copy, replaced_by) = list.deletes.next(now, max)?;
         list.oldest_at.get_or_insert(now);
-        Some(deletion)
+        Some(Deletion { copy, replaced_by })
     }
 
     /// The check was answered, or is not wanted any more.
@@ -140,12 +151,16 @@ impl WorkLists {
     }
 
     /// What has been under way at a node for so long, or longer: it is to be sent again.
-    pub fn again(&mut self, now: Time, node: NodeId, after: Span) -> (Vec<Reading>, Vec<Deletion>) {
-        let Some(list) = self.nodes.get_mut(&node) else { return Default::default() };
+    pub fn again(&mut self, now: Time, node: NodeId, after: Span) -> Resend {
+        let Some(list) = self.nodes.get_mut(&node) else { return Resend::default() };
         let checks = list.checks.again(now, after);
         let deletes = list.deletes.again(now, after);
         list.find_oldest();
-        (checks.into_iter().map(|(reading, ())| reading).collect(), deletes)
+        let deletion = |(copy, replaced_by)| Deletion { copy, replaced_by };
+        Resend {
+            checks: checks.into_iter().map(|(reading, ())| reading).collect(),
+            deletes: deletes.into_iter().map(deletion).collect(),
+        }
     }
 
     /// Where something is under way, and when some of it will have been for so long.
@@ -272,7 +287,8 @@ mod tests {
     fn what_is_not_answered_is_due_whatever_else_is_answered_meanwhile() {
         let after = Span::from_secs(20);
         let mut lists = WorkLists::new(4);
-        lists.delete(NODE, (copy(0), None));
+        let deletion = Deletion { copy: copy(0), replaced_by: None };
+        lists.delete(NODE, deletion);
         lists.next_delete(at(0), NODE).unwrap();
         for second in 1..20 {
             let reading = Reading { excess: None, copy: copy(second) };
@@ -283,8 +299,9 @@ mod tests {
         }
         let due = |lists: &WorkLists| lists.deadlines(after).collect::<Vec<_>>();
         assert_eq!(due(&lists), [(NODE, at(20))]);
-        assert_eq!(lists.again(at(19), NODE, after), (vec![], vec![]));
-        assert_eq!(lists.again(at(20), NODE, after), (vec![], vec![(copy(0), None)]));
+        assert_eq!(lists.again(at(19), NODE, after), Resend::default());
+        let due_again = Resend { checks: vec![], deletes: vec![deletion] };
+        assert_eq!(lists.again(at(20), NODE, after), due_again);
         assert_eq!(due(&lists), [(NODE, at(40))]);
         lists.end_delete(NODE, copy(0));
         assert_eq!(due(&lists), []);
