@@ -35,7 +35,7 @@ use crate::planner::keep::DestinationRule;
 use crate::random::Random;
 
 use charge::each_charge;
-use destination_ranking::DestinationRanking;
+use destination_ranking::{CandidateCounts, DestinationRanking, RackQuery};
 use option::{CandidateSchemes, PricedPart, Prices, RepairOption};
 use ports::PricedPorts;
 
@@ -80,8 +80,8 @@ const TRIES_MAX: usize = 4;
 /// Up to so many chunks in racks, each of these plans is mixed; of more, only the best.
 const MIXED_EACH_MAX: usize = 8;
 
-/// How many nodes are tried for that: of all, and of each rack, where racks have links.
-const TRIED: (usize, usize) = (8, 2);
+/// How many nodes are tried for that.
+const TRIED: CandidateCounts = CandidateCounts { overall: 8, per_rack: 2 };
 
 /// How many racks are considered for a destination, where racks have links.
 const DESTINATION_RACKS_MAX: usize = 4;
@@ -326,15 +326,10 @@ impl<'a> Descent<'a> {
             let destination_racks =
                 rack::destination_racks(item, first, DESTINATION_RACKS_MAX, &self.ports);
             let taken = self.kept_by_siblings(index);
-            let among = (&taken[..], &destination_racks[..]);
-            let (destinations, begin) = (&self.destinations, piece + self.sweeps);
-            roots.extend(destinations.cheapest_in_racks(
-                self.instance,
-                item,
-                among,
-                &self.ports,
-                begin,
-            ));
+            let begin = piece + self.sweeps;
+            let among = RackQuery { taken: &taken, racks: &destination_racks, begin };
+            let destinations = &self.destinations;
+            roots.extend(destinations.cheapest_in_racks(self.instance, item, among, &self.ports));
         }
         let mut best: Option<(f64, u32, RepairOption)> = None;
         for &root in &roots {

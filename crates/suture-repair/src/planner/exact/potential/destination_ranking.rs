@@ -15,6 +15,34 @@ const SCAN_MAX: usize = 48;
 /// How many nodes of a rack are looked at for one that keeps a chunk: in every sweep others.
 const RACK_VISITS_MAX: usize = 8;
 
+/// Nodes beside which another one keeps a chunk of an item.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Exclusions<'a> {
+    /// Those that keep other chunks of its stripe.
+    pub taken: &'a [u32],
+    /// Those that are chosen for other chunks of the item.
+    pub chosen: &'a [u32],
+}
+
+/// How many candidates are wanted.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct CandidateCounts {
+    /// Of all nodes.
+    pub overall: usize,
+    /// Of each rack, where racks have links.
+    pub per_rack: usize,
+}
+
+/// Where a destination is looked for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RackQuery<'a> {
+    /// Those that keep other chunks of the item's stripe.
+    pub taken: &'a [u32],
+    pub racks: &'a [u32],
+    /// At which of a rack's nodes to begin.
+    pub begin: usize,
+}
+
 /// All nodes that accept chunks, by what keeping one more would cost.
 pub(super) struct DestinationRanking {
     accepting: Vec<u32>,
@@ -64,7 +92,8 @@ impl DestinationRanking {
         ports: &PricedPorts<'_>,
     ) -> Vec<u32> {
         let wanted = item.part.lost.len();
-        let allows = |node: u32, chosen: &[u32]| allows(instance, item, node, (taken, chosen));
+        let allows =
+            |node: u32, chosen: &[u32]| allows(instance, item, node, Exclusions { taken, chosen });
         let Some(ranking) = &mut self.ranking else {
             let allowed = self.accepting.iter().copied().filter(|node| allows(*node, &[]));
             let mut ranked: Vec<(f64, u32)> =
@@ -106,9 +135,9 @@ impl DestinationRanking {
         item: &PricedPart<'_>,
         taken: &[u32],
         ports: &PricedPorts<'_>,
-        (of_all, of_rack): (usize, usize),
+        counts: CandidateCounts,
     ) -> Vec<u32> {
-        let allows = |node: &u32| allows(instance, item, *node, (taken, &[]));
+        let allows = |node: &u32| allows(instance, item, *node, Exclusions { taken, chosen: &[] });
         let few = |nodes: &[u32], count: usize| {
             let allowed = nodes.iter().copied().filter(allows);
             let mut ranked: Vec<(f64, u32)> =
@@ -116,8 +145,8 @@ impl DestinationRanking {
             ranked.sort_by(|a, b| a.0.total_cmp(&b.0));
             ranked.into_iter().take(count).map(|(_, node)| node).collect::<Vec<u32>>()
         };
-        let mut nodes = few(&self.accepting, of_all);
-        nodes.extend(self.by_rack.iter().flat_map(|rack| few(rack, of_rack)));
+        let mut nodes = few(&self.accepting, counts.overall);
+        nodes.extend(self.by_rack.iter().flat_map(|rack| few(rack, counts.per_rack)));
         nodes.sort_unstable();
         nodes.dedup();
         nodes
@@ -129,11 +158,10 @@ impl DestinationRanking {
         &self,
         instance: &Instance<'_>,
         item: &PricedPart<'_>,
-        (taken, racks): (&[u32], &[u32]),
+        RackQuery { taken, racks, begin }: RackQuery<'_>,
         ports: &PricedPorts<'_>,
-        begin: usize,
     ) -> Vec<u32> {
-        let allows = |node: &u32| allows(instance, item, *node, (taken, &[]));
+        let allows = |node: &u32| allows(instance, item, *node, Exclusions { taken, chosen: &[] });
         let best = |rack: &u32| {
             let nodes = self.by_rack.get(*rack as usize).filter(|nodes| !nodes.is_empty())?;
             let (before, after) = nodes.split_at(begin % nodes.len());
@@ -151,14 +179,13 @@ impl DestinationRanking {
         &self,
         instance: &Instance<'_>,
         item: &PricedPart<'_>,
-        (taken, racks): (&[u32], &[u32]),
+        RackQuery { taken, racks, begin }: RackQuery<'_>,
         first: &[u32],
         ports: &PricedPorts<'_>,
-        begin: usize,
     ) -> Vec<Vec<u32>> {
         let wanted = first.len();
         let allows = |node: u32, chosen: &[u32]| {
-            !chosen.contains(&node) && allows(instance, item, node, (taken, chosen))
+            !chosen.contains(&node) && allows(instance, item, node, Exclusions { taken, chosen })
         };
         let mut sets: Vec<Vec<u32>> = Vec::new();
         for rack in racks {
@@ -192,16 +219,15 @@ impl DestinationRanking {
     }
 }
 
-/// Whether a node may keep a chunk of the item beside those of its stripe that are `taken`, and
-/// others that are `chosen` for the item.
+/// Whether a node may keep a chunk of the item beside these.
 pub(super) fn allows(
     instance: &Instance<'_>,
     item: &PricedPart<'_>,
     node: u32,
-    (taken, chosen): (&[u32], &[u32]),
+    beside: Exclusions<'_>,
 ) -> bool {
-    let others = taken.iter().chain(chosen);
-    !taken.contains(&node)
+    let others = beside.taken.iter().chain(beside.chosen);
+    !beside.taken.contains(&node)
         && item.rule.allows_beside(
             NodeId(node),
             others.map(|node| NodeId(*node)),

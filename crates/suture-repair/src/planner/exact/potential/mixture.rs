@@ -22,7 +22,7 @@ use crate::planner::exact::potential::option::RepairOption;
 use crate::planner::exact::potential::ports::PricedPorts;
 use crate::planner::exact::potential::{Descent, Piece};
 
-use allowed::{Allowed, KeptAt};
+use allowed::{Allowed, KeptAt, KeptFraction};
 
 /// Larger batches are even without: their ranges are a small part of what ports do.
 pub(super) const ITEMS_MAX: usize = 24;
@@ -81,13 +81,13 @@ impl Mixture {
     /// The chunk that is kept in parts and nevertheless most by one node, and that node; `None`
     /// where each is kept by its own alone.
     fn most_decided(&self) -> Option<(KeptAt, u32)> {
-        let parts = self.kept_parts().into_iter().filter(|(.., part)| *part < WHOLE_MIN);
-        let most = parts.max_by(|a, b| a.2.total_cmp(&b.2));
-        most.map(|(at, node, _)| (at, node))
+        let parts = self.kept_fractions().into_iter().filter(|kept| kept.fraction < WHOLE_MIN);
+        let most = parts.max_by(|a, b| a.fraction.total_cmp(&b.fraction));
+        most.map(|kept| (kept.at, kept.node))
     }
 
     /// Who keeps most of each chunk, and how much.
-    fn kept_parts(&self) -> Vec<(KeptAt, u32, f64)> {
+    fn kept_fractions(&self) -> Vec<KeptFraction> {
         let mut sums: BTreeMap<(KeptAt, u32), f64> = BTreeMap::new();
         for (placed, part) in &self.options {
             for (place, node) in placed.kept.iter().enumerate() {
@@ -101,7 +101,8 @@ impl Mixture {
                 *known = (node, part);
             }
         }
-        most.into_iter().map(|(at, (node, part))| (at, node, part)).collect()
+        let kept = |(at, (node, fraction))| KeptFraction { at, node, fraction };
+        most.into_iter().map(kept).collect()
     }
 }
 
@@ -147,7 +148,8 @@ impl Descent<'_> {
                 continue;
             }
             let undecided = mixture.most_decided();
-            let undecided = undecided.or_else(|| self.in_conflict(&mixture.kept_parts(), &allowed));
+            let undecided =
+                undecided.or_else(|| self.in_conflict(&mixture.kept_fractions(), &allowed));
             let Some((at, node)) = undecided else {
                 best = mixture;
                 continue;

@@ -6,6 +6,7 @@
 //! chunks brings less across than one gather, though it moves more in all: each rack sends one sum
 //! for each chunk.
 
+use crate::planner::exact::potential::destination_ranking::RackQuery;
 use crate::planner::exact::potential::option::RepairOption;
 use crate::planner::exact::potential::{DESTINATION_RACKS_MAX, Descent, gather, rack};
 
@@ -69,9 +70,9 @@ impl Descent<'_> {
         let (taken, item) = (self.kept_by_siblings(index), &self.items[index]);
         let first = self.destinations.cheapest(self.instance, item, &taken, &self.ports);
         let racks = rack::destination_racks(item, first[0], DESTINATION_RACKS_MAX, &self.ports);
-        let (among, begin) = ((&taken[..], &racks[..]), piece + self.sweeps);
+        let among = RackQuery { taken: &taken, racks: &racks, begin: piece + self.sweeps };
         let mut sets =
-            self.destinations.cheapest_sets(self.instance, item, among, &first, &self.ports, begin);
+            self.destinations.cheapest_sets(self.instance, item, among, &first, &self.ports);
         sets.insert(0, first);
         sets
     }

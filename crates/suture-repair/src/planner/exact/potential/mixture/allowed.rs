@@ -6,13 +6,21 @@
 //! keep clear of it.
 
 use crate::planner::exact::potential::Descent;
-use crate::planner::exact::potential::destination_ranking;
+use crate::planner::exact::potential::destination_ranking::{self, Exclusions};
 
 /// A lost chunk, by its item and its place among the item's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct KeptAt {
     pub item: usize,
     pub place: usize,
+}
+
+/// The node that keeps most of a chunk, and what fraction of it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct KeptFraction {
+    pub at: KeptAt,
+    pub node: u32,
+    pub fraction: f64,
 }
 
 /// Which destinations are looked at.
@@ -84,15 +92,15 @@ impl Descent<'_> {
     /// Whether nodes may keep the chunks of an item beside those that keep others of its stripe.
     pub(super) fn fit(&self, item: usize, kept: &[u32], taken: &[u32]) -> bool {
         kept.iter().enumerate().all(|(place, node)| {
-            let before = &kept[..place];
-            !before.contains(node) && self.fits(item, *node, (taken, before))
+            let chosen = &kept[..place];
+            !chosen.contains(node) && self.fits(item, *node, Exclusions { taken, chosen })
         })
     }
 
     /// Whether a node may keep a chunk of an item beside others of it.
-    pub(super) fn fits(&self, item: usize, node: u32, others: (&[u32], &[u32])) -> bool {
-        !others.1.contains(&node)
-            && destination_ranking::allows(self.instance, &self.items[item], node, others)
+    pub(super) fn fits(&self, item: usize, node: u32, beside: Exclusions<'_>) -> bool {
+        !beside.chosen.contains(&node)
+            && destination_ranking::allows(self.instance, &self.items[item], node, beside)
     }
 
     /// Who is decided to keep chunks of the same stripe that are rebuilt apart from an item.
@@ -107,19 +115,19 @@ impl Descent<'_> {
     /// rebuilt apart forbids that.
     pub(super) fn in_conflict(
         &self,
-        kept: &[(KeptAt, u32, f64)],
+        kept: &[KeptFraction],
         allowed: &Allowed,
     ) -> Option<(KeptAt, u32)> {
         let destinations = |item: usize| {
-            let of_item = kept.iter().filter(move |(at, ..)| at.item == item);
-            of_item.map(|(_, node, _)| *node).collect::<Vec<u32>>()
+            let of_item = kept.iter().filter(move |kept| kept.at.item == item);
+            of_item.map(|kept| kept.node).collect::<Vec<u32>>()
         };
         let is_in_conflict = |at: &KeptAt| {
             let taken: Vec<u32> = self.siblings(at.item).flat_map(destinations).collect();
             !taken.is_empty() && !self.fit(at.item, &destinations(at.item), &taken)
         };
-        let open = kept.iter().filter(|(at, ..)| allowed.decided(*at).is_none());
-        let mut open = open.map(|(at, node, _)| (*at, *node));
+        let open = kept.iter().filter(|kept| allowed.decided(kept.at).is_none());
+        let mut open = open.map(|kept| (kept.at, kept.node));
         open.find(|(at, _)| is_in_conflict(at))
     }
 }

@@ -11,6 +11,7 @@ use crate::need::is_mds;
 use crate::planner::View;
 use crate::planner::exact::potential::arborescence::{relayed, relays};
 use crate::planner::exact::potential::charge::{each_charge, one_and_others};
+use crate::planner::exact::potential::destination_ranking::Exclusions;
 use crate::planner::exact::potential::gather::Decoding;
 use crate::planner::exact::potential::mixture::PlacedOption;
 use crate::planner::exact::potential::mixture::allowed::{Allowed, KeptAt};
@@ -132,7 +133,9 @@ impl Descent<'_> {
         let cost = |node: &u32| decoding.finishing(part, *node, &self.ports);
         for place in places {
             let others: Vec<u32> = kept.iter().flatten().copied().collect();
-            let free = nodes[place].iter().filter(|node| self.fits(item, **node, (taken, &others)));
+            let free = nodes[place]
+                .iter()
+                .filter(|node| self.fits(item, **node, Exclusions { taken, chosen: &others }));
             kept[place] = Some(*free.min_by(|a, b| cost(a).total_cmp(&cost(b)))?);
         }
         let mut kept: Vec<u32> = kept.into_iter().flatten().collect();
@@ -153,7 +156,9 @@ impl Descent<'_> {
         let mut sets: Vec<(f64, Vec<u32>)> = vec![(0.0, Vec::new())];
         for nodes in priced {
             let longer = sets.iter().flat_map(|(cost, kept)| {
-                let free = nodes.iter().filter(|(_, node)| self.fits(item, *node, (taken, kept)));
+                let free = nodes
+                    .iter()
+                    .filter(|(_, node)| self.fits(item, *node, Exclusions { taken, chosen: kept }));
                 free.map(move |(more, node)| (cost + more, [&kept[..], &[*node]].concat()))
             });
             sets = longer.collect();
@@ -191,7 +196,9 @@ impl Descent<'_> {
                     continue;
                 };
                 let free = roots[alone].iter();
-                let free = free.filter(|(_, node)| self.fits(item, *node, (taken, &kept)));
+                let free = free.filter(|(_, node)| {
+                    self.fits(item, *node, Exclusions { taken, chosen: &kept })
+                });
                 let Some((cost, root)) = free.min_by(|a, b| a.0.total_cmp(&b.0)) else { continue };
                 let cost = cost + decoding.cost(pair, &kept, &self.ports);
                 kept.insert(alone, *root);
