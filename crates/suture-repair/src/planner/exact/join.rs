@@ -10,13 +10,19 @@
 use crate::id::{ChunkIndex, NodeId};
 use crate::plan::{Carries, Edge};
 
-/// Members of each range, ascending: `(from, to, members)`.
-pub(in crate::planner) type Ranges = Vec<(u32, u32, Vec<usize>)>;
+/// A range of a circle, and the arcs that cover it.
+#[derive(Clone, Debug)]
+pub(in crate::planner) struct CoveredRange {
+    pub from: u32,
+    pub to: u32,
+    /// The places of the arcs, ascending.
+    pub members: Vec<usize>,
+}
 
 /// Lays arcs end to end around a circle of `length`, none longer than that, and cuts it where one
-/// begins or ends. Every range has as many members, or, if the
-/// arcs do not fill whole rounds, one more or less.
-pub(in crate::planner) fn wrap_around(arcs: &[u32], length: u32) -> Ranges {
+/// begins or ends. Every range has as many members, or, if the arcs do not fill whole rounds, one
+/// more or less.
+pub(in crate::planner) fn wrap_around(arcs: &[u32], length: u32) -> Vec<CoveredRange> {
     let mut cuts = vec![0, length];
     let mut at = 0;
     let mut placed = Vec::with_capacity(arcs.len());
@@ -34,7 +40,7 @@ pub(in crate::planner) fn wrap_around(arcs: &[u32], length: u32) -> Ranges {
     };
     let ranges = cuts.windows(2).map(|pair| {
         let members = (0..arcs.len()).filter(|&arc| covers(placed[arc], pair[0]));
-        (pair[0], pair[1], members.collect())
+        CoveredRange { from: pair[0], to: pair[1], members: members.collect() }
     });
     ranges.collect()
 }
@@ -82,10 +88,10 @@ mod tests {
             arcs.push(total.next_multiple_of(length) - total);
             let rounds = arcs.iter().sum::<u32>() / length;
             let ranges = wrap_around(&arcs, length);
-            assert!(ranges.iter().all(|(.., members)| members.len() as u32 == rounds));
+            assert!(ranges.iter().all(|range| range.members.len() as u32 == rounds));
             for (arc, units) in arcs.iter().enumerate() {
-                let held = ranges.iter().filter(|(.., members)| members.contains(&arc));
-                assert_eq!(held.map(|(from, to, _)| to - from).sum::<u32>(), *units);
+                let held = ranges.iter().filter(|range| range.members.contains(&arc));
+                assert_eq!(held.map(|range| range.to - range.from).sum::<u32>(), *units);
             }
         }
     }

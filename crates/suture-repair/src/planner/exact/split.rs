@@ -365,9 +365,10 @@ impl<'a> Star<'a> {
         let filled = self.fill(&ranges, &relayed, &sent);
         for ((point, length), arcs) in ranges.into_iter().zip(filled) {
             let first = point.helper();
-            for (start, end, members) in wrap_around(&arcs, length) {
-                let all =
-                    first.into_iter().chain(members.into_iter().filter(|at| Some(*at) != first));
+            for range in wrap_around(&arcs, length) {
+                let (start, end) = (range.from, range.to);
+                let others = range.members.into_iter().filter(|at| Some(*at) != first);
+                let all = first.into_iter().chain(others);
                 let helpers: Vec<_> =
                     all.map(|at| (self.helpers[at].chunk, self.helpers[at].node)).collect();
                 lanes.push(self.joined_lane(from + start, from + end, &helpers, point));

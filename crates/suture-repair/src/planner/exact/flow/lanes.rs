@@ -13,7 +13,7 @@ use crate::need::Part;
 use crate::plan::{Carries, Edge, Lane, Mode, Plan, Range};
 use crate::planner::exact::flow::destination::Chosen;
 use crate::planner::exact::instance::{ExactRequest, Instance};
-use crate::planner::exact::join::{tree, wrap_around};
+use crate::planner::exact::join::{CoveredRange, tree, wrap_around};
 
 /// Chunks of a request that are rebuilt together, and how.
 pub(super) struct PartPlan<'a> {
@@ -229,7 +229,7 @@ impl<'a> PartPlan<'a> {
         let arcs = self.arcs(shipped, self.shares(self.part.free_sent), self.part.count as u32);
         let place = |at: usize| (self.part.free[at], NodeId(shipped[at].node));
         let wrapped = wrap_around(&arcs, self.units);
-        let sub_range = |(from, to, members): (u32, u32, Vec<usize>)| {
+        let sub_range = |CoveredRange { from, to, members }: CoveredRange| {
             let chosen = members.into_iter().map(place);
             let helpers = forced.iter().copied().chain(chosen).collect();
             SubRange { from, to, helpers, aggregation: Aggregation::Open }
@@ -311,7 +311,7 @@ impl<'a> PartPlan<'a> {
         let arc = |link: &Link| (u64::from(link.units) * units / besides) as u32;
         // What rounding leaves goes to the first destination, which stands last.
         let arcs: Vec<u32> = links[..links.len() - 1].iter().map(arc).collect();
-        let sub_range = |(from, to, members): (u32, u32, Vec<usize>)| {
+        let sub_range = |CoveredRange { from, to, members }: CoveredRange| {
             let decoder = members.first().map_or(self.kept[0], |&at| NodeId(links[at].node));
             let (from, to) = (lane.from + from, lane.from + to);
             SubRange {
@@ -377,9 +377,9 @@ fn sums_of(lane: &SubRange, links: &[Link]) -> Vec<SubRange> {
     let units = lane.units();
     let received: Vec<u32> = links[..lane.helpers.len()].iter().map(|link| link.units).collect();
     let rests: Vec<u32> = received.iter().map(|received| received % units).collect();
-    let sub_range = |(from, to, more): (u32, u32, Vec<usize>)| {
+    let sub_range = |CoveredRange { from, to, members }: CoveredRange| {
         let mut sums: Vec<u32> = received.iter().map(|received| received / units).collect();
-        more.into_iter().for_each(|helper| sums[helper] += 1);
+        members.into_iter().for_each(|helper| sums[helper] += 1);
         let (from, to) = (lane.from + from, lane.from + to);
         SubRange { from, to, helpers: lane.helpers.clone(), aggregation: Aggregation::Sums(sums) }
     };

@@ -24,13 +24,20 @@ const CHANGES_MAX: usize = 64;
 /// A change gains less: nothing.
 const GAIN_MIN: f64 = 1e-6;
 
+/// What a relay receives and sends, in lengths of the longest chunk.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RelayLoad {
+    pub received: f64,
+    pub sent: f64,
+}
+
 /// Of these nodes those that receive and send so much most cheaply: the best in each rack where a
 /// chunk of the stripe is held or kept, and the best elsewhere.
 pub(super) fn relays(
     item: &PricedPart<'_>,
     kept: &[u32],
     nodes: impl Iterator<Item = NodeId>,
-    (received, sent): (f64, f64),
+    load: RelayLoad,
     ports: &PricedPorts<'_>,
 ) -> Vec<u32> {
     let racks: Vec<u32> = item.holders.iter().chain(kept).map(|node| ports.rack(*node)).collect();
@@ -38,7 +45,7 @@ pub(super) fn relays(
     for node in nodes {
         let rack = Some(ports.rack(node.0)).filter(|rack| racks.contains(rack));
         let (up, down) = (ports.up(node.0), ports.down(node.0));
-        let cost = ports.cost(up, sent) + ports.cost(down, received);
+        let cost = ports.cost(up, load.sent) + ports.cost(down, load.received);
         if cheapest.get(&rack).is_none_or(|(known, _)| cost < *known) {
             cheapest.insert(rack, (cost, node.0));
         }

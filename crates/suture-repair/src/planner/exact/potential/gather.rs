@@ -5,8 +5,10 @@
 //! place of its own; in mixtures of small batches any other node, too.
 
 use crate::planner::View;
-use crate::planner::exact::potential::arborescence::relays;
-use crate::planner::exact::potential::option::{Decoder, PricedPart, RepairOption, free_helpers};
+use crate::planner::exact::potential::arborescence::{RelayLoad, relays};
+use crate::planner::exact::potential::option::{
+    Decoder, HelperShare, PricedPart, RepairOption, free_helpers,
+};
 use crate::planner::exact::potential::ports::{PortIndex, PricedPorts};
 
 /// The charges of helpers that send to a decoder, which sends finished chunks on.
@@ -21,7 +23,7 @@ pub(super) fn each_charge(
     let at = decoder.node(&item.holders, kept);
     let mut received = 0.0;
     for &place in helpers {
-        let (sent, read) = item.share(usize::from(place));
+        let HelperShare { sent, read } = item.share(usize::from(place));
         let node = item.holders[usize::from(place)];
         if ports.have_disks() {
             charge(ports.read(node), read);
@@ -134,7 +136,7 @@ fn cheapest_helpers(
         let links = rack.filter(|rack| *rack != from).map(|to| (from, to));
         let links = links.and_then(|(from, to)| Some([ports.rack_up(from)?, ports.rack_down(to)?]));
         let links = links.into_iter().flatten();
-        links.map(|link| ports.cost(link, item.share(place).0)).sum::<f64>()
+        links.map(|link| ports.cost(link, item.share(place).sent)).sum::<f64>()
     };
     let mut free: Vec<(f64, usize)> = (item.forced()..item.holders.len())
         .map(|place| (share_cost(item, place, ports) + crossing(place), place))
@@ -217,9 +219,9 @@ impl Decoding {
         let job = &item.request.job;
         let nodes = view.cluster.ids().filter(|node| job.may_be_kept_by(*node, view));
         let helpers = 0..item.wanted().min(item.holders.len());
-        let received = helpers.map(|place| item.share(place).0).sum();
+        let received = helpers.map(|place| item.share(place).sent).sum();
         let sent = item.part.lost.len() as f64 * item.length;
-        relays(item, destinations, nodes, (received, sent), ports)
+        relays(item, destinations, nodes, RelayLoad { received, sent }, ports)
     }
 
     fn new(
@@ -233,7 +235,7 @@ impl Decoding {
             DecoderKind::Destination | DecoderKind::Relay => None,
         };
         let cost = |place: usize| {
-            let (node, (sent, read)) = (item.holders[place], item.share(place));
+            let (node, HelperShare { sent, read }) = (item.holders[place], item.share(place));
             let reading = ports.cost(ports.read(node), read);
             if own == Some(place) {
                 return reading;
@@ -298,7 +300,7 @@ impl Decoding {
 
 /// What it costs a helper to read and send its share.
 fn share_cost(item: &PricedPart<'_>, place: usize, ports: &PricedPorts<'_>) -> f64 {
-    let (node, (sent, read)) = (item.holders[place], item.share(place));
+    let (node, HelperShare { sent, read }) = (item.holders[place], item.share(place));
     ports.cost(ports.up(node), sent) + ports.cost(ports.read(node), read)
 }
 
@@ -321,7 +323,7 @@ impl<'a> Gather<'a> {
         helpers: &'a [usize],
         ports: &'a PricedPorts<'a>,
     ) -> Gather<'a> {
-        let sent = helpers.iter().map(|place| item.share(*place).0).sum();
+        let sent = helpers.iter().map(|place| item.share(*place).sent).sum();
         let receiving = kept.iter().map(|node| ports.cost(ports.down(*node), item.length)).sum();
         Gather { item, kept, helpers, ports, sent, receiving }
     }
@@ -347,7 +349,7 @@ impl<'a> Gather<'a> {
             }
             Decoder::Helper(place) => {
                 let node = item.holders[usize::from(place)];
-                let own = item.share(usize::from(place)).0;
+                let own = item.share(usize::from(place)).sent;
                 // Finished chunks are sent in place of its own.
                 let sending = self.cost(ports.up(node), chunks) - ports.cost(ports.up(node), own);
                 (node, receiving + ports.cost(ports.down(node), sent - own) + sending)
@@ -372,7 +374,7 @@ impl<'a> Gather<'a> {
             }
         };
         for place in self.helpers {
-            charge(self.item.holders[*place], decoder, self.item.share(*place).0);
+            charge(self.item.holders[*place], decoder, self.item.share(*place).sent);
         }
         self.kept.iter().for_each(|node| charge(decoder, *node, self.item.length));
         links.into_iter().map(|(link, amount)| self.ports.cost(link, amount)).sum()

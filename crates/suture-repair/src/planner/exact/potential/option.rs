@@ -13,7 +13,7 @@ use suture_code::{ChunkIndex, Scheme, Shortened};
 use crate::need::Part;
 use crate::plan::SchemeId;
 use crate::planner::exact::instance::ExactRequest;
-use crate::planner::exact::potential::ports::{PRICE_MAX, PortIndex, PricedPorts};
+use crate::planner::exact::potential::ports::{PRICE_MAX, PortGrowth, PortIndex, PricedPorts};
 use crate::planner::keep::DestinationRule;
 
 /// Up to so many sets of helpers that the code takes are compared, and so many joined to trees.
@@ -46,6 +46,13 @@ pub(super) struct PricedPart<'a> {
     /// The same chunk rebuilt by other options than the cheapest (`Needs::find_around`): of a sum
     /// without each of the forced helpers, by their places.
     pub around: Vec<Option<PricedPart<'a>>>,
+}
+
+/// What a helper sends and reads, in lengths of the longest chunk.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct HelperShare {
+    pub sent: f64,
+    pub read: f64,
 }
 
 /// How it is rebuilt.
@@ -165,7 +172,7 @@ impl PricedPart<'_> {
     /// The way around the helper that is dearest at the prices of now, of those with a way around.
     pub fn detour_around_dearest(&self, ports: &PricedPorts<'_>) -> Option<u8> {
         let cost = |place: usize| {
-            let (node, (sent, read)) = (self.holders[place], self.share(place));
+            let (node, HelperShare { sent, read }) = (self.holders[place], self.share(place));
             ports.cost(ports.up(node), sent) + ports.cost(ports.read(node), read)
         };
         let places = (0..self.around.len()).filter(|place| self.around[*place].is_some());
@@ -174,13 +181,16 @@ impl PricedPart<'_> {
     }
 
     /// What each helper of a gather sends and reads, in lengths of the longest chunk.
-    pub fn share(&self, place: usize) -> (f64, f64) {
+    pub fn share(&self, place: usize) -> HelperShare {
         let alpha = f64::from(self.request.job.code.sub_chunk_count());
         let (sent, read) = match self.part.forced.get(place) {
             Some(sender) => (sender.sent, sender.read),
             None => (self.part.free_sent, self.part.free_read),
         };
-        (self.length * f64::from(sent) / alpha, self.length * f64::from(read) / alpha)
+        HelperShare {
+            sent: self.length * f64::from(sent) / alpha,
+            read: self.length * f64::from(read) / alpha,
+        }
     }
 
     /// Sets of helpers of so many parity checks, by place, forced ones first: those that cost least
@@ -327,7 +337,8 @@ impl Prices {
         self.eighths.clear();
         self.reads.clear();
         for &node in &item.holders {
-            let (weight, eighth) = ports.growth(ports.up(node), item.length / 8.0);
+            let PortGrowth { weight, factor: eighth } =
+                ports.growth(ports.up(node), item.length / 8.0);
             let read =
                 if ports.have_disks() { ports.cost(ports.read(node), item.length) } else { 0.0 };
             let mut prices = [0.0; 16];
@@ -402,8 +413,8 @@ impl Prices {
         self.next.clear();
         let nodes = self.order.iter().map(|place| item.holders[*place]);
         for node in nodes.chain([root]) {
-            let (weight, growth) = ports.growth(ports.down(node), item.length);
-            self.next.push((weight * (growth - 1.0), growth));
+            let growth = ports.growth(ports.down(node), item.length);
+            self.next.push((growth.cost(), growth.factor));
         }
         let count = self.order.len();
         cost += self.take(count);

@@ -58,6 +58,23 @@ impl Deref for PricedPorts<'_> {
     }
 }
 
+/// The weight of a port now, and by what it grows with some amount more.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PortGrowth {
+    pub weight: f64,
+    pub factor: f64,
+}
+
+impl PortGrowth {
+    /// A port that costs nothing, however much it moves.
+    pub const NONE: PortGrowth = PortGrowth { weight: 0.0, factor: 1.0 };
+
+    /// What the amount costs.
+    pub fn cost(&self) -> f64 {
+        self.weight * (self.factor - 1.0)
+    }
+}
+
 impl<'a> PricedPorts<'a> {
     pub fn new(instance: &'a Instance<'_>) -> PricedPorts<'a> {
         let ports = &instance.ports;
@@ -82,10 +99,10 @@ impl<'a> PricedPorts<'a> {
         weight * (self.power(chunk_seconds, amount) - 1.0)
     }
 
-    /// The weight of a port now, and by what it grows with `amount` more.
-    pub fn growth(&self, port: PortIndex, amount: f64) -> (f64, f64) {
+    /// How the weight of a port grows with `amount` more.
+    pub fn growth(&self, port: PortIndex, amount: f64) -> PortGrowth {
         let PortState { chunk_seconds, weight, .. } = self.states[port];
-        (weight, self.power(chunk_seconds, amount))
+        PortGrowth { weight, factor: self.power(chunk_seconds, amount) }
     }
 
     fn power(&self, chunk_seconds: f64, amount: f64) -> f64 {

@@ -14,7 +14,7 @@ use crate::planner::exact::potential::arborescence::ArborescenceSearch;
 use crate::planner::exact::potential::option::{
     CODE_SETS_JOINED, CODE_SETS_MAX, PricedPart, Prices, RepairOption, code_sets,
 };
-use crate::planner::exact::potential::ports::{PRICE_MAX, PortIndex, PricedPorts};
+use crate::planner::exact::potential::ports::{PRICE_MAX, PortGrowth, PortIndex, PricedPorts};
 
 /// The racks that hold candidates, each with the places of its helpers, cheapest first.
 fn by_rack(
@@ -228,8 +228,8 @@ impl PricedDownlink {
         length: f64,
         ports: &PricedPorts<'_>,
     ) -> PricedDownlink {
-        let (weight, growth) = port.map_or((0.0, 1.0), |port| ports.growth(port, length));
-        PricedDownlink { rack, next: weight * (growth - 1.0), growth }
+        let growth = port.map_or(PortGrowth::NONE, |port| ports.growth(port, length));
+        PricedDownlink { rack, next: growth.cost(), growth: growth.factor }
     }
 
     /// Puts one more here, and returns what that costs.

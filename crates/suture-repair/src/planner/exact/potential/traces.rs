@@ -9,7 +9,7 @@
 use crate::planner::exact::potential::option::{
     CandidateScheme, CandidateSchemes, Decoder, PricedPart, Prices, RepairOption, SHARES,
 };
-use crate::planner::exact::potential::ports::{PRICE_MAX, PortIndex, PricedPorts};
+use crate::planner::exact::potential::ports::{PRICE_MAX, PortGrowth, PortIndex, PricedPorts};
 
 /// The charges of a scheme whose decoding is shared out.
 pub(super) fn each_charge(
@@ -158,22 +158,22 @@ fn share_out(
         }
         let node = item.holders[place];
         let received = f64::from(candidate.total - u32::from(own)) * share;
-        let (down, more_down) = ports.growth(ports.down(node), received);
-        let (up, more_up) = ports.growth(ports.up(node), f64::from(8 - own) * share);
-        let sending = (up + prices.sending(place, own)) * (more_up - 1.0);
+        let down = ports.growth(ports.down(node), received);
+        let up = ports.growth(ports.up(node), f64::from(8 - own) * share);
+        let sending = (up.weight + prices.sending(place, own)) * (up.factor - 1.0);
         let crossing = if ports.have_racks() {
             crossing_price(item, candidate, node, root, share, ports, &mut crossing)
         } else {
             0.0
         };
-        let price = down * (more_down - 1.0) + sending + crossing;
-        prices.next.push((price.min(PRICE_MAX), more_down.max(more_up)));
+        let price = down.cost() + sending + crossing;
+        prices.next.push((price.min(PRICE_MAX), down.factor.max(up.factor)));
     }
     // The destination stands last; its chunk arrives in any case.
     let down = ports.down(root);
     let received = (f64::from(candidate.total) - 8.0) * share;
-    let (weight, chunk) = ports.growth(down, item.length);
-    let (_, more) = ports.growth(down, received);
+    let PortGrowth { weight, factor: chunk } = ports.growth(down, item.length);
+    let more = ports.growth(down, received).factor;
     let crossing = if ports.have_racks() {
         crossing_price(item, candidate, root, root, share, ports, &mut crossing)
     } else {

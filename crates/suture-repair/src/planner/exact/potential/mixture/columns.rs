@@ -9,7 +9,7 @@ use crate::id::NodeId;
 use crate::master::Seconds;
 use crate::need::is_mds;
 use crate::planner::View;
-use crate::planner::exact::potential::arborescence::{relayed, relays};
+use crate::planner::exact::potential::arborescence::{RelayLoad, relayed, relays};
 use crate::planner::exact::potential::charge::{each_charge, one_and_others};
 use crate::planner::exact::potential::destination_ranking::Exclusions;
 use crate::planner::exact::potential::gather::Decoding;
@@ -310,7 +310,8 @@ impl Descent<'_> {
             |node: &NodeId| node.0 != root && part.request.job.may_be_kept_by(*node, view);
         let nodes = view.cluster.ids().filter(may_relay);
         // Who adds up receives two at least.
-        let relays = relays(part, &[root], nodes, (2.0 * length, length), &self.ports);
+        let load = RelayLoad { received: 2.0 * length, sent: length };
+        let relays = relays(part, &[root], nodes, load, &self.ports);
         rack::each(part, root, &relays, &self.ports, &prices, take);
     }
 
