@@ -29,7 +29,7 @@ mod stripe;
 mod tree;
 
 use crate::bound::search::{Amounts, Search, SearchLimits};
-use crate::bound::several::{self, MultiLossCosts, MultiLossRepair};
+use crate::bound::several::{self, DemandRepair, MultiLossCosts, MultiLossRepair};
 use crate::bound::whole::{self, RackChoice};
 use crate::bound::{BatchDemands, Demand, takes_part};
 use crate::need::{Needs, Part, is_mds};
@@ -155,15 +155,15 @@ struct Several {
 impl Several {
     fn all(demands: &[&Demand<'_>], batch: BatchDemands<'_>) -> Vec<Several> {
         let mut needs = Needs::of_bound();
-        let several = several::repairs(demands, batch).into_iter().map(|(repair, demand, part)| {
-            let apart = if repair.may_be_apart() {
-                apart(demand, part, &mut needs, batch)
+        let with_apart = |of: DemandRepair<'_>| {
+            let apart = if of.repair.may_be_apart() {
+                apart(of.demand, of.part, &mut needs, batch)
             } else {
                 Vec::new()
             };
-            Several { repair, apart }
-        });
-        several.collect()
+            Several { repair: of.repair, apart }
+        };
+        several::repairs(demands, batch).into_iter().map(with_apart).collect()
     }
 
     fn comparisons(&self) -> usize {

@@ -38,11 +38,18 @@ const COMPARISONS_MAX: usize = 30_000_000;
 /// Ways to spread chunks over racks that are tried for a stripe.
 const SPREADS_MAX: usize = 128;
 
-/// What stripes with several losses need, of some demands, each beside what it is of.
+/// A repair of several lost chunks, and what it is of.
+pub(super) struct DemandRepair<'a> {
+    pub repair: MultiLossRepair,
+    pub demand: &'a Demand<'a>,
+    pub part: &'a Part,
+}
+
+/// What stripes with several losses need, of some demands.
 pub(super) fn repairs<'a>(
     demands: &[&'a Demand<'a>],
     BatchDemands { view, ports, .. }: BatchDemands<'a>,
-) -> Vec<(MultiLossRepair, &'a Demand<'a>, &'a Part)> {
+) -> Vec<DemandRepair<'a>> {
     // Stripes of one name ask the code the same.
     let mut asked: BTreeMap<(usize, usize), Option<HelperSets<'_>>> = BTreeMap::new();
     let mut repairs = Vec::new();
@@ -54,7 +61,7 @@ pub(super) fn repairs<'a>(
                 || (!may_take_more(code, part)).then(|| HelperSets::new(code, part)).flatten();
             let sets = sets.or_insert_with(new);
             let repair = MultiLossRepair::new(demand, part, (view, ports), sets.as_mut());
-            repairs.extend(repair.map(|repair| (repair, demand, part)));
+            repairs.extend(repair.map(|repair| DemandRepair { repair, demand, part }));
         }
     }
     repairs
