@@ -18,7 +18,11 @@ use crate::need::{Part, next_combination};
 const SETS_MAX: usize = 128;
 
 /// Messages that leave a rack and that arrive, at least.
-pub(super) type Crossing = (usize, usize);
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Crossing {
+    pub leaving: usize,
+    pub arriving: usize,
+}
 
 /// What crosses the border of a rack, by how many of its chunks help and how many it keeps.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,8 +35,9 @@ pub(super) struct Crossings {
 impl Crossings {
     /// The crossings for a code of which any `helpers` chunks determine all others.
     pub fn of_any(helpers: usize, lost: usize, holders: usize) -> Crossings {
-        let at = |helping: usize, kept: usize| {
-            (helping.min(lost - kept), kept.min(helpers.saturating_sub(helping)))
+        let at = |helping: usize, kept: usize| Crossing {
+            leaving: helping.min(lost - kept),
+            arriving: kept.min(helpers.saturating_sub(helping)),
         };
         Crossings::new(lost, holders, |helping, kept| Some(at(helping, kept)))
     }
@@ -40,7 +45,10 @@ impl Crossings {
     /// The crossings for a code of which only this is known: a rack that helps and keeps no chunk
     /// sends at least one message out of it.
     pub fn of_unknown(lost: usize, holders: usize) -> Crossings {
-        let at = |helping: usize, kept: usize| (usize::from(helping > 0 && kept == 0), 0);
+        let at = |helping: usize, kept: usize| Crossing {
+            leaving: usize::from(helping > 0 && kept == 0),
+            arriving: 0,
+        };
         Crossings::new(lost, holders, |helping, kept| Some(at(helping, kept)))
     }
 
@@ -86,13 +94,15 @@ impl<'a> HelperSets<'a> {
             let (inside, outside): (Vec<ChunkIndex>, Vec<ChunkIndex>) =
                 set.iter().partition(|chunk| held.contains(*chunk));
             let [own, others] = [&inside, &outside].map(|of| of.iter().copied().collect());
-            let crossing = (0..=lost).map(|kept| {
-                (self.least_undetermined(others, lost - kept), self.least_undetermined(own, kept))
+            let crossing = (0..=lost).map(|kept| Crossing {
+                leaving: self.least_undetermined(others, lost - kept),
+                arriving: self.least_undetermined(own, kept),
             });
             let crossing: Vec<Crossing> = crossing.collect();
             match &mut by_helping[inside.len()] {
                 Some(least) => least.iter_mut().zip(crossing).for_each(|(least, other)| {
-                    *least = (least.0.min(other.0), least.1.min(other.1));
+                    least.leaving = least.leaving.min(other.leaving);
+                    least.arriving = least.arriving.min(other.arriving);
                 }),
                 unknown => *unknown = Some(crossing),
             }
@@ -192,10 +202,11 @@ mod tests {
         // Groups 0 1 | 4 and 2 3 | 5, globals 6 7. Of 0 and 1, which need their parity or two
         // globals, a rack with 2 and 3 sends what helps by the other group: one sum of these.
         let with_group = crossings("lrc(4,2,2)", &[0, 1], &[7], &[2, 3]);
-        assert_eq!(with_group.at(2, 0), Some((1, 0)));
-        assert_eq!(with_group.at(2, 2), Some((0, 2)), "4 and 6 are elsewhere");
+        let some = |leaving, arriving| Some(Crossing { leaving, arriving });
+        assert_eq!(with_group.at(2, 0), some(1, 0));
+        assert_eq!(with_group.at(2, 2), some(0, 2), "4 and 6 are elsewhere");
         // What its parity says and what a global says are two messages.
         let parities = crossings("lrc(4,2,2)", &[0, 1], &[7], &[4, 6]);
-        assert_eq!(parities.at(2, 0), Some((2, 0)));
+        assert_eq!(parities.at(2, 0), some(2, 0));
     }
 }

@@ -21,7 +21,7 @@ use std::collections::BTreeMap;
 use suture_code::ChunkIndex;
 
 use crate::bound::around::may_take_more;
-use crate::bound::border::{Crossings, HelperSets};
+use crate::bound::border::{Crossing, Crossings, HelperSets};
 use crate::bound::search::{Amounts, Search, SearchLimits};
 use crate::bound::{BatchDemands, Demand};
 use crate::need::{Part, is_mds};
@@ -274,6 +274,15 @@ struct MultiLossStep {
 
 const NO_STEP: MultiLossStep = MultiLossStep { cost: f64::INFINITY, helping: 0, kept: 0 };
 
+/// What a rack does for a repair.
+#[derive(Clone, Copy, Debug)]
+struct RackCounts {
+    /// Its chunks that help.
+    helping: usize,
+    /// Rebuilt chunks that it keeps.
+    kept: usize,
+}
+
 impl<'a> MultiLossCosts<'a> {
     /// `relays` may send and receive without a chunk.
     pub fn new(ports: &'a Ports, prices: &'a Amounts, relays: &[u32]) -> MultiLossCosts<'a> {
@@ -315,12 +324,12 @@ impl<'a> MultiLossCosts<'a> {
                 steps[at + 1][repair.state(helpers, lost, balance)];
             let (helping, kept) = (usize::from(helping), usize::from(kept));
             let crossing = rack.rack.crossings.at(helping, kept);
-            let (leaving, arriving) = crossing.expect("a choice of the rack");
-            rack.charge((helping, kept), (leaving, arriving), self.ports, |port, chunks| {
+            let crossing = crossing.expect("a choice of the rack");
+            rack.charge(RackCounts { helping, kept }, crossing, self.ports, |port, chunks| {
                 loads.add(port, chunks as f64 * repair.bytes);
             });
             (helpers, lost) = (helpers - helping, lost - kept);
-            balance = balance + arriving - leaving;
+            balance = balance + crossing.arriving - crossing.leaving;
         }
         let messages =
             (repair.helpers - 1) as f64 * self.down.cost + (repair.lost - 1) as f64 * self.up.cost;
@@ -413,7 +422,7 @@ impl<'a> MultiLossPrices<'a> {
         let mut choices = Vec::new();
         for helping in rack.forced..=holders.len().min(repair.helpers) {
             for kept in rack.kept.0..=rack.kept.1 {
-                let Some((leaving, arriving)) = rack.crossings.at(helping, kept) else {
+                let Some(Crossing { leaving, arriving }) = rack.crossings.at(helping, kept) else {
                     continue;
                 };
                 let cost = holders[..helping].iter().map(sending).sum::<f64>()
@@ -429,8 +438,8 @@ impl<'a> MultiLossPrices<'a> {
     /// Calls `add` for what so many helpers and destinations take, and what leaves and arrives.
     fn charge(
         &self,
-        (helping, kept): (usize, usize),
-        (leaving, arriving): (usize, usize),
+        RackCounts { helping, kept }: RackCounts,
+        Crossing { leaving, arriving }: Crossing,
         ports: &Ports,
         mut add: impl FnMut(PortIndex, usize),
     ) {
@@ -531,9 +540,10 @@ mod tests {
                 for node in keeping.iter().copied() {
                     cost += prices.at(ports.down(*node)) + prices.at(ports.write(*node));
                 }
-                let (out, into) = rack.crossings.at(helping.len(), keeping.len()).unwrap();
-                cost += out as f64 * leaving(rack.rack) + into as f64 * arriving(rack.rack);
-                more += out as f64 - into as f64;
+                let crossing = rack.crossings.at(helping.len(), keeping.len()).unwrap();
+                let (out, into) = (crossing.leaving as f64, crossing.arriving as f64);
+                cost += out * leaving(rack.rack) + into * arriving(rack.rack);
+                more += out - into;
             }
             if is_valid && (helpers, lost) == (repair.helpers, repair.lost) {
                 let over = if more > 0.0 { least(&arriving, 4) } else { least(&leaving, 4) };
