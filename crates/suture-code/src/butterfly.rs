@@ -29,7 +29,7 @@
 
 use crate::chunk::ChunkIndex;
 use crate::dag::{BYTE_WIDTH, Dag, Join, Source, ValueId};
-use crate::describe::Describe;
+use crate::describe::{ChunkRoles, Describe};
 use crate::error::CodeError;
 use crate::linear::check_helper_count;
 use std::collections::BTreeMap;
@@ -172,7 +172,7 @@ impl Describe for Butterfly {
     }
 
     fn encode_dag(&self) -> Dag {
-        let (data, parity) = self.data_and_parity();
+        let ChunkRoles { data, parity } = self.chunk_roles();
         self.decode(&parity, &data)
     }
 

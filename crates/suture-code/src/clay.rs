@@ -31,7 +31,7 @@
 
 use crate::chunk::ChunkIndex;
 use crate::dag::{BYTE_WIDTH, Dag, Join, Source, Term, ValueId};
-use crate::describe::Describe;
+use crate::describe::{ChunkRoles, Describe};
 use crate::error::CodeError;
 use crate::linear::{check_helper_count, check_sizes};
 use crate::rs::Rs;
@@ -78,7 +78,7 @@ impl Clay {
             return Err(CodeError::BreaksRule { name: name(), rule });
         }
         let helper_count = helper_count as u8;
-        let clay = Clay { data_chunks: sizes.0, parity_chunks: sizes.1, helper_count };
+        let clay = Clay { data_chunks: sizes.data, parity_chunks: sizes.parity, helper_count };
         let planes = (clay.width() as u64).saturating_pow(clay.height() as u32);
         if planes > SUB_CHUNK_COUNT_MAX.into() {
             return Err(CodeError::TooManySubChunks {
@@ -153,7 +153,7 @@ impl Clay {
         let &[lost] = lost else {
             return false;
         };
-        let (data, parity) = self.data_and_parity();
+        let ChunkRoles { data, parity } = self.chunk_roles();
         let mut mates = data.iter().chain(&parity).filter(|&&chunk| self.is_row_mate(lost, chunk));
         helpers.len() >= self.helper_count.into()
             && mates.all(|chunk| *chunk == lost || helpers.contains(chunk))
@@ -242,7 +242,7 @@ impl Describe for Clay {
     }
 
     fn encode_dag(&self) -> Dag {
-        let (data, parity) = self.data_and_parity();
+        let ChunkRoles { data, parity } = self.chunk_roles();
         self.decode(&parity, &data)
     }
 

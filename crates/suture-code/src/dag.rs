@@ -333,7 +333,7 @@ impl Dag {
             if term.value >= id {
                 return Err(DagFault::ForwardReference { value: id, term: term.value });
             }
-            let expected = (width, self.value(term.value).width);
+            let expected = MapWidths { output: width, input: self.value(term.value).width };
             let found = term.map.widths();
             if found != expected {
                 return Err(DagFault::MapShape { value: id, term: term.value, expected, found });
@@ -383,13 +383,24 @@ impl ValueId {
     }
 }
 
+/// Bits per symbol of a map.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MapWidths {
+    /// Those that it gives.
+    pub output: usize,
+    /// Those that it takes.
+    pub input: usize,
+}
+
 impl Map {
     /// Bits per symbol that it gives, and that it takes.
     #[must_use]
-    pub fn widths(&self) -> (usize, usize) {
+    pub fn widths(&self) -> MapWidths {
         match self {
-            Map::Coefficient(_) => (BYTE_WIDTH, BYTE_WIDTH),
-            Map::Bits(matrix) => (matrix.row_count(), matrix.column_count()),
+            Map::Coefficient(_) => MapWidths { output: BYTE_WIDTH, input: BYTE_WIDTH },
+            Map::Bits(matrix) => {
+                MapWidths { output: matrix.row_count(), input: matrix.column_count() }
+            }
         }
     }
 

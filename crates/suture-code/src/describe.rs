@@ -57,10 +57,18 @@ pub(crate) trait Describe: fmt::Display {
         None
     }
 
-    fn data_and_parity(&self) -> (Vec<ChunkIndex>, Vec<ChunkIndex>) {
+    fn chunk_roles(&self) -> ChunkRoles {
         let chunks = 0..(self.data_chunks() + self.parity_chunks()) as u8;
-        chunks.map(ChunkIndex).partition(|chunk| usize::from(chunk.0) < self.data_chunks())
+        let is_data = |chunk: &ChunkIndex| usize::from(chunk.0) < self.data_chunks();
+        let (data, parity) = chunks.map(ChunkIndex).partition(is_data);
+        ChunkRoles { data, parity }
     }
+}
+
+/// Which chunks hold data, and which parity.
+pub(crate) struct ChunkRoles {
+    pub data: Vec<ChunkIndex>,
+    pub parity: Vec<ChunkIndex>,
 }
 
 /// The checks that every code makes of a repair: chunks exist, none is named twice, and none is

@@ -64,7 +64,7 @@ pub use butterfly::Butterfly;
 pub use chunk::ChunkIndex;
 pub use clay::Clay;
 pub use code::Code;
-pub use dag::{Dag, DagFault, Join, Map, Output, Source, Split, Term, Value, ValueId};
+pub use dag::{Dag, DagFault, Join, Map, MapWidths, Output, Source, Split, Term, Value, ValueId};
 pub use error::CodeError;
 pub use execute::{Program, Scratch};
 pub use fingerprint::Fingerprint;

@@ -28,7 +28,13 @@ pub(crate) fn sums_of_whole_chunks(
     dag
 }
 
-/// The sizes of a Reed-Solomon code as they are stored.
+/// How many chunks of each kind a stripe has.
+pub(crate) struct CodeSizes {
+    pub data: u8,
+    pub parity: u8,
+}
+
+/// The sizes of a code as they are stored.
 ///
 /// # Errors
 /// [`CodeError::ImpossibleParameters`] when a count is zero or the stripe would have more than 255
@@ -37,12 +43,12 @@ pub(crate) fn check_sizes(
     family: &'static str,
     data_chunks: usize,
     parity_chunks: usize,
-) -> Result<(u8, u8), CodeError> {
+) -> Result<CodeSizes, CodeError> {
     let possible = data_chunks >= 1
         && parity_chunks >= 1
         && data_chunks.saturating_add(parity_chunks) <= CHUNK_COUNT_MAX;
     if possible {
-        return Ok((data_chunks as u8, parity_chunks as u8));
+        return Ok(CodeSizes { data: data_chunks as u8, parity: parity_chunks as u8 });
     }
     let chunk_count_max = CHUNK_COUNT_MAX;
     Err(CodeError::ImpossibleParameters { family, data_chunks, parity_chunks, chunk_count_max })

@@ -29,7 +29,7 @@ pub use checks::{Check, Checks, ChunkPrices, GroupChoice};
 
 use crate::chunk::{CHUNK_COUNT_MAX, ChunkIndex};
 use crate::dag::Dag;
-use crate::describe::Describe;
+use crate::describe::{ChunkRoles, Describe};
 use crate::error::CodeError;
 use crate::linear::sums_of_whole_chunks;
 use std::fmt;
@@ -202,7 +202,7 @@ impl Describe for Lrc {
     }
 
     fn encode_dag(&self) -> Dag {
-        let (data, parity) = self.data_and_parity();
+        let ChunkRoles { data, parity } = self.chunk_roles();
         sums_of_whole_chunks(&data, &parity, &self.generator_rows(&parity))
     }
 

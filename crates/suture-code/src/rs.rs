@@ -15,7 +15,7 @@
 
 use crate::chunk::ChunkIndex;
 use crate::dag::Dag;
-use crate::describe::Describe;
+use crate::describe::{ChunkRoles, Describe};
 use crate::error::CodeError;
 use crate::linear::{check_helper_count, check_sizes, sums_of_whole_chunks};
 use crate::rs_vandermonde::product_of_distances;
@@ -36,8 +36,8 @@ impl Rs {
     /// [`CodeError::ImpossibleParameters`] when a count is zero or the stripe would have more than
     /// 255 chunks.
     pub fn new(data_chunks: usize, parity_chunks: usize) -> Result<Rs, CodeError> {
-        let (data_chunks, parity_chunks) = check_sizes("rs", data_chunks, parity_chunks)?;
-        Ok(Rs { data_chunks, parity_chunks })
+        let sizes = check_sizes("rs", data_chunks, parity_chunks)?;
+        Ok(Rs { data_chunks: sizes.data, parity_chunks: sizes.parity })
     }
 
     /// The rows that express each of `chunks` by the data chunks.
@@ -71,7 +71,7 @@ impl Describe for Rs {
     }
 
     fn encode_dag(&self) -> Dag {
-        let (data, parity) = self.data_and_parity();
+        let ChunkRoles { data, parity } = self.chunk_roles();
         sums_of_whole_chunks(&data, &parity, &self.generator_rows(&parity))
     }
 

@@ -13,7 +13,7 @@
 
 use crate::chunk::ChunkIndex;
 use crate::dag::Dag;
-use crate::describe::Describe;
+use crate::describe::{ChunkRoles, Describe};
 use crate::error::CodeError;
 use crate::linear::{check_helper_count, check_sizes, sums_of_whole_chunks};
 use std::fmt;
@@ -33,9 +33,8 @@ impl RsVandermonde {
     /// [`CodeError::ImpossibleParameters`] when a count is zero or the stripe would have more than
     /// 255 chunks.
     pub fn new(data_chunks: usize, parity_chunks: usize) -> Result<RsVandermonde, CodeError> {
-        let (data_chunks, parity_chunks) =
-            check_sizes("rs-vandermonde", data_chunks, parity_chunks)?;
-        Ok(RsVandermonde { data_chunks, parity_chunks })
+        let sizes = check_sizes("rs-vandermonde", data_chunks, parity_chunks)?;
+        Ok(RsVandermonde { data_chunks: sizes.data, parity_chunks: sizes.parity })
     }
 }
 
@@ -49,7 +48,7 @@ impl Describe for RsVandermonde {
     }
 
     fn encode_dag(&self) -> Dag {
-        let (data, parity) = self.data_and_parity();
+        let ChunkRoles { data, parity } = self.chunk_roles();
         sums_of_whole_chunks(&data, &parity, &interpolate(&data, &parity))
     }
 

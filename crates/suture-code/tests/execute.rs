@@ -295,7 +295,9 @@ fn invalid_dags_are_refused_with_their_fault() {
         let sum = dag.add_sum(5, Join::Anywhere, vec![times(values[0], 1)]);
         output(dag, sum);
     });
-    assert!(matches!(fault, DagFault::MapShape { expected: (5, 8), found: (8, 8), .. }));
+    let DagFault::MapShape { expected, found, .. } = fault else { panic!("{fault:?}") };
+    assert_eq!((expected.output, expected.input), (5, 8));
+    assert_eq!((found.output, found.input), (8, 8));
     let fault = refused(&|dag, values| {
         dag.add_source(Source { chunk: ChunkIndex(1), sub_chunk: 0 }, 8);
         output(dag, values[0]);

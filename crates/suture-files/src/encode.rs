@@ -85,7 +85,7 @@ impl Encode<'_> {
     fn fill_and_publish(&self, workshop: &Workshop<'_>, lock: &DirectoryLock) -> Result<()> {
         let Encode { source, geometry, directory, progress } = *self;
         let spread = Spread::over(&geometry);
-        let (data, _) = geometry.data_and_parity();
+        let data = geometry.data_chunk_indices();
         let combination = Combination::of(&geometry.code.encode_dag(), &data)?;
         let root = &workshop.path;
         let encoder = Encoder { source, geometry, combination, root, spread, progress };

@@ -65,9 +65,9 @@ impl Geometry {
         Ok(self)
     }
 
-    /// The chunks that hold data, and the others.
-    pub fn data_and_parity(&self) -> (Vec<ChunkIndex>, Vec<ChunkIndex>) {
-        self.code.chunks().partition(|chunk| usize::from(chunk.0) < self.code.data_chunks())
+    /// The chunks that hold data.
+    pub fn data_chunk_indices(&self) -> Vec<ChunkIndex> {
+        self.code.chunks().take(self.code.data_chunks()).collect()
     }
 
     /// How chunks are cut.

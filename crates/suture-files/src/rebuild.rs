@@ -258,7 +258,7 @@ impl Rebuild<'_> {
     fn encode_lost(&self, stripe: &Stripe<'_>, data: &File) -> Result<Vec<Rebuilt>> {
         let geometry = &self.manifest.geometry;
         let (layout, chunk_bytes) = (geometry.layout(), geometry.chunk_bytes);
-        let (data_chunks, _) = geometry.data_and_parity();
+        let data_chunks = geometry.data_chunk_indices();
         let combination = Combination::of(&geometry.code.encode_dag(), &data_chunks)?;
         let rebuilding = begin(stripe, &stripe.lost())?;
         let work = |buffers: &mut Buffers, range: &PositionRange| {

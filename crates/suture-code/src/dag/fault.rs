@@ -6,7 +6,7 @@
 use std::error::Error;
 use std::fmt;
 
-use super::{Source, ValueId};
+use super::{MapWidths, Source, ValueId};
 use crate::chunk::ChunkIndex;
 
 /// How a repair DAG contradicts itself.
@@ -38,9 +38,9 @@ pub enum DagFault {
         /// Id of the value that the term names.
         term: ValueId,
         /// Bits per symbol that the map should give and take.
-        expected: (usize, usize),
+        expected: MapWidths,
         /// Bits per symbol that it gives and takes.
-        found: (usize, usize),
+        found: MapWidths,
     },
     /// A sum to be formed at a helper whose terms are not all that helper's.
     MixedOwners {
@@ -90,7 +90,7 @@ impl fmt::Display for DagFault {
             DagFault::MapShape { value, term, expected, found } => write!(
                 f,
                 "the map from value {term} into value {value} is {}x{} bits, not {}x{}",
-                found.0, found.1, expected.0, expected.1
+                found.output, found.input, expected.output, expected.input
             ),
             DagFault::MixedOwners { value } => {
                 write!(f, "value {value} is summed at a helper, but not of its sub-chunks alone")
