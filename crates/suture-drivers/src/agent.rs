@@ -57,8 +57,8 @@ use crate::address::AgentAddress;
 use crate::buffer::{Buffer, Pool};
 use crate::combination::{Combination, Source};
 use crate::identity::credentials::Kept;
-use crate::limit::{Port, Rates};
-use crate::metrics::agent::AgentMetrics;
+use crate::limit::{LinkPorts, Port, Rates};
+use crate::metrics::agent::{AgentMetrics, MovedBytes};
 use crate::net::NetEvent;
 use crate::net::grants::Grants;
 use crate::net::greeting::Greeting;
@@ -70,7 +70,7 @@ use disk::{Disk, DiskEvent};
 use disk_watch::{DiskWatch, WatchedStore};
 use links::{LinkMeter, RateSettings, in_turn};
 use peers::Peers;
-use serve::{ChunkService, ClientLimits};
+use serve::{ChunkService, ChunkServiceParts, ClientLimits};
 use session::{Session, SessionEvent};
 use task_data::TaskData;
 
@@ -134,11 +134,11 @@ impl Config {
     }
 
     /// Uplink and downlink, as they are limited.
-    fn ports(&self) -> (Arc<Port>, Arc<Port>) {
+    fn ports(&self) -> LinkPorts {
         let Rates { uplink, downlink, repair } = self.rates;
-        let (sent, received) = self.metrics.moved();
+        let MovedBytes { sent, received } = self.metrics.moved();
         let port = |link, moved| Arc::new(Port::new(link, repair).counting(moved));
-        (port(uplink, sent), port(downlink, received))
+        LinkPorts { uplink: port(uplink, sent), downlink: port(downlink, received) }
     }
 }
 
@@ -166,7 +166,7 @@ struct AgentDriver {
     pool_bytes: u64,
     metrics: Arc<AgentMetrics>,
     /// The limits of uplink and downlink.
-    ports: (Arc<Port>, Arc<Port>),
+    ports: LinkPorts,
     meter: LinkMeter,
     /// Where the prober learns whom it can ask.
     probed: watch::Sender<Vec<(NodeId, AgentAddress)>>,
@@ -203,19 +203,23 @@ pub async fn run(
     let (net_events, net) = mpsc::channel(NET_QUEUE);
     let (disk_events, disk) = mpsc::unbounded_channel();
     let (pool, grants) = (Pool::new(config.pool_bytes as usize), Arc::new(Grants::default()));
-    let proofs = Arc::new(Semaphore::new(PROOFS));
-    let ports = config.ports();
-    let (uplink, downlink) = ports.clone();
+    let (ports, proofs) = (config.ports(), Arc::new(Semaphore::new(PROOFS)));
+    let LinkPorts { uplink, downlink } = ports.clone();
     let meter = LinkMeter::new(config.links, ports.clone());
     let (probed, known_peers) = watch::channel(Vec::new());
     let prober = meter.prober(config.greeting(), known_peers);
-    let (clients, metrics) = (config.clients, config.metrics.clone());
-    let found = (proofs.clone(), disk_events.clone());
     let (put_key, known_put_key) = watch::channel(None);
-    let known = (metrics.clone(), known_put_key);
-    let service =
-        ChunkService::new((store.clone(), watch.clone()), ports.clone(), clients, found, known);
-    let answers = (disk_events, metrics.clone());
+    let service = ChunkService::new(ChunkServiceParts {
+        store: store.clone(),
+        disk: watch.clone(),
+        ports: ports.clone(),
+        limits: config.clients,
+        proofs: proofs.clone(),
+        events: disk_events.clone(),
+        metrics: config.metrics.clone(),
+        put_key: known_put_key,
+    });
+    let answers = (disk_events, config.metrics.clone());
     let free_bytes = store.free_bytes().map_err(|why| std::io::Error::other(why.to_string()))?;
     let (greeting, (names, known_names)) = (config.greeting(), watch::channel(NodeNames::new()));
     let mut driver = AgentDriver {
@@ -235,7 +239,7 @@ pub async fn run(
         lost_listing: false,
         free_bytes,
         pool_bytes: config.pool_bytes,
-        metrics,
+        metrics: config.metrics,
         ports,
         meter,
         probed,
@@ -251,16 +255,26 @@ pub async fn run(
         peers: Default::default(),
         admission: config.clients.admission(),
     };
-    let mut background = JoinSet::new();
-    let serve = move |connection| service.clone().serve(connection);
-    background.spawn(incoming::run(Arc::new(acceptor), listener, serve));
-    if config.links.probes {
-        background.spawn(prober);
-    }
+    let prober = config.links.probes.then_some(prober);
+    let _background = serve(acceptor, listener, service, prober);
     let (beat, caps) = (heartbeats(config.heartbeat_every), config.repair_caps);
     let inputs = AgentInputs { session: session.events, net, disk, beat, caps };
     driver.run(inputs, shutdown).await;
     Ok(())
+}
+
+/// Accepts and serves connections, and probes, until what is returned is dropped.
+fn serve(
+    acceptor: Acceptor,
+    listener: TcpListener,
+    service: Arc<ChunkService>,
+    prober: Option<impl Future<Output = ()> + Send + 'static>,
+) -> JoinSet<()> {
+    let mut background = JoinSet::new();
+    let serve = move |connection| service.clone().serve(connection);
+    background.spawn(incoming::run(Arc::new(acceptor), listener, serve));
+    prober.map(|prober| background.spawn(prober));
+    background
 }
 
 /// When free bytes are asked for: each heartbeat is to say what is free now, not what was at the

@@ -25,7 +25,7 @@
 //! gives back at once what it does not use. No limit costs nothing.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use prometheus_client::metrics::counter::Counter;
@@ -107,6 +107,15 @@ pub struct Port {
     /// Clients that wait for a turn, and what wakes the repair that lets them go first.
     clients: AtomicUsize,
     calm: Notify,
+}
+
+/// Both directions of a node's link.
+#[derive(Clone, Debug)]
+pub struct LinkPorts {
+    /// What the node sends.
+    pub uplink: Arc<Port>,
+    /// What it receives.
+    pub downlink: Arc<Port>,
 }
 
 /// A client that waits, until this is dropped.
@@ -325,7 +334,6 @@ impl Bucket {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::Arc;
     use std::sync::atomic::Ordering;
 
     const REPAIR: Purpose = Purpose::Repair { round_bytes: 1000 };

@@ -24,7 +24,7 @@ use tracing::debug;
 
 use super::AgentDriver;
 use crate::address::AgentAddress;
-use crate::limit::{Moved, Port, Purpose};
+use crate::limit::{LinkPorts, Moved, Port, Purpose};
 use crate::net::connection::{Connection, Traffic};
 use crate::net::error::NetError;
 use crate::net::greeting::Greeting;
@@ -164,7 +164,8 @@ struct Counters {
 
 impl LinkMeter {
     /// Counts from now on.
-    pub fn new(settings: RateSettings, (uplink, downlink): (Arc<Port>, Arc<Port>)) -> LinkMeter {
+    pub fn new(settings: RateSettings, ports: LinkPorts) -> LinkMeter {
+        let LinkPorts { uplink, downlink } = ports;
         let routes = fs::read_to_string("/proc/self/net/route").unwrap_or_default();
         let interface = interface_of(settings.address, &routes);
         let (probes, at) = (Arc::default(), Instant::now());
@@ -232,14 +233,14 @@ impl LinkMeter {
 impl AgentDriver {
     /// The coordinator lets repair move so much from now on.
     pub(super) fn limit_repair(&self, limit: RepairLimit) {
-        self.ports.0.limit_repair(limit.up);
-        self.ports.1.limit_repair(limit.down);
+        self.ports.uplink.limit_repair(limit.up);
+        self.ports.downlink.limit_repair(limit.down);
     }
 
     /// By its configuration repair may move so much in each direction.
     pub(super) fn cap_repair(&self, cap: Option<u64>) {
-        self.ports.0.cap_repair(cap);
-        self.ports.1.cap_repair(cap);
+        self.ports.uplink.cap_repair(cap);
+        self.ports.downlink.cap_repair(cap);
     }
 }
 

@@ -34,7 +34,7 @@ use super::disk::DiskEvent;
 use super::disk_watch::DiskWatch;
 use super::scope::Scope;
 use crate::identity::AccessRole;
-use crate::limit::{Port, Purpose};
+use crate::limit::{LinkPorts, Purpose};
 use crate::metrics::agent::{AgentMetrics, DiskOperation};
 use crate::net::connection::{Connection, Traffic};
 use crate::net::error::NetError;
@@ -62,8 +62,7 @@ const HANGING_SEEN_WITHIN: Duration = Duration::from_secs(1);
 pub struct ChunkService {
     store: Arc<dyn ChunkStore>,
     disk: Arc<DiskWatch>,
-    uplink: Arc<Port>,
-    downlink: Arc<Port>,
+    ports: LinkPorts,
     limits: ClientLimits,
     readers: OperationPlaces,
     writers: OperationPlaces,
@@ -74,6 +73,26 @@ pub struct ChunkService {
     /// By which the stamps of puts are known, once a coordinator has told it.
     put_key: watch::Receiver<Option<PutKey>>,
     metrics: Arc<AgentMetrics>,
+}
+
+/// What a [`ChunkService`] is made of.
+pub struct ChunkServiceParts {
+    /// Whose chunks it serves.
+    pub store: Arc<dyn ChunkStore>,
+    /// What watches the store.
+    pub disk: Arc<DiskWatch>,
+    /// The limits of the links.
+    pub ports: LinkPorts,
+    /// The limits of clients.
+    pub limits: ClientLimits,
+    /// How many chunks are read back at a time.
+    pub proofs: Arc<Semaphore>,
+    /// Where it is reported what was found of copies.
+    pub events: mpsc::UnboundedSender<DiskEvent>,
+    /// What is counted for monitoring.
+    pub metrics: Arc<AgentMetrics>,
+    /// The put key, once a coordinator has sent it.
+    pub put_key: watch::Receiver<Option<PutKey>>,
 }
 
 /// What a client has under way: its connection, and the place that it has while it moves bytes.
@@ -94,30 +113,23 @@ struct Arriving {
 }
 
 impl ChunkService {
-    /// Serves `store` within the limits of links and clients; `disk` watches it. `proofs` bounds
-    /// how many chunks are read back at a time.
-    pub fn new(
-        (store, disk): (Arc<dyn ChunkStore>, Arc<DiskWatch>),
-        (uplink, downlink): (Arc<Port>, Arc<Port>),
-        limits: ClientLimits,
-        (proofs, events): (Arc<Semaphore>, mpsc::UnboundedSender<DiskEvent>),
-        (metrics, put_key): (Arc<AgentMetrics>, watch::Receiver<Option<PutKey>>),
-    ) -> Arc<ChunkService> {
+    /// Serves a store within the limits of links and clients.
+    pub fn new(parts: ChunkServiceParts) -> Arc<ChunkService> {
+        let ChunkServiceParts { store, disk, ports, limits, .. } = parts;
         let places = |of| OperationPlaces::new(of, limits.connections);
         let (readers, writers) = (places(limits.reads), places(limits.writes));
         Arc::new(ChunkService {
             store,
             disk,
-            uplink,
-            downlink,
+            ports,
             limits,
             readers,
             writers,
-            proofs,
-            events,
+            proofs: parts.proofs,
+            events: parts.events,
             refusals: RefusalLog::default(),
-            put_key,
-            metrics,
+            put_key: parts.put_key,
+            metrics: parts.metrics,
         })
     }
 
@@ -227,7 +239,7 @@ impl ChunkService {
             let denial = Denial::OutOfRange { bytes: chunk.bytes() };
             return connection.write_frame(Frame::Error(denial)).await;
         }
-        let traffic = Traffic { port: &self.uplink, purpose: Purpose::Client };
+        let traffic = Traffic { port: &self.ports.uplink, purpose: Purpose::Client };
         let mut buffer = Vec::new();
         let mut offset = range.from;
         // Of the frame that was begun, if its payload was not taken whole.
@@ -271,7 +283,7 @@ impl ChunkService {
         bytes: usize,
     ) -> Result<(), NetError> {
         let purpose = if bytes > PROBE_BYTES { Purpose::Probe } else { Purpose::Client };
-        let traffic = Traffic { port: &self.uplink, purpose };
+        let traffic = Traffic { port: &self.ports.uplink, purpose };
         let nothing = vec![0; bytes.min(PROBE_BYTES)];
         let mut left = bytes;
         while left > 0 {
@@ -298,7 +310,7 @@ impl ChunkService {
         };
         let data = label.bytes();
         let payload = Payload { bytes: data.len() as u32, crc: crc32c(data) };
-        let traffic = Traffic { port: &self.uplink, purpose: Purpose::Client };
+        let traffic = Traffic { port: &self.ports.uplink, purpose: Purpose::Client };
         connection.write(&Frame::ReadData(payload).encode(), data, traffic).await?;
         connection.end_turn(traffic);
         Ok(())
@@ -421,7 +433,7 @@ impl ChunkService {
         if payload.bytes as usize > LABEL_BYTES_MAX {
             return Err(NetError::Unexpected(Frame::WriteLabel(payload)));
         }
-        let traffic = Traffic { port: &self.downlink, purpose: Purpose::Client };
+        let traffic = Traffic { port: &self.ports.downlink, purpose: Purpose::Client };
         let mut bytes = vec![0; payload.bytes as usize];
         connection.read_payload(&mut bytes, traffic).await?;
         let is_whole = crc32c(&bytes) == payload.crc;
@@ -436,7 +448,7 @@ impl ChunkService {
         payload: Payload,
         mut buffer: Vec<u8>,
     ) -> Result<Vec<u8>, NetError> {
-        let traffic = Traffic { port: &self.downlink, purpose: Purpose::Client };
+        let traffic = Traffic { port: &self.ports.downlink, purpose: Purpose::Client };
         if u64::from(payload.bytes) > arriving.bytes - arriving.received {
             return Err(NetError::Unexpected(Frame::WriteData(payload)));
         }

@@ -78,6 +78,15 @@ pub struct AgentMetrics {
     credentials: Option<Arc<Kept>>,
 }
 
+/// What passed both ports of an agent.
+#[derive(Clone, Debug)]
+pub struct MovedBytes {
+    /// What the uplink carried.
+    pub sent: Moved,
+    /// What the downlink carried.
+    pub received: Moved,
+}
+
 impl AgentMetrics {
     /// Nothing counted yet, of an agent with these credentials.
     pub fn new(credentials: Option<Arc<Kept>>) -> Arc<AgentMetrics> {
@@ -121,9 +130,9 @@ impl AgentMetrics {
         Arc::new(metrics)
     }
 
-    /// What is counted at each port: what is sent, and what is received.
-    pub fn moved(&self) -> (Moved, Moved) {
-        (self.sent.clone(), self.received.clone())
+    /// What is counted at each port.
+    pub fn moved(&self) -> MovedBytes {
+        MovedBytes { sent: self.sent.clone(), received: self.received.clone() }
     }
 
     /// Does `job`, and counts how long it took.
