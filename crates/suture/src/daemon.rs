@@ -262,14 +262,23 @@ pub async fn listen(address: SocketAddr, is_open: bool) -> Result<TcpListener> {
     })
 }
 
-/// Listens for monitoring or browsers, if the configuration says where; `what` is at that path.
+/// What is served by HTTP.
+#[derive(Clone, Copy, Debug)]
+pub struct HttpPurpose {
+    /// The beginning of a sentence that says where it is.
+    pub what: &'static str,
+    /// Its path.
+    pub path: &'static str,
+}
+
+/// Listens for monitoring or browsers, if the configuration says where.
 ///
 /// # Errors
 /// As [`listen`].
 pub async fn listen_for_http(
     address: Option<SocketAddr>,
     is_open: bool,
-    (what, path): (&str, &str),
+    HttpPurpose { what, path }: HttpPurpose,
 ) -> Result<Option<TcpListener>> {
     let Some(address) = address else { return Ok(None) };
     let listener = listen(address, is_open).await?;
@@ -290,7 +299,10 @@ pub fn serve_metrics<F>(
 }
 
 /// What a log calls the metrics, and their path.
-pub const METRICS: (&str, &str) = ("metrics are", "/metrics");
+pub const METRICS: HttpPurpose = HttpPurpose { what: "metrics are", path: "/metrics" };
+
+/// Where the page of a coordinator is.
+pub const PAGE: HttpPurpose = HttpPurpose { what: "the page is", path: "/" };
 
 /// Answers whoever may see the status for as long as the process runs, if it listens for that.
 pub fn serve_pages(

@@ -270,20 +270,30 @@ pub fn check_node_count(code: Code, nodes: usize) -> Result<()> {
 
 fn find_failed(cluster: &Cluster, names: &[String]) -> Result<Vec<NodeId>> {
     find_nodes(cluster, names)
-        .map_err(|(name, why)| bad_input(format!("--failed {name}: the cluster has {why}")))
+        .map_err(|of| bad_input(format!("--failed {}: the cluster has {}", of.name, of.why)))
+}
+
+/// A name that no node of a cluster has.
+#[derive(Clone, Debug)]
+pub struct UnknownNode {
+    /// The name.
+    pub name: String,
+    /// That there is no such node, and the nearest name that one has.
+    pub why: String,
 }
 
 /// The nodes of these names, ascending, each once.
 ///
 /// # Errors
 /// The first name that no node has, and the nearest that one has.
-pub fn find_nodes(cluster: &Cluster, names: &[String]) -> Result<Vec<NodeId>, (String, String)> {
+pub fn find_nodes(cluster: &Cluster, names: &[String]) -> Result<Vec<NodeId>, UnknownNode> {
     let find = |name: &String| {
         let name = name.trim();
         cluster.find(name).ok_or_else(|| {
             let known = cluster.nodes.iter().map(|node| node.name.as_str());
             let nearest = known.min_by_key(|known| edit_distance(known, name)).unwrap_or_default();
-            (name.to_string(), format!("no such node; did you mean '{nearest}'?"))
+            let why = format!("no such node; did you mean '{nearest}'?");
+            UnknownNode { name: name.to_string(), why }
         })
     };
     let mut failed = names.iter().map(find).collect::<Result<Vec<NodeId>, _>>()?;

@@ -23,7 +23,7 @@ use super::status::{
     audit_warning, backup_warning, crowded_warning, damage_warning, describe, fault_warning,
     rack_warning, refused_warnings, replaced_warning, set_back_warning, unknown_warning,
 };
-use super::trust::Trust;
+use super::trust::{NodeAddress, Trust};
 use super::{STRIPES_PER_MESSAGE, convert, proto, scrub, throttle};
 use crate::coordinator::{CoordinatorDriver, Handle};
 use crate::hdfs::group::group_id;
@@ -305,7 +305,8 @@ impl ControlService {
         reply.cluster = self.cluster().to_string();
         reply.epoch = epoch;
         reply.nodes.retain(|node| !intent.removed.contains(&NodeId(node.node)));
-        let nodes = reply.nodes.iter().map(|node| (node.name.as_str(), node.address.as_str()));
+        let nodes =
+            reply.nodes.iter().map(|node| NodeAddress { name: &node.name, address: &node.address });
         let of_trust =
             self.trust.iter().flat_map(|of| of.warnings(nodes.clone(), SystemTime::now()));
         reply.warnings = of_trust.collect();

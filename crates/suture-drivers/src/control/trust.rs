@@ -22,6 +22,13 @@ pub struct Trust {
     agents: Mutex<BTreeMap<String, Statement>>,
 }
 
+/// Under which name and where a node of the cluster is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct NodeAddress<'a> {
+    pub name: &'a str,
+    pub address: &'a str,
+}
+
 impl Trust {
     /// That of a coordinator with these credentials, if any, which listens there.
     pub fn new(credentials: Option<Arc<Kept>>, listen: IpAddr) -> Trust {
@@ -38,22 +45,22 @@ impl Trust {
     }
 
     /// What an operator has to know: that nothing is proven, or what soon will be no more. `nodes`
-    /// are the names and addresses of those in the cluster.
+    /// are those in the cluster.
     pub(super) fn warnings<'a>(
         &self,
-        nodes: impl Iterator<Item = (&'a str, &'a str)>,
+        nodes: impl Iterator<Item = NodeAddress<'a>>,
         now: SystemTime,
     ) -> Vec<String> {
         let Some(credentials) = &self.credentials else {
             let exposed = |address: &str| {
                 address.parse().is_ok_and(|address: SocketAddr| !address.ip().is_loopback())
             };
-            let is_open = !self.listen.is_loopback()
-                || nodes.into_iter().any(|(_, address)| exposed(address));
+            let is_open =
+                !self.listen.is_loopback() || nodes.into_iter().any(|node| exposed(node.address));
             return is_open.then(|| INSECURE.to_owned()).into_iter().collect();
         };
         let agents = self.agents.lock().unwrap_or_else(PoisonError::into_inner);
-        let of_agents = nodes.filter_map(|(name, _)| agents.get(name)?.warning(now));
+        let of_agents = nodes.filter_map(|node| agents.get(node.name)?.warning(now));
         credentials.current().warnings(now).into_iter().chain(of_agents).collect()
     }
 }
@@ -70,7 +77,8 @@ mod tests {
     fn only_who_can_be_reached_from_elsewhere_is_insecure() {
         let of = |listen: &str, node: &str| {
             let trust = Trust::new(None, listen.parse().unwrap());
-            trust.warnings([("n1", node)].into_iter(), SystemTime::now())
+            let node = NodeAddress { name: "n1", address: node };
+            trust.warnings([node].into_iter(), SystemTime::now())
         };
         assert!(of("127.0.0.1", "127.0.0.1:7000").is_empty());
         assert!(of("::1", "").is_empty());

@@ -33,8 +33,16 @@ pub struct RebuiltLines {
     /// When the second began whose lines are counted.
     began: Option<Time>,
     lines: u64,
-    /// Chunks without a line, and their bytes.
-    others: (u64, u64),
+    others: UnlistedChunks,
+}
+
+/// Rebuilt chunks without a line of their own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct UnlistedChunks {
+    /// How many they are.
+    pub chunks: u64,
+    /// Their bytes.
+    pub bytes: u64,
 }
 
 impl RebuiltLines {
@@ -46,14 +54,15 @@ impl RebuiltLines {
         self.lines += 1;
         let has_line = self.lines <= LINES_MAX;
         if !has_line {
-            self.others = (self.others.0 + 1, self.others.1 + bytes);
+            self.others.chunks += 1;
+            self.others.bytes += bytes;
         }
         has_line
     }
 
-    /// The chunks that had none, and their bytes, once their second is over.
-    pub fn rest(&mut self, now: Time) -> Option<(u64, u64)> {
-        let is_due = self.is_over(now) && self.others.0 > 0;
+    /// The chunks that had none, once their second is over.
+    pub fn rest(&mut self, now: Time) -> Option<UnlistedChunks> {
+        let is_due = self.is_over(now) && self.others.chunks > 0;
         is_due.then(|| std::mem::take(&mut self.others))
     }
 
@@ -114,7 +123,7 @@ impl CoordinatorDriver {
 
     /// Says how many more were rebuilt than have lines.
     pub(super) fn log_rest(&mut self) {
-        if let Some((chunks, bytes)) = self.lines.rest(self.now()) {
+        if let Some(UnlistedChunks { chunks, bytes }) = self.lines.rest(self.now()) {
             info!(chunks, bytes, "more chunks rebuilt, without lines of their own");
         }
     }
@@ -131,19 +140,20 @@ mod tests {
     #[test]
     fn of_each_second_ten_chunks_have_lines_and_the_others_are_counted() {
         let mut lines = RebuiltLines::default();
+        let unlisted = |chunks, bytes| Some(UnlistedChunks { chunks, bytes });
         let taken = |lines: &mut RebuiltLines, from: u64, count: u64| {
             (from..from + count).filter(|ms| lines.take(at(*ms), 3)).count()
         };
         assert_eq!(taken(&mut lines, 5000, 25), 10);
         assert_eq!(lines.rest(at(5999)), None, "more may come");
-        assert_eq!(lines.rest(at(6000)), Some((15, 45)));
+        assert_eq!(lines.rest(at(6000)), unlisted(15, 45));
         assert_eq!(lines.rest(at(6001)), None);
         assert_eq!(taken(&mut lines, 6100, 7), 7);
         assert_eq!(lines.rest(at(7100)), None, "all have lines");
         // What nobody asked for is counted with what comes later.
         assert_eq!(taken(&mut lines, 8000, 11), 10);
         assert_eq!(taken(&mut lines, 9000, 12), 10);
-        assert_eq!(lines.rest(at(10_000)), Some((3, 9)));
+        assert_eq!(lines.rest(at(10_000)), unlisted(3, 9));
     }
 
     #[test]
@@ -155,6 +165,7 @@ mod tests {
             written += u64::from(lines.take(now, 1));
         }
         assert_eq!(written, 5 * 10 + 4);
-        assert_eq!(lines.rest(at(60_000)), Some((9990, 9990)));
+        let rest = UnlistedChunks { chunks: 9990, bytes: 9990 };
+        assert_eq!(lines.rest(at(60_000)), Some(rest));
     }
 }

@@ -72,6 +72,15 @@ fn multiply(a: u64, b: u64) -> u64 {
     product
 }
 
+/// The bytes from the first on whose checksum is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SummedPrefix {
+    /// How many they are.
+    pub bytes: u64,
+    /// Their checksum.
+    pub checksum: u64,
+}
+
 /// The checksum of an object whose parts come in any order. Holds only what is out of order.
 #[derive(Clone, Debug, Default)]
 pub struct Checksum {
@@ -90,9 +99,9 @@ impl Checksum {
         }
     }
 
-    /// How many bytes from the first on are summed up, and their checksum.
-    pub fn so_far(&self) -> (u64, u64) {
-        (self.bytes, self.sum)
+    /// What is summed up so far.
+    pub fn so_far(&self) -> SummedPrefix {
+        SummedPrefix { bytes: self.bytes, checksum: self.sum }
     }
 }
 
@@ -134,8 +143,10 @@ mod tests {
         for (at, len) in parts {
             checksum.add(at as u64, len as u64, object_checksum(&bytes[at..at + len]));
         }
-        assert_eq!(checksum.so_far(), (100_000, object_checksum(&bytes)));
-        assert_eq!(Checksum::default().so_far(), (0, EMPTY_CHECKSUM));
+        let whole = SummedPrefix { bytes: 100_000, checksum: object_checksum(&bytes) };
+        assert_eq!(checksum.so_far(), whole);
+        let nothing = SummedPrefix { bytes: 0, checksum: EMPTY_CHECKSUM };
+        assert_eq!(Checksum::default().so_far(), nothing);
         assert_eq!(object_checksum(&[]), EMPTY_CHECKSUM);
     }
 }

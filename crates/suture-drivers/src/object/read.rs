@@ -34,7 +34,7 @@ use tokio::time::sleep;
 use tracing::{debug, trace};
 
 use super::answer_times::AnswerTimes;
-use super::layout::{Checksum, data_in_chunk, object_checksum};
+use super::layout::{Checksum, SummedPrefix, data_in_chunk, object_checksum};
 use super::lookup::Lookup;
 use super::pool::ConnectionPool;
 use super::stripe_sums::StripeSums;
@@ -144,10 +144,11 @@ pub async fn get(
 /// Refuses what is not the object.
 fn check_whole(
     object: &Object,
-    (found, sum): (u64, u64),
+    found: SummedPrefix,
     stripe_sums: &StripeSums,
     is_kept_back: bool,
 ) -> Result<()> {
+    let SummedPrefix { bytes: found, checksum: sum } = found;
     if (found, sum) == (object.bytes, object.checksum) {
         return Ok(());
     }

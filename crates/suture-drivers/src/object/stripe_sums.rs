@@ -48,11 +48,11 @@ impl StripeSums {
         };
         let stripe = &mut self.open[index];
         stripe.found.add(offset - stripe.range.start, bytes, sum);
-        let (found_bytes, found) = stripe.found.so_far();
-        if found_bytes < stripe.range.end - stripe.range.start {
+        let found = stripe.found.so_far();
+        if found.bytes < stripe.range.end - stripe.range.start {
             return;
         }
-        let is_wrong = stripe.recorded.is_some_and(|recorded| recorded != found);
+        let is_wrong = stripe.recorded.is_some_and(|recorded| recorded != found.checksum);
         self.wrong.extend(self.open.remove(index).filter(|_| is_wrong));
     }
 

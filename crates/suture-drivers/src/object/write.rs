@@ -33,7 +33,9 @@ use tracing::debug;
 
 use self::chunk::{ChunkFeed, Interrupted, lags_behind};
 use super::cut::{CHANGED, Cut, Cutter, ObjectSource};
-use super::layout::{Checksum, EMPTY_CHECKSUM, data_in_chunk, join_checksums, object_digest};
+use super::layout::{
+    Checksum, EMPTY_CHECKSUM, SummedPrefix, data_in_chunk, join_checksums, object_digest,
+};
 use super::pool::ConnectionPool;
 use super::put_stream::{PutOptions, PutStream};
 use super::put_times::{PutTimes, Spare};
@@ -155,7 +157,7 @@ pub async fn put(
         }
     }
     cutter.source.ensure_unchanged()?;
-    let (bytes, checksum) = written.checksum.so_far();
+    let SummedPrefix { bytes, checksum } = written.checksum.so_far();
     session.commit(options, proto::PutCommit { bytes, checksum }, first).await?;
     Ok(written.stored)
 }

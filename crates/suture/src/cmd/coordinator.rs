@@ -99,7 +99,7 @@ async fn serve(config: CoordinatorConfig, path: Option<&Path>, args: Args) -> Re
     let listener = daemon::listen(config.listen, is_open).await?;
     let address = listener.local_addr().context("cannot read the address of the listener")?;
     let monitored = daemon::listen_for_http(config.metrics, is_open, daemon::METRICS).await?;
-    let browsed = daemon::listen_for_http(config.web, is_open, ("the page is", "/")).await?;
+    let browsed = daemon::listen_for_http(config.web, is_open, daemon::PAGE).await?;
     let hdfs = listen_to_hdfs(&config, credentials.is_some()).await?;
     let incomplete = if args.accept_copy { Incomplete::Accept } else { Incomplete::Refuse };
     let mut store = MetadataStore::open(&config.data_dir, incomplete)?;

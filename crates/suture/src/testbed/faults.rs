@@ -106,10 +106,9 @@ impl FaultToml {
             }
             (None, _) => return Err(bad_input("fault: name its `node`")),
             (Some(name), _) => {
-                let found =
-                    find_nodes(cluster, std::slice::from_ref(name)).map_err(|(name, why)| {
-                        bad_input(format!("fault: {}: the cluster has {why}", quoted(&name)))
-                    })?;
+                let found = find_nodes(cluster, std::slice::from_ref(name)).map_err(|of| {
+                    bad_input(format!("fault: {}: the cluster has {}", quoted(&of.name), of.why))
+                })?;
                 found.first().copied()
             }
         };

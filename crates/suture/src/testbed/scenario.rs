@@ -328,8 +328,8 @@ fn check_chunk_size(code: &Code, chunk_bytes: u64) -> Result<()> {
 }
 
 fn failed(toml: &FailureToml, cluster: &Cluster, code: &Code) -> Result<Vec<NodeId>> {
-    let mut failed = find_nodes(cluster, &toml.nodes).map_err(|(name, why)| {
-        bad_input(format!("failure: {}: the cluster has {why}", quoted(&name)))
+    let mut failed = find_nodes(cluster, &toml.nodes).map_err(|of| {
+        bad_input(format!("failure: {}: the cluster has {}", quoted(&of.name), of.why))
     })?;
     if let Some(rack) = &toml.rack {
         let known = || cluster.racks.join(", ");
