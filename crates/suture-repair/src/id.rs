@@ -26,6 +26,22 @@ pub struct RackId(pub u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StripeId(pub u64);
 
+/// Stripe ids that follow on each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct StripeRange {
+    /// The first of them.
+    pub from: StripeId,
+    /// One past the last.
+    pub below: StripeId,
+}
+
+impl StripeRange {
+    /// Whether the id is one of them.
+    pub fn contains(self, id: StripeId) -> bool {
+        self.from <= id && id < self.below
+    }
+}
+
 /// One attempt to rebuild a chunk. The upper 32 bits are the coordinator's epoch, so that ids
 /// grow over restarts without a write to the journal for each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

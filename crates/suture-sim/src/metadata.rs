@@ -10,7 +10,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use suture_code::Code;
 use suture_repair::event::{Claim, Commit, Input, NodeState};
-use suture_repair::id::{ChunkCopy, ChunkIndex, Generation, NodeId, RepairId, Stamp, StripeId};
+use suture_repair::id::{
+    ChunkCopy, ChunkIndex, Generation, NodeId, RepairId, Stamp, StripeId, StripeRange,
+};
 use suture_repair::keeper::claims::Claims;
 use suture_repair::keeper::{Keeper, KeeperError};
 use suture_repair::label::Label;
@@ -47,7 +49,7 @@ pub struct Metadata {
     /// Nodes whose name goes to the next store.
     replaced: BTreeSet<NodeId>,
     /// Ranges of ids that others have given out.
-    unknown: BTreeSet<(StripeId, StripeId)>,
+    unknown: BTreeSet<StripeRange>,
     /// Whether they are or were older than the chunks.
     pub is_restored: bool,
     /// Who works on what.

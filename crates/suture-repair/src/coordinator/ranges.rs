@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::id::StripeId;
+use crate::id::{StripeId, StripeRange};
 
 /// A set of stripe ids, as ranges.
 #[derive(Debug, Default)]
@@ -20,30 +20,31 @@ impl StripeRanges {
         if from >= below {
             return;
         }
-        while let Some((first, end)) = self.last_from(below).filter(|(_, end)| *end >= from) {
-            self.below.remove(&first);
-            (from, below) = (from.min(first), below.max(end));
+        while let Some(last) = self.last_from(below).filter(|last| last.below >= from) {
+            self.below.remove(&last.from);
+            (from, below) = (from.min(last.from), below.max(last.below));
         }
         self.below.insert(from, below);
     }
 
     /// Takes an id out.
     pub fn remove(&mut self, id: StripeId) {
-        if let Some((first, end)) = self.last_from(id).filter(|(_, end)| *end > id) {
-            self.below.remove(&first);
-            self.insert(first, id);
-            self.insert(StripeId(id.0 + 1), end);
+        if let Some(range) = self.last_from(id).filter(|range| range.contains(id)) {
+            self.below.remove(&range.from);
+            self.insert(range.from, id);
+            self.insert(StripeId(id.0 + 1), range.below);
         }
     }
 
     /// Whether the id is in it.
     pub fn contains(&self, id: StripeId) -> bool {
-        self.last_from(id).is_some_and(|(_, end)| end > id)
+        self.last_from(id).is_some_and(|range| range.contains(id))
     }
 
     /// The last range that begins no later than this id.
-    fn last_from(&self, id: StripeId) -> Option<(StripeId, StripeId)> {
-        self.below.range(..=id).next_back().map(|(first, end)| (*first, *end))
+    fn last_from(&self, id: StripeId) -> Option<StripeRange> {
+        let last = self.below.range(..=id).next_back();
+        last.map(|(&from, &below)| StripeRange { from, below })
     }
 }
 

@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use suture_repair::id::{NodeId, StripeId};
+use suture_repair::id::{NodeId, StripeId, StripeRange};
 use suture_repair::keeper::admission::{Joining, Known, Refused, outranking};
 use suture_repair::stripe::Stripe;
 
@@ -23,7 +23,7 @@ pub struct Backup {
     versions: BTreeMap<StripeId, u64>,
     next_stripe: u64,
     epoch: u32,
-    unknown: BTreeSet<(StripeId, StripeId)>,
+    unknown: BTreeSet<StripeRange>,
     stores: BTreeMap<NodeId, u64>,
 }
 
@@ -31,7 +31,8 @@ impl Metadata {
     /// The metadata as they are now. Stripes that are being written may be acknowledged later, so
     /// for whoever begins with this they are others'.
     pub fn backup(&self, writing: &BTreeSet<StripeId>) -> Backup {
-        let written_by_others = writing.iter().map(|id| (*id, StripeId(id.0 + 1)));
+        let alone = |&id: &StripeId| StripeRange { from: id, below: StripeId(id.0 + 1) };
+        let written_by_others = writing.iter().map(alone);
         Backup {
             stripes: self.stripes.clone(),
             versions: self.versions.clone(),
@@ -110,19 +111,19 @@ impl Metadata {
     pub fn protect(&mut self, below: StripeId) {
         let from = StripeId(self.next_stripe);
         if from < below {
-            self.unknown.insert((from, below));
+            self.unknown.insert(StripeRange { from, below });
             self.next_stripe = below.0;
         }
     }
 
-    /// Ids of stripes that others have given out, as ranges: the first, and one past the last.
-    pub fn unknown(&self) -> Vec<(StripeId, StripeId)> {
+    /// Ids of stripes that others have given out, as ranges.
+    pub fn unknown(&self) -> Vec<StripeRange> {
         self.unknown.iter().copied().collect()
     }
 
     /// Whether others have given out the id.
     pub fn is_unknown(&self, id: StripeId) -> bool {
-        self.unknown.iter().any(|(from, below)| (*from..*below).contains(&id))
+        self.unknown.iter().any(|range| range.contains(id))
     }
 
     /// Whether anybody has ever given out the id.

@@ -9,7 +9,7 @@
 use suture_repair::agent::{self, Agent};
 use suture_repair::coordinator::{self, Coordinator, ScrubConfig};
 use suture_repair::event::{self, Claim, Liveness, NodeState, ScrubStep};
-use suture_repair::id::{NodeId, StripeId};
+use suture_repair::id::{NodeId, StripeId, StripeRange};
 use suture_repair::keeper::{Keeper, KeeperError};
 use suture_repair::message::{DiskState, LinkReport, Moved, ToAgent};
 #[cfg(feature = "mutants")]
@@ -217,7 +217,7 @@ impl World {
     }
 
     pub(crate) fn announce_reserved(&mut self) {
-        for (from, below) in self.metadata.unknown() {
+        for StripeRange { from, below } in self.metadata.unknown() {
             self.coordinator_input(event::Input::StripesUnknown { from, below });
         }
         let below = StripeId(self.metadata.next_stripe);

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, Row, Transaction};
 use suture_repair::event::Input;
-use suture_repair::id::StripeId;
+use suture_repair::id::{StripeId, StripeRange};
 use suture_repair::keeper::admission::outranking;
 use suture_repair::wire::ClusterId;
 use tracing::warn;
@@ -186,8 +186,9 @@ impl MetadataStore {
         let writing = self.puts.values().flat_map(|put| &put.stripes);
         let writing = writing.chain(&self.doubtful).copied().collect();
         let unknown = self.unknown()?;
-        let unknown =
-            unknown.into_iter().map(|(from, below)| Input::StripesUnknown { from, below });
+        let unknown = unknown
+            .into_iter()
+            .map(|StripeRange { from, below }| Input::StripesUnknown { from, below });
         self.changes.extend(unknown);
         self.changes.push(Input::StripesReserved { below, writing });
         Ok(())
@@ -205,16 +206,17 @@ impl MetadataStore {
         Ok(open.chain(&self.doubtful).copied().min().unwrap_or(next))
     }
 
-    /// Ids of stripes that others have given out, or may have, as ranges: the first, and one past
-    /// the last.
+    /// Ids of stripes that others have given out, or may have, as ranges.
     ///
     /// # Errors
     /// When the database fails.
-    pub fn unknown(&self) -> Result<Vec<(StripeId, StripeId)>, MetadataError> {
+    pub fn unknown(&self) -> Result<Vec<StripeRange>, MetadataError> {
         let query = "SELECT first, below FROM unknown ORDER BY first";
         let mut query = self.database.prepare_cached(query)?;
-        let ranges =
-            query.query_map([], |row| Ok((StripeId(row.get(0)?), StripeId(row.get(1)?))))?;
+        let range = |row: &Row<'_>| {
+            Ok(StripeRange { from: StripeId(row.get(0)?), below: StripeId(row.get(1)?) })
+        };
+        let ranges = query.query_map([], range)?;
         Ok(ranges.collect::<Result<_, _>>()?)
     }
 }

@@ -5,7 +5,9 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 
 use suture_repair::event::{Command, Commit, Input, NodeState};
-use suture_repair::id::{ChunkCopy, ChunkIndex, Generation, NodeId, RepairId, Stamp, StripeId};
+use suture_repair::id::{
+    ChunkCopy, ChunkIndex, Generation, NodeId, RepairId, Stamp, StripeId, StripeRange,
+};
 use suture_repair::keeper::Keeper;
 use suture_repair::keeper::conformance::{self, Kept};
 use suture_repair::stripe::{ChunkRecord, Stripe};
@@ -744,6 +746,10 @@ fn no_second_coordinator_gets_in_whatever_is_removed() {
     assert!(refused.contains("in use by another coordinator"), "{refused}");
 }
 
+fn range(from: u64, below: u64) -> StripeRange {
+    StripeRange { from: StripeId(from), below: StripeId(below) }
+}
+
 #[test]
 fn an_id_that_is_removed_is_no_longer_one_of_others() {
     let dir = tempfile::tempdir().unwrap();
@@ -758,10 +764,10 @@ fn an_id_that_is_removed_is_no_longer_one_of_others() {
         let found = [(object(name, bytes), stripes)];
         store.add_found(&found, Leftovers::Keep).unwrap();
     }
-    assert_eq!(store.unknown().unwrap(), [(StripeId(0), StripeId(10))]);
+    assert_eq!(store.unknown().unwrap(), [range(0, 10)]);
     for name in ["a", "b", "c"] {
         store.remove(name).unwrap();
     }
-    let left = [(StripeId(1), StripeId(3)), (StripeId(5), StripeId(9))];
+    let left = [range(1, 3), range(5, 9)];
     assert_eq!(store.unknown().unwrap(), left);
 }

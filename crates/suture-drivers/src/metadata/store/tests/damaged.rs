@@ -14,7 +14,7 @@ fn damage(store: &MetadataStore, change: &str) {
 /// Whether nobody deletes copies of these stripes as orphans.
 fn are_kept(store: &MetadataStore, ids: &[StripeId]) -> bool {
     let unknown = store.unknown().unwrap();
-    ids.iter().all(|id| unknown.iter().any(|(from, below)| from <= id && id < below))
+    ids.iter().all(|id| unknown.iter().any(|range| range.contains(*id)))
 }
 
 const CHANGES: [&str; 17] = [

@@ -25,7 +25,7 @@ fn two_that_begin_with_the_same_metadata_give_out_different_ids() {
         let (copy, mut store) = begin_with_copy(&store, StripeId(3));
         let put = store.begin_put(name).unwrap();
         let given = store.reserve_stripes(put, 100).unwrap();
-        let skipped = [(StripeId(3), given[0])];
+        let skipped = [StripeRange { from: StripeId(3), below: given[0] }];
         assert_eq!(store.unknown().unwrap(), skipped, "what others may have given out");
         (given, copy)
     };
@@ -48,13 +48,16 @@ fn ids_that_others_gave_out_are_never_given_out_here() {
     store.protect(StripeId(6)).unwrap();
     store.protect(StripeId(7)).unwrap();
     store.protect(StripeId(5)).unwrap();
-    let unknown = [(StripeId(2), StripeId(7))];
+    let unknown = [range(2, 7)];
     assert_eq!(store.unknown().unwrap(), unknown);
     assert_eq!(given(&mut store, "b"), [StripeId(7), StripeId(8)]);
     let mut store = crash(store, dir.path());
     assert_eq!(store.unknown().unwrap()[0], unknown[0]);
     store.announce_reserved().unwrap();
-    let is_told = |change: &Input| matches!(change, Input::StripesUnknown { from, below } if (*from, *below) == unknown[0]);
+    let is_told = |change: &Input| match *change {
+        Input::StripesUnknown { from, below } => StripeRange { from, below } == unknown[0],
+        _ => false,
+    };
     assert!(store.take_changes().iter().any(is_told));
     assert!(given(&mut store, "c")[0] >= StripeId(9));
 }
@@ -74,8 +77,12 @@ fn a_backup_leaves_stripes_to_puts_that_end_after_it() {
     let (_restored, restored) = begin_with_copy(&store, first);
     let below = |id: StripeId| StripeId(id.0 + 1);
     let unknown = restored.unknown().unwrap();
-    assert_eq!(unknown[0], (ids[0], below(ids[1])), "{between:?} is in it");
-    assert!(unknown[1].0 == later[0] && unknown.len() == 2, "{unknown:?}");
+    assert_eq!(
+        unknown[0],
+        StripeRange { from: ids[0], below: below(ids[1]) },
+        "{between:?} is in it"
+    );
+    assert!(unknown[1].from == later[0] && unknown.len() == 2, "{unknown:?}");
     // Puts that have ended need nothing.
     [open, late].into_iter().for_each(|put| store.end_put(put).unwrap());
     let next = store.first_open().unwrap();
@@ -116,7 +123,7 @@ fn a_put_that_was_under_way_in_a_snapshot_is_not_gone_when_agents_know_of_its_en
     }
     let unknown = |store: &MetadataStore| {
         let ranges = store.unknown().unwrap();
-        ranges.iter().any(|(first, below)| (*first..*below).contains(&ids[0]))
+        ranges.iter().any(|range| range.contains(ids[0]))
     };
     let mut restored = MetadataStore::open(snapshot.path(), Incomplete::Accept).unwrap();
     restored.outrank("n0", remembered(1, 1)).unwrap();
@@ -153,7 +160,7 @@ fn a_process_that_was_set_back_with_its_machine_gives_out_nothing_again() {
     let first = store.first_open().unwrap();
     let is_left = |id: StripeId| {
         let ranges = store.unknown().unwrap();
-        ranges.iter().any(|(from, below)| (*from..*below).contains(&id))
+        ranges.iter().any(|range| range.contains(id))
     };
     assert!(is_left(ids[0]) && is_left(StripeId(first.0 - 1)), "others may have written there");
     assert!(first.0 - ids[0].0 > 1 << 10, "ids that others may have given out are passed over");
@@ -187,10 +194,10 @@ fn a_process_that_was_set_back_is_told_so_by_its_marks_where_as_many_puts_were_c
     let first = store.first_open().unwrap();
     assert!(first > next, "ids that others may have given out are passed over");
     let ranges = store.unknown().unwrap();
-    assert!(ranges.iter().any(|(from, below)| *from <= next && next < *below), "{ranges:?}");
+    assert!(ranges.iter().any(|range| range.contains(next)), "{ranges:?}");
 
     // What was made before is still known, and so is what was not.
-    let is_left = |store: &MetadataStore| store.unknown().unwrap()[0].0 == StripeId(0);
+    let is_left = |store: &MetadataStore| store.unknown().unwrap()[0].from == StripeId(0);
     store.database.execute("DELETE FROM unknown", []).unwrap();
     store.outrank("b", reported(made)).unwrap();
     assert!(store.unknown().unwrap().is_empty());
