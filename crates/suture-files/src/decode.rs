@@ -27,10 +27,20 @@ use super::unrepairable::Unrepairable;
 /// What decoding found wrong and worked around, by stripe.
 #[derive(Default)]
 pub struct Decoded {
-    /// Chunks that were needed and could not be used: (stripe, chunk, why).
-    pub faults: Vec<(u64, ChunkIndex, ChunkFault)>,
+    /// Chunks that were needed and could not be used.
+    pub faults: Vec<FoundFault>,
     /// Stripes that are beyond repair. If there are any, nothing was published.
     pub unrepairable: Vec<Unrepairable>,
+}
+
+/// A chunk that was needed and could not be used.
+pub struct FoundFault {
+    /// Its stripe, counted from 0.
+    pub stripe: u64,
+    /// Which chunk of the stripe it is.
+    pub chunk: ChunkIndex,
+    /// Why it could not be used.
+    pub fault: ChunkFault,
 }
 
 /// Decodes the file of `directory` into `output`.
@@ -107,7 +117,12 @@ impl Decoder<'_> {
             read = content::read(&mut stripe, write).context(cannot)?;
         }
         let unrepairable = read.err().map(|error| Unrepairable::new(&stripe, error));
-        let faults = stripe.faults().map(|(chunk, fault)| (index, chunk, fault.clone())).collect();
+        let found = |(chunk, fault): (ChunkIndex, &ChunkFault)| FoundFault {
+            stripe: index,
+            chunk,
+            fault: fault.clone(),
+        };
+        let faults = stripe.faults().map(found).collect();
         Ok(Decoded { faults, unrepairable: unrepairable.into_iter().collect() })
     }
 }

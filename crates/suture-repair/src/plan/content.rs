@@ -63,8 +63,14 @@ fn senders(dag: &Dag, sent: &[(ChunkIndex, u32)]) -> Vec<Sender> {
     reads.map(sender).collect()
 }
 
-/// Lost chunks and helpers, or a trace scheme.
-type RepairPattern = (Option<SchemeId>, Vec<ChunkIndex>, Vec<ChunkIndex>);
+/// What the content of a repair depends on, for one code.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum RepairPattern {
+    /// These chunks are rebuilt from these helpers.
+    Chunks { lost: Vec<ChunkIndex>, helpers: Vec<ChunkIndex> },
+    /// A trace scheme says both.
+    Scheme(SchemeId),
+}
 
 type Answer = Result<Rc<Content>, CodeError>;
 
@@ -85,7 +91,7 @@ impl Contents {
         lost: &[ChunkIndex],
         helpers: &[ChunkIndex],
     ) -> Result<Rc<Content>, CodeError> {
-        let pattern = (None, lost.to_vec(), helpers.to_vec());
+        let pattern = RepairPattern::Chunks { lost: lost.to_vec(), helpers: helpers.to_vec() };
         self.find(code, pattern, || Content::of_repair(code, lost, helpers))
     }
 
@@ -104,7 +110,7 @@ impl Contents {
             Some(id) => {
                 let scheme = code.scheme(id.0);
                 let scheme = scheme.ok_or(LaneFault::NoScheme { scheme: id, code: code.code() })?;
-                self.find(code, (Some(id), Vec::new(), Vec::new()), || {
+                self.find(code, RepairPattern::Scheme(id), || {
                     let dag = code.trace_dag(scheme)?;
                     Ok(Content { senders: senders(&dag, &trace_bits(&dag)), is_sum: false })
                 })

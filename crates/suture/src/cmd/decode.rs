@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use suture_edge::error::bad_input;
 use suture_edge::progress::Progress as Listener;
 use suture_edge::units::{format_rate, format_seconds, format_size};
-use suture_files::decode::{Decoded, decode, decode_into};
+use suture_files::decode::{Decoded, FoundFault, decode, decode_into};
 use suture_files::manifest::{MANIFEST_NAME, Manifest};
 use suture_files::output::{Place, place};
 use suture_files::unrepairable::Unrepairable;
@@ -76,7 +76,7 @@ pub fn run(args: Args) -> Result<Outcome> {
         let is_unknown = decoded.unrepairable.iter().any(Unrepairable::is_unknown);
         return Ok(if is_unknown { Outcome::Missed } else { Outcome::Unrepairable });
     }
-    for (stripe, chunk, fault) in decoded.faults.iter().take(LINES_MAX) {
+    for FoundFault { stripe, chunk, fault } in decoded.faults.iter().take(LINES_MAX) {
         errln!("suture: stripe {stripe} chunk {chunk} {fault}; computed from others");
     }
     if decoded.faults.len() > LINES_MAX {
@@ -105,8 +105,8 @@ pub fn run(args: Args) -> Result<Outcome> {
 
 /// What was decoded, or could not be, for scripts.
 fn describe(args: &Args, manifest: &Manifest, decoded: &Decoded, seconds: f64) -> Value {
-    let computed = decoded.faults.iter().map(|(stripe, chunk, fault)| {
-        json!({ "stripe": stripe, "chunk": chunk.0, "state": fault.word() })
+    let computed = decoded.faults.iter().map(|found| {
+        json!({ "stripe": found.stripe, "chunk": found.chunk.0, "state": found.fault.word() })
     });
     let unrepairable = decoded.unrepairable.iter().map(|stripe| {
         let lost = stripe.lost.iter().map(|(chunk, _)| chunk.0).collect::<Vec<_>>();
