@@ -34,7 +34,7 @@ use crate::address::parse_address;
 use crate::limit::Rates;
 use crate::metadata::PassRecord;
 use hdfs::{HdfsAgentSettings, HdfsSettings};
-use rates::RatesConfig;
+use rates::{PlannedLinks, RatesConfig};
 pub use spelling::parse_duration;
 use spelling::{
     address, dscp_or_off, duration, duration_or_off, policy, rate, rate_or_off, size, size_or_none,
@@ -387,9 +387,10 @@ impl AgentConfig {
         self.name.clone().unwrap_or_else(host)
     }
 
-    /// What the links carry, for planning: uplink and downlink.
-    pub fn links(&self) -> (f64, f64) {
-        (self.uplink.unwrap_or(LINK_ASSUMED), self.downlink.unwrap_or(LINK_ASSUMED))
+    /// What the links carry, for planning.
+    pub fn links(&self) -> PlannedLinks {
+        let rate = |given: Option<f64>| given.unwrap_or(LINK_ASSUMED);
+        PlannedLinks { uplink: rate(self.uplink), downlink: rate(self.downlink) }
     }
 
     /// What traffic is limited to.
@@ -641,7 +642,7 @@ mod tests {
             toml::from_str(&text.lines().map(with).collect::<String>()).unwrap();
         assert!(agent.name.is_some() && agent.advertise.is_some() && agent.repair_cap.is_some());
         assert_eq!((agent.rack.as_deref(), agent.keep_free), (Some("r1"), Some(1 << 30)));
-        assert_eq!(agent.links(), (125e6, 125e6));
+        assert_eq!(agent.links(), PlannedLinks { uplink: 125e6, downlink: 125e6 });
         assert!(agent.hdfs.socket.is_some() && agent.hdfs.user.is_some());
         assert!(agent.hdfs.pool.is_some() && agent.metrics.is_some());
     }

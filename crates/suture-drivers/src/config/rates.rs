@@ -15,6 +15,16 @@ pub struct RatesConfig {
     pub probe: bool,
 }
 
+/// What an agent's links carry as it is configured, or as is assumed where it is not, in bytes per
+/// second.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PlannedLinks {
+    /// What the node sends, at most.
+    pub uplink: f64,
+    /// What the node receives, at most.
+    pub downlink: f64,
+}
+
 impl Default for RatesConfig {
     fn default() -> RatesConfig {
         RatesConfig { probe: true }

@@ -340,14 +340,14 @@ fn open_data_dir(config: &AgentConfig, new: bool) -> Result<DataDir> {
 }
 
 fn introduction(config: &AgentConfig, listening: SocketAddr, data_dir: &DataDir) -> Introduction {
-    let (uplink, downlink) = config.links();
+    let links = config.links();
     Introduction {
         coordinator: config.coordinator.clone(),
         name: config.name(),
         rack: config.rack.clone(),
         data_address: config.advertise.unwrap_or(listening),
-        uplink,
-        downlink,
+        uplink: links.uplink,
+        downlink: links.downlink,
         cluster: data_dir.identity().map(|identity| identity.cluster),
         store: data_dir.id(),
         takes_name: false,

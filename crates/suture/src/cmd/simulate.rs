@@ -24,13 +24,12 @@ use suture_repair::plan::load::Load;
 use suture_repair::planner::{Abilities, Job, View};
 use suture_repair::policy::Policy;
 use suture_sim::capacity::{Capacities, Straggler};
-use suture_sim::client::Served;
 use suture_sim::fluid::EXACT_ENTRIES;
 use suture_sim::scenario::{Foreground, Overheads, Scenario};
 use suture_sim::simulate::{Outcome as Simulated, alone, simulate};
 use suture_sim::trace::{Direction, LinkModel, Trace};
 
-use self::foreground::ForegroundArg;
+use self::foreground::{ForegroundArg, ForegroundComparison};
 use self::straggler::StragglerArg;
 use self::throttle::ThrottleArg;
 use self::timeline::BUCKETS;
@@ -96,7 +95,7 @@ struct Run {
     policy: Policy,
     simulated: Simulated,
     /// What clients did meanwhile, and how the same operations go without the repair.
-    clients: Option<(Served, Served)>,
+    clients: Option<ForegroundComparison>,
     chunk_bytes: u64,
     bound_seconds: f64,
     max_load_seconds: f64,
@@ -264,7 +263,7 @@ impl SimulationInput<'_> {
         let during = simulated.foreground.clone();
         let clients = during.map(|during| {
             let alone = alone(&scenario, &during);
-            (during, alone)
+            ForegroundComparison { during, alone }
         });
         Ok(Ok(Run {
             policy,

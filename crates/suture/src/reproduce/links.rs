@@ -10,7 +10,7 @@ use suture_sim::timeline::Timeline;
 use super::metric::{Metric, loss};
 use super::setting::{FigureSetting, Prepared};
 use super::table::mean;
-use super::traces::{self, Traces};
+use super::traces::{self, LinkTrace, Traces};
 
 /// Seconds of an interval in which changes of the foreground are looked for (ChameleonEC, section
 /// II-D), and of all of them.
@@ -38,7 +38,7 @@ pub fn seen(metric: Metric, setting: &FigureSetting, seed: u64, traces: &Traces)
         _ => {}
     }
     let Some((name, start)) = setting.trace else { bail!("{metric:?} is of a trace") };
-    let (up, down) = traces.of(name);
+    let LinkTrace { up, down } = traces.of(name);
     Ok(match metric {
         Metric::Uneven(usage) => traces::uneven(up, down, usage).unwrap_or(0.0),
         Metric::AnyCongested => traces::congested(up, down),

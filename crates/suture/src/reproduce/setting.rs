@@ -158,10 +158,11 @@ impl FigureSetting {
         let (chunk_bytes, excluded) = (self.chunk_bytes, Vec::new());
         let input =
             Input { cluster, code, chunk_bytes, free_bytes, excluded, placement, failed, seed };
-        let (up, down) = match self.trace {
-            Some((name, start)) => traces.starting(name, start, &input, &mut random),
-            None => (None, None),
-        };
+        let started = self.trace.map(|(name, start)| {
+            let links = traces.starting(name, start, &input, &mut random);
+            (links.up, links.down)
+        });
+        let (up, down) = started.unzip();
         let capacities = Capacities::new(input.cluster.clone(), up, down, Vec::new());
         Ok(Prepared { input, capacities, readers: self.readers(&nodes) })
     }

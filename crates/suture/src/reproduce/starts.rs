@@ -12,7 +12,7 @@ use suture_repair::id::NodeId;
 use super::experiment::PaperExperiment;
 use super::metric::Means;
 use super::setting::{FigureSetting, Prepared};
-use super::traces::{NODES, Traces};
+use super::traces::{LinkTrace, NODES, Traces};
 
 /// Rates below this, in bytes per second, are all alike: a coordinator is told of none of zero.
 const NOTHING: f64 = 1e3;
@@ -69,7 +69,7 @@ pub fn of(experiment: &PaperExperiment, seeds: u64, traces: &Traces) -> Result<V
 
 /// The second from which on the trace has what the links of this run have.
 fn start_second(setting: &FigureSetting, prepared: &Prepared, traces: &Traces) -> Option<u64> {
-    let (up, down) = traces.of(setting.trace?.0);
+    let LinkTrace { up, down } = traces.of(setting.trace?.0);
     let is_alike = |rate: Rate, declared: Rate| rate.0.max(NOTHING) == declared.0.max(NOTHING);
     let begins_at = |start: &u64| {
         (0..up.seconds()).all(|after| {
@@ -104,7 +104,7 @@ mod tests {
         let is_it = |start: &&TraceStart| start.panel == panel.title && start.label == point.label;
         let seconds: Vec<u64> = starts.iter().filter(is_it).map(|start| start.second).collect();
         assert_eq!(seconds.len(), 2);
-        let (up, _) = traces.of(point.setting.trace.unwrap().0);
+        let up = &traces.of(point.setting.trace.unwrap().0).up;
         for (seed, second) in [1, 2].into_iter().zip(seconds) {
             let prepared = point.setting.prepare(&traces, seed).unwrap();
             let turned = up.starting_at(second);

@@ -63,7 +63,16 @@ pub enum StartKind {
 pub struct Traces {
     /// Where they are from; none: from the models.
     pub folder: Option<PathBuf>,
-    pairs: Vec<(Trace, Trace)>,
+    /// By model, in the order of all.
+    links: Vec<LinkTrace>,
+}
+
+/// What the links of all nodes carry, second by second.
+pub struct LinkTrace {
+    /// Of the uplinks.
+    pub up: Trace,
+    /// Of the downlinks.
+    pub down: Trace,
 }
 
 impl TraceName {
@@ -83,22 +92,22 @@ impl Traces {
     /// # Errors
     /// Bad input: a file is missing, or its rows or columns are wrong.
     pub fn read(folder: Option<&Path>) -> Result<Traces> {
-        let pair = |model: LinkModel| -> Result<(Trace, Trace)> {
-            Ok(match folder {
-                Some(folder) => {
-                    (read(folder, model, Direction::Up)?, read(folder, model, Direction::Down)?)
-                }
-                None => (draw(model, Direction::Up), draw(model, Direction::Down)),
-            })
+        let trace = |model: LinkModel, direction: Direction| match folder {
+            Some(folder) => read(folder, model, direction),
+            None => Ok(draw(model, direction)),
         };
-        let pairs = LinkModel::ALL.into_iter().map(pair).collect::<Result<_>>()?;
-        Ok(Traces { folder: folder.map(Path::to_path_buf), pairs })
+        let both = |model: LinkModel| -> Result<LinkTrace> {
+            let (up, down) = (trace(model, Direction::Up)?, trace(model, Direction::Down)?);
+            Ok(LinkTrace { up, down })
+        };
+        let links = LinkModel::ALL.into_iter().map(both).collect::<Result<_>>()?;
+        Ok(Traces { folder: folder.map(Path::to_path_buf), links })
     }
 
     /// What links could send and receive under a workload.
-    pub fn of(&self, name: TraceName) -> &(Trace, Trace) {
+    pub fn of(&self, name: TraceName) -> &LinkTrace {
         let index = LinkModel::ALL.iter().position(|model| *model == name.model());
-        &self.pairs[index.expect("all models are known")]
+        &self.links[index.expect("all models are known")]
     }
 
     /// Both directions from a second on that is drawn as `start` says.
@@ -108,12 +117,12 @@ impl Traces {
         start: Start,
         input: &Input,
         random: &mut Random,
-    ) -> (Option<Trace>, Option<Trace>) {
-        let (up, down) = self.of(name);
+    ) -> LinkTrace {
+        let LinkTrace { up, down } = self.of(name);
         let (_, starts) = self.starts(name, start, input);
         let second = starts[random.below(starts.len() as u64) as usize];
-        let from = |trace: &Trace| Some(with_spare(trace.starting_at(second), input));
-        (from(up), from(down))
+        let from = |trace: &Trace| with_spare(trace.starting_at(second), input);
+        LinkTrace { up: from(up), down: from(down) }
     }
 
     /// What a start of this failure is: congested ones are not to be had of every stripe.
@@ -123,7 +132,7 @@ impl Traces {
 
     /// The seconds with which a repair may begin, and what they are.
     fn starts(&self, name: TraceName, start: Start, input: &Input) -> (StartKind, Vec<u64>) {
-        let (up, down) = self.of(name);
+        let LinkTrace { up, down } = self.of(name);
         let seconds_that = |is_start: fn(&Trace, &Trace, u64, &Input) -> bool| -> Vec<u64> {
             (0..up.seconds()).filter(|second| is_start(up, down, *second, input)).collect()
         };

@@ -41,6 +41,12 @@ impl FromStr for ForegroundArg {
     }
 }
 
+/// What clients did beside a repair, and how the same operations go without it.
+pub struct ForegroundComparison {
+    pub during: Served,
+    pub alone: Served,
+}
+
 /// What a repair did to applications.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
 pub struct Interference {
@@ -53,7 +59,7 @@ pub struct Interference {
 }
 
 impl Interference {
-    pub fn of((during, alone): &(Served, Served)) -> Interference {
+    pub fn of(ForegroundComparison { during, alone }: &ForegroundComparison) -> Interference {
         let ms = |served: &Served, part| 1e3 * percentile(&served.latencies, part);
         let degree = during.client_seconds / alone.client_seconds - 1.0;
         Interference {

@@ -34,7 +34,7 @@ pub fn print(question: &SimulationInput<'_>, evaluation: &Run) -> Result<()> {
         writeln!(out, "\n{}", figures(question, evaluation))?;
         if let Some(clients) = &evaluation.clients {
             let interference = Interference::of(clients);
-            let operations = clients.0.latencies.len();
+            let operations = clients.during.latencies.len();
             writeln!(out, "\n{}", applications(question, &interference, operations))?;
         }
     }

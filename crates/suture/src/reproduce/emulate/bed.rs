@@ -182,13 +182,12 @@ fn started(
         seed: START_SEED,
     };
     let random = &mut Random::new(START_SEED);
-    let (up, down) = traces.starting(name, start, &input, random);
-    let text = |found: Option<Trace>| {
-        let found = found?;
+    let links = traces.starting(name, start, &input, random);
+    let text = |found: &Trace| {
         let rate = |node: NodeId, second| Rate(found.rate(node.index(), second).0 / LINKS);
-        Some(trace(cluster, rate).csv())
+        trace(cluster, rate).csv()
     };
-    (text(up), text(down))
+    (Some(text(&links.up)), Some(text(&links.down)))
 }
 
 /// Bytes of a chunk.
