@@ -273,7 +273,9 @@ fn serve(
     let mut background = JoinSet::new();
     let serve = move |connection| service.clone().serve(connection);
     background.spawn(incoming::run(Arc::new(acceptor), listener, serve));
-    prober.map(|prober| background.spawn(prober));
+    if let Some(prober) = prober {
+        background.spawn(prober);
+    }
     background
 }
 
