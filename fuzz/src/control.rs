@@ -115,7 +115,7 @@ fn task(seed: u64) -> ToAgent {
         chunks: (0..9).map(chunk).collect(),
     };
     let survivors: Vec<(ChunkIndex, NodeId)> =
-        stripe.indices().filter_map(|chunk| Some((chunk, stripe.copy(chunk)?.0))).collect();
+        stripe.indices().filter_map(|chunk| Some((chunk, stripe.copy(chunk)?.node))).collect();
     let facts = StripeFacts {
         stripe: stripe.id,
         code: stripe.shortened(),

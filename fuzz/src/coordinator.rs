@@ -321,7 +321,7 @@ impl World {
             Hello { incarnation: 1, session: 1, abilities: Abilities::ALL, pool_bytes, free_bytes };
         self.give(Input::Agent { node, message: FromAgent::Hello(hello) });
         let held = self.stripes.iter().filter_map(|stripe| {
-            let (_, copy) = stripe.copy(stripe.chunk_on(node)?)?;
+            let copy = stripe.copy(stripe.chunk_on(node)?)?.copy;
             Some(ListedCopy { copy, digest: stripe.record(copy.chunk).digest() })
         });
         let message = FromAgent::Inventory(held.collect());

@@ -87,7 +87,7 @@ fn task(code: &str, seed: u64) -> Task {
         stripe.chunks[0].bytes = chunk_bytes;
     }
     let survivors: Vec<(ChunkIndex, NodeId)> =
-        stripe.indices().filter_map(|chunk| Some((chunk, stripe.copy(chunk)?.0))).collect();
+        stripe.indices().filter_map(|chunk| Some((chunk, stripe.copy(chunk)?.node))).collect();
     let facts = StripeFacts {
         stripe: stripe.id,
         code: stripe.shortened(),

@@ -237,7 +237,7 @@ impl Chunks {
         let store = open(dir, chunk as u32 - 1);
         let temp = store.begin(self.stripe.chunk_bytes).unwrap();
         temp.write(0, &self.bytes[chunk]).unwrap();
-        let (_, copy) = self.stripe.copy(ChunkIndex(chunk as u8)).unwrap();
+        let copy = self.stripe.copy(ChunkIndex(chunk as u8)).unwrap().copy;
         temp.prove(self.stripe.chunks[chunk].crc, &mut |_| ()).unwrap();
         assert_eq!(temp.publish(copy, &Label::default()), Ok(Published::Named));
     }

@@ -111,7 +111,7 @@ impl Attempts {
         let Some(stripe) = stripes.get(plan.stripe) else { return };
         let edges = || plan.lanes.iter().flat_map(|lane| &lane.edges);
         let senders: Vec<NodeId> = edges().map(|edge| edge.child).collect();
-        let located = stripe.indices().filter_map(|chunk| Some((chunk, stripe.copy(chunk)?.0)));
+        let located = stripe.indices().filter_map(|chunk| Some((chunk, stripe.copy(chunk)?.node)));
         let sent = located.filter(|(_, node)| senders.contains(node));
         let (copied, mut sources): (Vec<_>, Vec<_>) =
             sent.partition(|(chunk, _)| plan.lost.contains(chunk));

@@ -219,7 +219,7 @@ fn what_a_claim_builds_counts_as_missing_until_its_commit() {
     assert!(hdfs.1.changes().is_empty() && hdfs.1.changes().is_empty(), "it has not arrived");
     let answers = hdfs.1.changes();
     let [Input::Committed { stripe: after, .. }] = &answers[..] else { panic!("{answers:?}") };
-    assert_eq!(after.copy(ChunkIndex(1)), Some((NodeId(4), commit(&wanted).copy)));
+    assert_eq!(after.copy(ChunkIndex(1)), Some(commit(&wanted).copy.at(NodeId(4))));
     assert!(hdfs.0.namespace().claims.is_empty(), "its last block ends the claim");
     // At risk no more.
     hdfs.0.namespace().groups.clear();
@@ -416,7 +416,7 @@ fn a_released_repair_leaves_what_hdfs_has_by_then() {
     hdfs.1.release(wanted.repair).unwrap();
     let answers = hdfs.1.changes();
     let [Input::StripeAdded(found)] = &answers[..] else { panic!("{answers:?}") };
-    assert_eq!(found.copy(ChunkIndex(1)).unwrap().0, NodeId(4));
+    assert_eq!(found.copy(ChunkIndex(1)).unwrap().node, NodeId(4));
     assert!(hdfs.0.namespace().claims.is_empty());
 }
 

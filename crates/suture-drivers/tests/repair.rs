@@ -10,7 +10,9 @@ use suture_code::fingerprint;
 use suture_drivers::agent::session::SessionEvent;
 use suture_drivers::chunk_client::ChunkError;
 use suture_drivers::limit::Rates;
-use suture_repair::id::{ChunkCopy, ChunkIndex, ListedCopy, NodeId, RepairId, Stamp, StripeId};
+use suture_repair::id::{
+    ChunkCopy, ChunkIndex, CopyAt, ListedCopy, NodeId, RepairId, Stamp, StripeId,
+};
 use suture_repair::label::Label;
 use suture_repair::message::{Check, CopyFault, Failure, FingerprintRequest, FromAgent, ToAgent};
 use suture_repair::plan::{Mode, Range};
@@ -135,7 +137,7 @@ async fn damaged_and_missing_sources_are_never_used() {
     let mut cluster = Cluster::start(5, FAST).await;
     let (stripe, chunks) = stripe("rs(3,1)", 1, 200_000);
     cluster.store(&stripe, &chunks).await;
-    let (node, copy) = stripe.copy(ChunkIndex(2)).unwrap();
+    let CopyAt { node, copy } = stripe.copy(ChunkIndex(2)).unwrap();
     let path = cluster.node(node).path(copy);
     let mut bytes = std::fs::read(&path).unwrap();
     bytes[150_000] ^= 1;
@@ -189,7 +191,7 @@ async fn a_chunk_without_a_recorded_checksum_waits_for_word_that_it_is_proven() 
     let made = ChunkCopy { stripe: stripe.id, chunk: ChunkIndex(0), stamp: Stamp::from(repair) };
     let helpers = [1, 2].map(|chunk| stripe.copy(ChunkIndex(chunk)).unwrap());
     let mut sums = Vec::new();
-    for (node, copy) in [helpers[0], helpers[1], (NodeId(3), made)] {
+    for CopyAt { node, copy } in [helpers[0], helpers[1], made.at(NodeId(3))] {
         let (bytes, seed, layout) = (stripe.chunk_bytes, 9, stripe.layout());
         let request = FingerprintRequest { repair, copy, bytes, crc: None, seed, layout };
         cluster.node(node).tell(SessionEvent::Message(ToAgent::Fingerprint(request))).await;
@@ -248,7 +250,7 @@ async fn a_whole_copy_of_other_bytes_is_corrupt_to_checks_reads_and_helpers() {
     found.chunks[1].crc = Some(suture_edge::checksum::crc32c(&chunks[1]));
     cluster.store(&found, &chunks).await;
 
-    let (node, copy) = recorded.copy(ChunkIndex(1)).unwrap();
+    let CopyAt { node, copy } = recorded.copy(ChunkIndex(1)).unwrap();
     let digest = recorded.record(ChunkIndex(1)).digest();
     let bad = (node, FromAgent::Bad { copy, fault: CopyFault::Corrupt });
     let check = ToAgent::Check(Check { copy, digest, excess: None });
@@ -303,7 +305,7 @@ async fn copies_are_checked_listed_and_deleted_on_request() {
     let mut cluster = Cluster::start(3, FAST).await;
     let (stripe, chunks) = stripe("rs(2,1)", 1, 10_000);
     cluster.store(&stripe, &chunks).await;
-    let (node, copy) = stripe.copy(ChunkIndex(1)).unwrap();
+    let CopyAt { node, copy } = stripe.copy(ChunkIndex(1)).unwrap();
     let check = Check { copy, digest: stripe.record(ChunkIndex(1)).digest(), excess: None };
     cluster.node(node).tell(SessionEvent::Message(ToAgent::Check(check))).await;
     while cluster.next().await != (node, FromAgent::Verified(check)) {}

@@ -14,7 +14,7 @@ use suture_edge::checksum::crc32c;
 use suture_repair::cluster;
 use suture_repair::coordinator::{Config, Coordinator, IN_FLIGHT_MAX, ScrubConfig};
 use suture_repair::event::{Command, Commit, Input, Liveness, Output, Status};
-use suture_repair::id::{ChunkIndex, NodeId};
+use suture_repair::id::{ChunkIndex, CopyAt, NodeId};
 use suture_repair::message::FromAgent;
 use suture_repair::stripe::{Stripe, StripeMap};
 use suture_repair::time::Time;
@@ -108,7 +108,7 @@ impl Repairing {
     async fn assert_whole(&self, chunks: &[Vec<u8>]) {
         let stripe = self.core.stripes().iter().next().unwrap();
         for chunk in stripe.indices() {
-            let (node, copy) = stripe.copy(chunk).unwrap();
+            let CopyAt { node, copy } = stripe.copy(chunk).unwrap();
             let found = self.agents.read(node, copy, stripe.chunk_bytes).await;
             assert!(found == chunks[usize::from(chunk.0)], "chunk {} on {node}", chunk.0);
         }
@@ -127,7 +127,7 @@ async fn flipped_bytes_of_both_parity_chunks_are_found_and_rebuilt() {
     let (stripe, chunks) = whole_stripe("rs(3,2)");
     let mut cluster = Repairing::start(8, &stripe, stripe.clone(), &chunks).await;
     for chunk in [3, 4] {
-        let (node, copy) = stripe.copy(ChunkIndex(chunk)).unwrap();
+        let CopyAt { node, copy } = stripe.copy(ChunkIndex(chunk)).unwrap();
         let path = cluster.agents.node(node).path(copy);
         let file = OpenOptions::new().read(true).write(true).open(path).unwrap();
         let mut byte = [0];

@@ -51,7 +51,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use crate::cluster::{Cluster, Node};
 use crate::event::{Command, Health, Input, Liveness, NodeState, Output, Report, Timers};
 use crate::health::HealthTable;
-use crate::id::{ChunkCopy, ChunkIndex, EdgeRef, NodeId, StripeId};
+use crate::id::{ChunkCopy, ChunkIndex, CopyAt, EdgeRef, NodeId, StripeId};
 use crate::message::{Failure, FromAgent, Heartbeat, Hello, ToAgent};
 use crate::mutant::Mutant;
 use crate::policy::Policy;
@@ -170,10 +170,10 @@ pub struct Coordinator {
     /// What is wrong with copies, though a listing may show them.
     faults: CopyFaults,
     /// Copies ordered away: never to be adopted.
-    deleting: BTreeSet<(NodeId, ChunkCopy)>,
+    deleting: BTreeSet<CopyAt>,
     /// Copies that nodes listed last and that are nobody's location: looked at again when their
     /// stripe comes to lack something.
-    found: BTreeMap<StripeId, BTreeSet<(NodeId, ChunkCopy)>>,
+    found: BTreeMap<StripeId, BTreeSet<CopyAt>>,
     /// Copies that each node should hold and did not list last, also while it counts as failed;
     /// none: its agent began anew, and has not listed any yet.
     unlisted: BTreeMap<NodeId, Option<BTreeSet<ChunkCopy>>>,
@@ -391,7 +391,7 @@ impl Coordinator {
                 // copy then answers `Missing`), or will never run: agents ignore deletes of an
                 // earlier session. So none is outstanding.
                 if !self.ledger.mistake.is(Mutant::TrustDelete) {
-                    self.deleting.retain(|(holder, _)| *holder != node);
+                    self.deleting.retain(|at| at.node != node);
                 }
                 self.send_again(node);
                 self.ask_fingerprints_again(node);

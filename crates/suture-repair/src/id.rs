@@ -108,6 +108,22 @@ pub struct ChunkCopy {
     pub stamp: Stamp,
 }
 
+impl ChunkCopy {
+    /// This copy, as a node holds it.
+    pub fn at(self, node: NodeId) -> CopyAt {
+        CopyAt { node, copy: self }
+    }
+}
+
+/// A copy and the node that holds it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct CopyAt {
+    /// Where it lies.
+    pub node: NodeId,
+    /// Which one it is.
+    pub copy: ChunkCopy,
+}
+
 /// What tells the bytes of a copy from others, as far as it was recorded: its name alone says
 /// nothing of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use suture_code::layout::Layout;
 
-use crate::id::{ChunkCopy, ChunkIndex, Digest, EdgeRef, ListedCopy, NodeId, RepairId};
+use crate::id::{ChunkCopy, ChunkIndex, CopyAt, Digest, EdgeRef, ListedCopy, NodeId, RepairId};
 use crate::label::Label;
 use crate::plan::{Plan, StripeFacts};
 use crate::planner::Abilities;
@@ -50,7 +50,7 @@ impl Task {
     /// these is a helper, any other sender only relays.
     pub fn survivors(&self) -> Vec<(ChunkIndex, NodeId)> {
         let kept = self.stripe.indices().filter(|chunk| !self.plan.lost.contains(chunk));
-        kept.filter_map(|chunk| Some((chunk, self.stripe.copy(chunk)?.0))).collect()
+        kept.filter_map(|chunk| Some((chunk, self.stripe.copy(chunk)?.node))).collect()
     }
 
     /// The stripe as the plan sees it.
@@ -209,7 +209,7 @@ pub struct Check {
     /// What it must be, or it is corrupt.
     pub digest: Digest,
     /// A copy elsewhere that is in excess if this one is good.
-    pub excess: Option<(NodeId, ChunkCopy)>,
+    pub excess: Option<CopyAt>,
 }
 
 /// A request for the fingerprint of a chunk: a published copy, or what a repair has written and may

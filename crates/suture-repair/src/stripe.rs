@@ -14,7 +14,7 @@ use std::fmt;
 use suture_code::layout::{Layout, SizeError, check_unit};
 use suture_code::{ChunkSet, Code, CodeError, Shortened};
 
-use crate::id::{ChunkCopy, ChunkIndex, Digest, Generation, NodeId, Stamp, StripeId};
+use crate::id::{ChunkCopy, ChunkIndex, CopyAt, Digest, Generation, NodeId, Stamp, StripeId};
 
 /// The longest chunk, in bytes.
 pub const CHUNK_BYTES_MAX: u64 = 1 << 40;
@@ -65,10 +65,10 @@ pub struct Stripe {
 
 impl Stripe {
     /// The copy that the keeper points to, if there is such a chunk and it has a location.
-    pub fn copy(&self, chunk: ChunkIndex) -> Option<(NodeId, ChunkCopy)> {
+    pub fn copy(&self, chunk: ChunkIndex) -> Option<CopyAt> {
         let record = self.chunks.get(usize::from(chunk.0))?;
         let copy = ChunkCopy { stripe: self.id, chunk, stamp: record.stamp };
-        record.node.map(|node| (node, copy))
+        record.node.map(|node| copy.at(node))
     }
 
     /// The nodes that its chunks are on.

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use story::{Story, bad, copy, stripe};
 use suture_repair::event::{Command, Health, Input, Output, Report};
-use suture_repair::id::{ChunkIndex, Generation, NodeId, RepairId, StripeId};
+use suture_repair::id::{ChunkIndex, CopyAt, Generation, NodeId, RepairId, StripeId};
 use suture_repair::label::Label;
 use suture_repair::message::{CopyFault, Failure, FromAgent, Heartbeat, Task, ToAgent};
 use suture_repair::planner::Abilities;
@@ -425,12 +425,12 @@ fn what_could_not_be_read_is_missing_until_it_is_read_well() {
         known.copy(ChunkIndex(chunk)).expect("it is somewhere")
     };
     for chunk in 0..2 {
-        let (node, copy) = copy(&story, chunk);
+        let CopyAt { node, copy } = copy(&story, chunk);
         story.hear(node.0, bad(copy, CopyFault::Unreadable));
     }
     let status = story.core.status();
     assert_eq!((status.lost_chunks, status.degraded, status.unreadable), (0, 1, 0));
-    let (node, third) = copy(&story, 2);
+    let CopyAt { node, copy: third } = copy(&story, 2);
     story.hear(node.0, bad(third, CopyFault::Unreadable));
     let status = story.core.status();
     assert_eq!((status.lost_chunks, status.degraded, status.unreadable), (0, 1, 1));

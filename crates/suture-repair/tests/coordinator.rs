@@ -105,7 +105,7 @@ fn a_copy_in_excess_goes_only_after_its_replacement_was_read() {
     let old = copy(0, 0, 0);
     story.hear(0, FromAgent::Inventory(vec![old.into()]));
     let digest = story.digest(commit.copy);
-    let check = Check { copy: commit.copy, digest, excess: Some((NodeId(0), old)) };
+    let check = Check { copy: commit.copy, digest, excess: Some(old.at(NodeId(0))) };
     let said = story.take();
     assert!(sent(&said, |to, m| to == NodeId(4) && *m == ToAgent::Check(check)), "{said:?}");
     assert!(!sent(&said, |_, m| matches!(m, ToAgent::Delete { .. })));
@@ -278,7 +278,7 @@ fn words_about_chunks_and_nodes_that_there_are_not_change_nothing() {
     let excess = |copy| Check {
         copy,
         digest: Digest::default(),
-        excess: Some((NodeId(99), ChunkCopy { stamp: Stamp(9), ..copy })),
+        excess: Some(ChunkCopy { stamp: Stamp(9), ..copy }.at(NodeId(99))),
     };
     story.hear(1, FromAgent::Verified(excess(none)));
     story.hear(0, FromAgent::Verified(excess(copy(0, 0, 0))));

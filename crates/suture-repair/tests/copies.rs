@@ -310,7 +310,7 @@ fn a_delete_that_waited_is_not_sent_when_what_replaces_the_copy_has_moved() {
     let check = Check {
         copy: copy(waits.stripe.0, 0, 3),
         digest: story.digest(copy(waits.stripe.0, 0, 3)),
-        excess: Some((NodeId(4), waits)),
+        excess: Some(waits.at(NodeId(4))),
     };
     story.hear(5, FromAgent::Verified(check));
     assert!(is_deleted(&story.take(), 4, waits));
@@ -476,7 +476,7 @@ fn excess_was_reported(said: &[Output]) -> bool {
 
 /// The answer to a check that was read for the sake of this excess copy.
 fn verified(story: &Story, copy: ChunkCopy, excess: Option<(u32, ChunkCopy)>) -> FromAgent {
-    let excess = excess.map(|(node, copy)| (NodeId(node), copy));
+    let excess = excess.map(|(node, copy)| copy.at(NodeId(node)));
     FromAgent::Verified(Check { copy, digest: story.digest(copy), excess })
 }
 
@@ -706,9 +706,9 @@ fn copies_that_cannot_be_read_are_shown_while_they_are_expected_and_not_lost() {
     let unread = |story: &Story| story.core.status().scrub.unread_first;
     let own = copy(0, 0, 0);
     story.hear(0, bad(own, CopyFault::Unreadable));
-    assert_eq!(unread(&story), [(NodeId(0), own)]);
+    assert_eq!(unread(&story), [own.at(NodeId(0))]);
     story.hear(4, bad(copy(0, 1, 9), CopyFault::Unreadable));
-    assert_eq!(unread(&story), [(NodeId(0), own)], "the other is not where the chunk is");
+    assert_eq!(unread(&story), [own.at(NodeId(0))], "the other is not where the chunk is");
     story.give(Input::Operator(Command::FailNode(NodeId(0))));
     assert_eq!(unread(&story), [], "it is lost now");
 }

@@ -43,7 +43,7 @@ fn a_drained_node_is_read_until_each_new_copy_was_read_in_full_and_then_it_is_em
     assert!(said.contains(&Output::Report(Report::Drained(NodeId(0)))), "{said:?}");
     // The old copy goes after the new one was read.
     let (old, new) = (copy(0, 0, 0), commit.copy);
-    let check = Check { copy: new, digest: story.digest(new), excess: Some((NodeId(0), old)) };
+    let check = Check { copy: new, digest: story.digest(new), excess: Some(old.at(NodeId(0))) };
     assert!(sent(&said, |to, message| to == destination && *message == ToAgent::Check(check)));
     let is_delete = |message: &ToAgent| matches!(message, ToAgent::Delete { .. });
     assert!(!sent(&said, |_, message| is_delete(message)), "{said:?}");
@@ -86,7 +86,7 @@ fn other_copies_are_in_excess_while_one_is_made() {
     for (node, extra) in listed {
         story.hear(node, FromAgent::Inventory(vec![extra.into()]));
         let said = story.take();
-        let is_asked = |message: &ToAgent| matches!(message, ToAgent::Check(check) if check.excess == Some((NodeId(node), extra)));
+        let is_asked = |message: &ToAgent| matches!(message, ToAgent::Check(check) if check.excess == Some(extra.at(NodeId(node))));
         assert!(sent(&said, |to, message| to == NodeId(0) && is_asked(message)), "{said:?}");
     }
 }
@@ -408,7 +408,7 @@ fn what_was_wanted_now_is_a_stripe_like_others_once_it_is_repaired() {
     story.take();
     story.give(Input::WindowClosed(Some(story.now + Span::from_secs(60))));
     let copy = story.core.stripes().get(StripeId(1)).and_then(|s| s.copy(ChunkIndex(2)));
-    story.hear(2, bad(copy.expect("it is there").1, CopyFault::Corrupt));
+    story.hear(2, bad(copy.expect("it is there").copy, CopyFault::Corrupt));
     assert_eq!(story.core.status().lost_chunks, 1);
     assert!(story.dispatched().is_empty(), "the window is closed for it too");
 }

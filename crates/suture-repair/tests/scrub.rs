@@ -9,7 +9,7 @@ use std::sync::Arc;
 use story::{Story, bad, copy, stripe};
 use suture_repair::coordinator::ScrubConfig;
 use suture_repair::event::{Command, Input, Liveness, Output, Report, ScrubStep};
-use suture_repair::id::{ChunkCopy, ChunkIndex, NodeId, StripeId};
+use suture_repair::id::{ChunkCopy, ChunkIndex, CopyAt, NodeId, StripeId};
 use suture_repair::message::{CopyFault, FingerprintRequest, FromAgent, ToAgent};
 use suture_repair::stripe::Stripe;
 use suture_repair::time::Span;
@@ -24,7 +24,7 @@ fn sums(chunk: ChunkIndex, is_wrong: bool) -> Arc<[u8]> {
 struct Pass {
     story: Story,
     asked: Vec<(NodeId, FingerprintRequest)>,
-    reads: BTreeMap<(NodeId, ChunkCopy), u64>,
+    reads: BTreeMap<CopyAt, u64>,
     /// Copies that are wrong though they have their checksums.
     wrong: Vec<ChunkCopy>,
     /// Copies whose checksums say that they are corrupt.
@@ -52,7 +52,7 @@ impl Pass {
         for output in self.story.take() {
             match output {
                 Output::Send { to, message: ToAgent::Fingerprint(request) } => {
-                    *self.reads.entry((to, request.copy)).or_default() += 1;
+                    *self.reads.entry(request.copy.at(to)).or_default() += 1;
                     self.asked.push((to, request));
                 }
                 Output::Scrub(step) => self.steps.push(step),
@@ -156,7 +156,7 @@ fn passes_begin_a_period_after_each_other_and_go_on_after_a_restart() {
     let (begun_before, next) = (Some(Span::from_secs(70)), Some(StripeId(7)));
     let mut pass = Pass::new(ScrubConfig { begun_before, next, ..scrub }, 6, stripes(10));
     pass.answer();
-    let stripes_read: Vec<u64> = pass.reads.keys().map(|(_, copy)| copy.stripe.0).collect();
+    let stripes_read: Vec<u64> = pass.reads.keys().map(|at| at.copy.stripe.0).collect();
     assert!(stripes_read.iter().all(|id| *id >= 7) && stripes_read.len() == 3 * 4);
     pass.story.wait(28, 0..6);
     pass.answer();
@@ -175,7 +175,7 @@ fn how_far_a_pass_has_come_is_written_down() {
         pass.story.wait(1, 0..4);
         pass.answer();
     }
-    let read = pass.reads.keys().map(|(_, copy)| copy.stripe).max().expect("something was read");
+    let read = pass.reads.keys().map(|at| at.copy.stripe).max().expect("something was read");
     let reached = pass.steps.iter().filter_map(|step| match step {
         ScrubStep::Reached(below) => Some(*below),
         _ => None,
@@ -191,7 +191,7 @@ fn stripes_on_silent_nodes_are_put_off_and_read_when_they_are_back() {
     pass.story.give(Input::AgentLost(NodeId(0)));
     pass.scrub();
     assert!(!pass.has_ended());
-    let is_read = |pass: &Pass, id: u64| pass.reads.keys().any(|(_, copy)| copy.stripe.0 == id);
+    let is_read = |pass: &Pass, id: u64| pass.reads.keys().any(|at| at.copy.stripe.0 == id);
     for id in 0..12 {
         let is_silent = stripe(id, [0, 1, 2, 3].map(|n| (n + id as u32) % 6));
         let is_silent = is_silent.chunk_on(NodeId(0)).is_some();
@@ -216,7 +216,7 @@ fn stripes_on_silent_nodes_are_put_off_and_read_when_they_are_back() {
     pass.answer();
     assert!(pass.has_ended() && !unread.is_empty());
     for (node, request) in unread {
-        assert_eq!(pass.reads[&(node, request.copy)], 3, "{}: once more", request.copy);
+        assert_eq!(pass.reads[&request.copy.at(node)], 3, "{}: once more", request.copy);
     }
 }
 
@@ -238,9 +238,9 @@ fn no_pass_waits_for_a_node_that_is_paused() {
         }
         for id in 0..3000 {
             let stripe = stripe(id, [0, 1, 2, 3].map(|n| (n + id as u32) % 6));
-            for (node, copy) in stripe.indices().filter_map(|chunk| stripe.copy(chunk)) {
-                let is_read = pass.reads.contains_key(&(node, copy));
-                assert!(is_read || node == NodeId(0), "{copy} on {node}");
+            for at in stripe.indices().filter_map(|chunk| stripe.copy(chunk)) {
+                let is_read = pass.reads.contains_key(&at);
+                assert!(is_read || at.node == NodeId(0), "{} on {}", at.copy, at.node);
             }
         }
         // The next one reads what is there again.
@@ -250,7 +250,7 @@ fn no_pass_waits_for_a_node_that_is_paused() {
             pass.story.wait(1, 0..6);
             pass.answer();
         }
-        assert!(pass.reads.keys().any(|(node, _)| *node == NodeId(0)));
+        assert!(pass.reads.keys().any(|at| at.node == NodeId(0)));
     }
 }
 
@@ -436,7 +436,8 @@ fn a_node_that_falls_silent_while_it_is_asked_puts_off_its_own_stripes_and_no_ot
     pass.story.greet(3);
     pass.answer();
     assert!(pass.has_ended());
-    let reads = (4..8).zip(0..).map(|(node, chunk)| pass.reads[&(NodeId(node), copy(1, chunk, 0))]);
+    let reads =
+        (4..8).zip(0..).map(|(node, chunk)| pass.reads[&copy(1, chunk, 0).at(NodeId(node))]);
     assert!(reads.eq([1; 4]), "stripe 1 was done");
 }
 
@@ -464,7 +465,7 @@ fn stripes_that_are_removed_while_they_are_read_hold_up_no_others() {
     pass.story.wait(22, 0..4);
     pass.answer();
     assert!(pass.has_ended());
-    let is_read = |id: u64| pass.reads.keys().filter(|(_, copy)| copy.stripe.0 == id).count() == 4;
+    let is_read = |id: u64| pass.reads.keys().filter(|at| at.copy.stripe.0 == id).count() == 4;
     assert!((2..6).all(is_read));
 }
 

@@ -543,7 +543,10 @@ fn text(random: &mut Random) -> String {
 }
 
 fn check(random: &mut Random) -> Check {
-    let excess = maybe(random, |r| (node(r), copy(r)));
+    let excess = maybe(random, |r| {
+        let node = node(r);
+        copy(r).at(node)
+    });
     Check { copy: copy(random), digest: digest(random), excess }
 }
 

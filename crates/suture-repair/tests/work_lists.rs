@@ -125,7 +125,7 @@ fn what_was_not_answered_is_asked_again_in_the_next_session_and_after_a_while() 
     story.greet(0);
     assert!(sent(&story.take(), is_check), "the one before may have been lost with its session");
     let check =
-        Check { copy: own, digest: story.digest(own), excess: Some((NodeId(4), copy(0, 0, 9))) };
+        Check { copy: own, digest: story.digest(own), excess: Some(copy(0, 0, 9).at(NodeId(4))) };
     story.hear(0, FromAgent::Verified(check));
     let is_delete =
         |to: NodeId, m: &ToAgent| to == NodeId(4) && matches!(m, ToAgent::Delete { .. });
@@ -143,7 +143,7 @@ fn what_was_asked_before_a_session_that_began_with_a_hanging_disk_is_asked_when_
     let own = copy(0, 0, 0);
     story.hear(4, FromAgent::Inventory(held));
     let check =
-        Check { copy: own, digest: story.digest(own), excess: Some((NodeId(4), copy(0, 0, 9))) };
+        Check { copy: own, digest: story.digest(own), excess: Some(copy(0, 0, 9).at(NodeId(4))) };
     story.hear(0, FromAgent::Verified(check));
     let is_delete =
         |to: NodeId, m: &ToAgent| to == NodeId(4) && matches!(m, ToAgent::Delete { .. });

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 
 use suture_repair::chunk_store::ChunkStore;
 use suture_repair::event::{Commit, Health, Output, Report};
-use suture_repair::id::{ChunkCopy, ChunkIndex, NodeId};
+use suture_repair::id::{ChunkCopy, ChunkIndex, CopyAt, NodeId};
 use suture_repair::label::Label;
 use suture_repair::message::{CopyFault, RepairLimit, ToAgent};
 use suture_repair::stripe::Stripe;
@@ -26,7 +26,7 @@ impl World {
             self.metadata.version_with(copy.stripe, copy.chunk, stored.bytes())
         });
         match version.flatten() {
-            Some(version) => drop(self.published.insert((node, copy), version)),
+            Some(version) => drop(self.published.insert(CopyAt { node, copy }, version)),
             None => self.fail(Violation::WrongBytes { node, copy }),
         }
         let label = if self.options.claims { label_of(copy.stripe) } else { Label::default() };
@@ -46,7 +46,7 @@ impl World {
         let is_last = match (visible, location) {
             (None, _) => writing,
             (Some(_), None) => true,
-            (Some(_), Some(location)) => location == (node, copy),
+            (Some(_), Some(location)) => location == copy.at(node),
         };
         let version = self.version_written(node, copy);
         let is_forgotten = version.is_some_and(|v| self.metadata.is_forgotten(copy.stripe, v));
@@ -77,8 +77,8 @@ impl World {
     /// by a repair, or by one that nobody saw.
     fn version_written(&self, node: NodeId, copy: ChunkCopy) -> Option<u64> {
         let of_put = self.metadata.version_put(copy);
-        let version = of_put.or_else(|| self.published.get(&(node, copy)).copied());
-        version.or_else(|| self.left_over.get(&(node, copy)).copied())
+        let version = of_put.or_else(|| self.published.get(&CopyAt { node, copy }).copied());
+        version.or_else(|| self.left_over.get(&CopyAt { node, copy }).copied())
     }
 
     pub(crate) fn check_agent(&mut self, node: NodeId) {
@@ -96,14 +96,12 @@ impl World {
     /// A coordinator that has just started knows what the one before knew of copies.
     pub(crate) fn check_recalled(&mut self) {
         let Some(coordinator) = &self.coordinator else { return };
-        let forgotten = self.faulty.keys().find(|(node, copy)| {
-            let stripe = coordinator.stripes().get(copy.stripe);
-            let is_location =
-                stripe.and_then(|stripe| stripe.copy(copy.chunk)) == Some((*node, *copy));
-            is_location && !coordinator.is_lost(copy.stripe, copy.chunk)
+        let forgotten = self.faulty.keys().find(|at| {
+            let (id, chunk) = (at.copy.stripe, at.copy.chunk);
+            let location = coordinator.stripes().get(id).and_then(|stripe| stripe.copy(chunk));
+            location == Some(**at) && !coordinator.is_lost(id, chunk)
         });
-        let forgotten = forgotten.map(|(node, copy)| (*node, *copy));
-        if let Some((node, copy)) = forgotten {
+        if let Some(CopyAt { node, copy }) = forgotten.copied() {
             self.fail(Violation::Forgotten { node, copy });
         }
     }
@@ -141,7 +139,7 @@ impl World {
         };
         let free = self.nodes().filter(can_take);
         let tolerance = stripe.code.loss_tolerance();
-        if self.racks.is_overfull(tolerance, kept.map(|(node, _)| node), free, to) {
+        if self.racks.is_overfull(tolerance, kept.map(|at| at.node), free, to) {
             self.fail(Violation::RackOverfull(id));
         }
     }
@@ -283,7 +281,7 @@ impl World {
                 // What is left of a stripe beyond repair is never thrown away, nor what has other
                 // bytes than its name says.
                 let kept = stripe.is_some_and(|stripe| {
-                    stripe.copy(copy.chunk) == Some((node, copy))
+                    stripe.copy(copy.chunk) == Some(CopyAt { node, copy })
                         || self.unwell_stripe(stripe).is_some()
                         || !stripe.record(copy.chunk).digest().fits(held.digest)
                 });

@@ -20,7 +20,7 @@ use suture_repair::cluster::NodeIntent;
 #[cfg(feature = "mutants")]
 use suture_repair::cluster::Rate;
 use suture_repair::event::{Command, Health, Input, Liveness, NodeState, NodeStatus};
-use suture_repair::id::{ChunkCopy, ChunkIndex, NodeId, StripeId};
+use suture_repair::id::{ChunkCopy, ChunkIndex, CopyAt, NodeId, StripeId};
 use suture_repair::keeper::Keeper;
 use suture_repair::message::DiskState;
 #[cfg(feature = "mutants")]
@@ -89,7 +89,7 @@ impl World {
         let stripes: Vec<Stripe> = self.metadata.stripes.values().cloned().collect();
         for stripe in stripes {
             for chunk in stripe.indices() {
-                let Some((node, copy)) = stripe.copy(chunk) else { continue };
+                let Some(CopyAt { node, copy }) = stripe.copy(chunk) else { continue };
                 let digest = stripe.record(chunk).digest();
                 if short::check(&self.host(node).disk, copy, digest).is_err() {
                     self.coordinator_input(Input::ChunkSuspected { node, copy });
@@ -242,7 +242,7 @@ impl World {
             return;
         }
         self.coverage.count(Kind::AgentCrash);
-        if wipe && self.can_spare(|at, _| at == node) {
+        if wipe && self.can_spare(|at| at.node == node) {
             self.coverage.count(Kind::DiskWipe);
             self.wipe(node);
         }
@@ -267,7 +267,7 @@ impl World {
         let node = self.any_node();
         let left = self.hosts.iter().filter(|host| !host.gone).count();
         // Every chunk of a stripe needs a node of its own.
-        if left <= self.options.code.chunk_count() || !self.can_spare(|at, _| at == node) {
+        if left <= self.options.code.chunk_count() || !self.can_spare(|at| at.node == node) {
             return;
         }
         self.coverage.count(Kind::AgentGone);
@@ -341,7 +341,7 @@ impl World {
             return;
         }
         let copy = *self.random.choose(&copies);
-        if !self.can_spare(|at, held| (at, held) == (node, copy)) {
+        if !self.can_spare(|at| at == copy.at(node)) {
             return;
         }
         let place = self.random.next_u64();
@@ -364,13 +364,11 @@ impl World {
 
     /// Whether every stripe keeps enough good chunks where the metadata points when the named
     /// copies are gone. A seed may allow the worst.
-    fn can_spare(&self, gone: impl Fn(NodeId, ChunkCopy) -> bool) -> bool {
+    fn can_spare(&self, gone: impl Fn(CopyAt) -> bool) -> bool {
         let spared = |stripe: &Stripe| {
             let good: Vec<ChunkIndex> =
                 stripe.indices().filter(|&chunk| self.is_good(stripe, chunk)).collect();
-            let stays = |chunk: &ChunkIndex| {
-                stripe.copy(*chunk).is_none_or(|(node, copy)| !gone(node, copy))
-            };
+            let stays = |chunk: &ChunkIndex| stripe.copy(*chunk).is_none_or(|at| !gone(at));
             let kept: Vec<ChunkIndex> = good.iter().copied().filter(stays).collect();
             kept == good || stripe.code.decodable(&kept)
         };
@@ -385,7 +383,7 @@ impl World {
         if stripe.record(chunk).is_known_zero() {
             return true;
         }
-        stripe.copy(chunk).is_some_and(|(node, copy)| {
+        stripe.copy(chunk).is_some_and(|CopyAt { node, copy }| {
             let host = self.host(node);
             !host.gone
                 && host.disk.query(copy, |stored| {
@@ -493,7 +491,7 @@ impl World {
 
     /// Puts one chunk on its node's disk.
     pub fn write_copy(&mut self, stripe: &Stripe, chunk: ChunkIndex) {
-        if let Some((node, copy)) = stripe.copy(chunk) {
+        if let Some(CopyAt { node, copy }) = stripe.copy(chunk) {
             let bytes = self.metadata.original(stripe.id, chunk).to_vec();
             self.host(node).disk.put(copy, bytes);
         }

@@ -23,7 +23,7 @@ use suture_repair::agent::{self, Agent};
 use suture_repair::chunk_store::{ChunkStore, ChunkWriter};
 use suture_repair::coordinator::Coordinator;
 use suture_repair::event::{self, Claim, Commit, KnownFault, Liveness, Timers};
-use suture_repair::id::{ChunkCopy, NodeId, RepairId, StripeId};
+use suture_repair::id::{ChunkCopy, CopyAt, NodeId, RepairId, StripeId};
 use suture_repair::message::{Failure, FromAgent, ToAgent};
 #[cfg(feature = "mutants")]
 use suture_repair::mutant::Mutant;
@@ -262,9 +262,9 @@ pub struct World {
     /// Stripes whose chunks are being written.
     pub(crate) unfinished: BTreeMap<StripeId, Stripe>,
     /// Chunks that were rebuilt, by where, and the version of the stripe that they are of.
-    pub(crate) published: BTreeMap<(NodeId, ChunkCopy), u64>,
+    pub(crate) published: BTreeMap<CopyAt, u64>,
     /// Likewise, copies that a burst has left over.
-    pub(crate) left_over: BTreeMap<(NodeId, ChunkCopy), u64>,
+    pub(crate) left_over: BTreeMap<CopyAt, u64>,
     /// What nodes are to check and delete.
     pub(crate) asked: Asked,
     pub(crate) paused: bool,
@@ -293,7 +293,7 @@ pub struct World {
     /// What passes found that no repair can mend.
     pub(crate) inconsistent: BTreeSet<StripeId>,
     /// What the keeper has recorded of copies that are of no use.
-    pub(crate) faulty: BTreeMap<(NodeId, ChunkCopy), KnownFault>,
+    pub(crate) faulty: BTreeMap<CopyAt, KnownFault>,
     /// The mistake that everyone makes.
     #[cfg(feature = "mutants")]
     pub(crate) mutant: Option<Mutant>,

@@ -492,15 +492,15 @@ fn encode_check(check: Check) -> proto::Check {
         copy: Some(encode_copy(check.copy)),
         bytes: check.digest.bytes,
         crc: check.digest.crc,
-        excess_node: check.excess.map(|(node, _)| node.0),
-        excess: check.excess.map(|(_, copy)| encode_copy(copy)),
+        excess_node: check.excess.map(|at| at.node.0),
+        excess: check.excess.map(|at| encode_copy(at.copy)),
     }
 }
 
 fn decode_check(check: proto::Check) -> Result<Check, Malformed> {
     let excess = match (check.excess_node, check.excess) {
         (None, None) => None,
-        (Some(node), copy) => Some((NodeId(node), decode_copy(copy)?)),
+        (Some(node), copy) => Some(decode_copy(copy)?.at(NodeId(node))),
         (None, Some(_)) => return Err(missing("Check.excess_node")),
     };
     let digest = Digest { bytes: check.bytes, crc: check.crc };

@@ -3,7 +3,7 @@
 //! Place: [failure detected] -> ...: damage that nobody has met yet.
 
 use suture_repair::event::ScrubStatus;
-use suture_repair::id::{NodeId, StripeId};
+use suture_repair::id::{CopyAt, NodeId, StripeId};
 
 use super::proto;
 use crate::coordinator::scrub_watch::ScrubTimes;
@@ -42,7 +42,7 @@ pub(super) fn describe(
     let inconsistent = status.inconsistent.iter();
     let inconsistent = inconsistent
         .map(|stripe| proto::InconsistentStripe { stripe: stripe.0, object: String::new() });
-    let unread = status.unread_first.iter().map(|&(node, copy)| proto::UnreadCopy {
+    let unread = status.unread_first.iter().map(|&CopyAt { node, copy }| proto::UnreadCopy {
         stripe: copy.stripe.0,
         chunk: copy.chunk.0.into(),
         node: node_name(node),

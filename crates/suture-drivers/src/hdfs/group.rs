@@ -336,7 +336,7 @@ mod tests {
         let mut group = leaving(&[1, 4, 7, 8]);
         let reported = stripe(&group).unwrap();
         let located = |stripe: &Stripe| {
-            stripe.indices().filter_map(|chunk| Some((chunk, stripe.copy(chunk)?.0))).collect()
+            stripe.indices().filter_map(|chunk| Some((chunk, stripe.copy(chunk)?.node))).collect()
         };
         let mut work =
             GroupWork { built: vec![(ChunkIndex(4), NodeId(14))], read: located(&reported) };

@@ -457,7 +457,7 @@ impl<N: NameNode> Keeper for HdfsKeeper<N> {
         let (chunk, repair) = (commit.copy.chunk, commit.repair);
         let stripe = self.stripe(commit.copy.stripe);
         let is_there =
-            stripe.is_some_and(|stripe| stripe.copy(chunk) == Some((commit.node, commit.copy)));
+            stripe.is_some_and(|stripe| stripe.copy(chunk) == Some(commit.copy.at(commit.node)));
         let is_current = stripe
             .is_some_and(|stripe| stripe.generation == commit.generation && can_be(stripe, commit));
         if is_there {

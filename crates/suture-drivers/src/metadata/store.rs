@@ -442,7 +442,7 @@ impl MetadataStore {
         let repair = commit.repair;
         let is_there = |stripe: &Stripe| {
             let known = usize::from(commit.copy.chunk.0) < stripe.chunks.len();
-            known && stripe.copy(commit.copy.chunk) == Some((commit.node, commit.copy))
+            known && stripe.copy(commit.copy.chunk) == Some(commit.copy.at(commit.node))
         };
         let answer = match stripe {
             // Asked again, because the first answer was lost: the answer is the same.

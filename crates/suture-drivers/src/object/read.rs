@@ -26,7 +26,7 @@ use suture_code::{ChunkIndex, Program, Source};
 use suture_edge::checksum::BLOCK_BYTES;
 use suture_edge::error::unreadable;
 use suture_edge::progress::{Progress, Step};
-use suture_repair::id::{ChunkCopy, ListedCopy, NodeId};
+use suture_repair::id::{ChunkCopy, CopyAt, ListedCopy, NodeId};
 use suture_repair::stripe::Stripe;
 use tokio::sync::{OnceCell, mpsc};
 use tokio::task::{JoinHandle, JoinSet};
@@ -170,11 +170,11 @@ fn pieces_at_once(object: &Object) -> usize {
 }
 
 /// Tells the coordinator of each bad copy; gives how many there were when all senders are gone.
-fn report_bad_copies(mut client: Client) -> (mpsc::UnboundedSender<BadCopy>, JoinHandle<u64>) {
-    let (reports, mut inbox) = mpsc::unbounded_channel::<BadCopy>();
+fn report_bad_copies(mut client: Client) -> (mpsc::UnboundedSender<CopyAt>, JoinHandle<u64>) {
+    let (reports, mut inbox) = mpsc::unbounded_channel::<CopyAt>();
     let report = async move {
         let mut count = 0;
-        while let Some((node, copy)) = inbox.recv().await {
+        while let Some(CopyAt { node, copy }) = inbox.recv().await {
             count += 1;
             let bad = proto::BadCopy { node: node.0, copy: Some(convert::encode_copy(copy)) };
             // The object is read all the same; the next reader will find the copy again.
@@ -184,8 +184,6 @@ fn report_bad_copies(mut client: Client) -> (mpsc::UnboundedSender<BadCopy>, Joi
     };
     (reports, tokio::spawn(report))
 }
-
-type BadCopy = (NodeId, ChunkCopy);
 
 /// A piece of an object that is to be read.
 struct Want {
@@ -267,9 +265,9 @@ struct Reader {
     pool: ConnectionPool,
     nodes: BTreeMap<NodeId, AgentAddress>,
     /// Copies that are known to be of no use.
-    bad: Mutex<BTreeSet<BadCopy>>,
+    bad: Mutex<BTreeSet<CopyAt>>,
     times: Mutex<AnswerTimes>,
-    reports: mpsc::UnboundedSender<BadCopy>,
+    reports: mpsc::UnboundedSender<CopyAt>,
 }
 
 impl Reader {
@@ -367,9 +365,9 @@ impl Reader {
         stripe: &Stripe,
         chunk: ChunkIndex,
     ) -> Option<(NodeId, &AgentAddress, ChunkCopy)> {
-        let (node, copy) = stripe.copy(chunk)?;
+        let CopyAt { node, copy } = stripe.copy(chunk)?;
         let agent = self.nodes.get(&node)?;
-        let is_bad = self.bad.lock().expect("no thread panics here").contains(&(node, copy));
+        let is_bad = self.bad.lock().expect("no thread panics here").contains(&copy.at(node));
         (!is_bad && !self.pool.is_silent(agent)).then_some((node, agent, copy))
     }
 
@@ -393,10 +391,10 @@ impl Reader {
             }
         };
         if let Err(ChunkError::Fault { .. }) = &result
-            && self.bad.lock().expect("no thread panics here").insert((node, copy))
+            && self.bad.lock().expect("no thread panics here").insert(copy.at(node))
         {
             // Its receiver outlives every reader.
-            let _ = self.reports.send((node, copy));
+            let _ = self.reports.send(copy.at(node));
         }
         result?;
         trace!(%copy, %agent, from, bytes, "read");

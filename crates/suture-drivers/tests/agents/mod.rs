@@ -22,7 +22,9 @@ use suture_drivers::net::greeting::Greeting;
 use suture_drivers::put_key::PutKey;
 use suture_drivers::store::{Identity, Store};
 use suture_edge::checksum::crc32c;
-use suture_repair::id::{ChunkCopy, ChunkIndex, Generation, NodeId, RepairId, Stamp, StripeId};
+use suture_repair::id::{
+    ChunkCopy, ChunkIndex, CopyAt, Generation, NodeId, RepairId, Stamp, StripeId,
+};
 use suture_repair::label::Label;
 use suture_repair::message::{Failure, FromAgent, Task, ToAgent};
 use suture_repair::plan::{Carries, Edge, Lane, Mode, Plan, Range, Start};
@@ -152,7 +154,7 @@ impl Cluster {
     ) {
         let client = client_as(credentials);
         for chunk in stripe.indices() {
-            let Some((node, copy)) = stripe.copy(chunk) else { continue };
+            let Some(CopyAt { node, copy }) = stripe.copy(chunk) else { continue };
             let data = &chunks[usize::from(chunk.0)];
             let crc = stripe.record(chunk).crc.expect("recorded");
             client.write_chunk(self.node(node).address(), copy, crc, data).await.unwrap();

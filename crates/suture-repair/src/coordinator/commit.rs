@@ -8,7 +8,7 @@
 use super::Coordinator;
 use super::attempt::{Attempt, SettledCommit};
 use crate::event::{Commit, Output, Report};
-use crate::id::{ChunkCopy, NodeId, RepairId, Stamp};
+use crate::id::{ChunkCopy, CopyAt, NodeId, RepairId, Stamp};
 use crate::message::ToAgent;
 use crate::mutant::Mutant;
 use crate::stripe::Stripe;
@@ -50,7 +50,7 @@ impl Coordinator {
 
     pub(super) fn committed(&mut self, now: Time, id: RepairId, stripe: Stripe) {
         let asked = self.ledger.get(id).and_then(Attempt::commit);
-        let is_answer = |c: &Commit| stripe.copy(c.copy.chunk) == Some((c.node, c.copy));
+        let is_answer = |c: &Commit| stripe.copy(c.copy.chunk) == Some(c.copy.at(c.node));
         // Answers may come twice: one about another chunk of the stripe says nothing about this
         // one.
         if !asked.is_some_and(|commit| is_answer(&commit)) {
@@ -77,7 +77,7 @@ impl Coordinator {
         if !self.lost.contains_key(&copy.stripe) {
             self.report(Report::Healthy(copy.stripe));
         }
-        if let Some((node, copy)) = before {
+        if let Some(CopyAt { node, copy }) = before {
             self.report_drained(node);
             if self.health.is_up(node) {
                 self.reconcile(node, copy);
@@ -88,7 +88,7 @@ impl Coordinator {
     pub(super) fn commit_refused(&mut self, now: Time, id: RepairId, current: Option<Stripe>) {
         let Some(commit) = self.ledger.get(id).and_then(Attempt::commit) else { return };
         if let Some(stripe) = &current
-            && stripe.copy(commit.copy.chunk) == Some((commit.node, commit.copy))
+            && stripe.copy(commit.copy.chunk) == Some(commit.copy.at(commit.node))
         {
             // The first answer was lost on its way.
             return self.committed(now, id, stripe.clone());

@@ -14,10 +14,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::Coordinator;
 use super::attempt::Rebuild;
-use super::faults::Location;
 use super::work_list::{Deletion, Reading, Resend};
 use crate::event::{Blocked, KnownFault, Output, Report};
-use crate::id::{ChunkCopy, ChunkIndex, Digest, ListedCopy, NodeId, Stamp, StripeId};
+use crate::id::{ChunkCopy, ChunkIndex, CopyAt, Digest, ListedCopy, NodeId, Stamp, StripeId};
 use crate::message::{Check, CopyFault, Hello, ToAgent};
 use crate::mutant::Mutant;
 use crate::stripe::{ChunkRecord, Stripe};
@@ -41,9 +40,9 @@ impl Coordinator {
         let recorded = stripe.indices().zip(&stripe.chunks);
         for (chunk, record) in recorded.filter(|(_, record)| !record.is_known_zero()) {
             let copy = ChunkCopy { stripe: stripe.id, chunk, stamp: record.stamp };
-            let useless = record
-                .node
-                .is_none_or(|node| self.health.is_failed(node) || self.faults.is_bad((node, copy)));
+            let useless = record.node.is_none_or(|node| {
+                self.health.is_failed(node) || self.faults.is_bad(copy.at(node))
+            });
             if useless || still_lost(chunk, record) {
                 lost.insert(chunk);
             }
@@ -70,8 +69,8 @@ impl Coordinator {
         // Whoever gave its id out: it was this keeper's, and what is left of it are orphans.
         self.unknown.remove(id);
         for chunk in stripe.indices() {
-            if let Some((node, copy)) = stripe.copy(chunk) {
-                self.faults.forget((node, copy));
+            if let Some(CopyAt { node, copy }) = stripe.copy(chunk) {
+                self.faults.forget(CopyAt { node, copy });
                 self.delete(node, copy, None);
             }
         }
@@ -128,7 +127,7 @@ impl Coordinator {
         self.enqueue(stripe, None);
         if is_news {
             let found = self.found.get(&stripe).cloned().unwrap_or_default();
-            found.into_iter().for_each(|(node, copy)| self.reconcile(node, copy));
+            found.into_iter().for_each(|CopyAt { node, copy }| self.reconcile(node, copy));
         }
     }
 
@@ -161,8 +160,11 @@ impl Coordinator {
     pub(super) fn inventory(&mut self, node: NodeId, copies: &[ListedCopy]) {
         let listed: BTreeMap<ChunkCopy, Digest> =
             copies.iter().map(|listed| (listed.copy, listed.digest)).collect();
-        let expected: BTreeSet<ChunkCopy> =
-            self.stripes.on_node(node).filter_map(|s| Some(s.copy(s.chunk_on(node)?)?.1)).collect();
+        let expected: BTreeSet<ChunkCopy> = self
+            .stripes
+            .on_node(node)
+            .filter_map(|s| Some(s.copy(s.chunk_on(node)?)?.copy))
+            .collect();
         let unlisted =
             expected.iter().filter(|&copy| !listed.contains_key(copy)).copied().collect();
         self.unlisted.insert(node, Some(unlisted));
@@ -173,7 +175,7 @@ impl Coordinator {
         self.protect(listed.keys());
         self.count_unknown(node, listed.keys());
         // What was ordered away and is gone needs no memory.
-        self.deleting.retain(|(n, copy)| *n != node || listed.contains_key(copy));
+        self.deleting.retain(|at| at.node != node || listed.contains_key(&at.copy));
         self.work_lists.keep_deletes(node, |copy| listed.contains_key(copy));
         let is_kept = |copy: &ChunkCopy| listed.contains_key(copy) || expected.contains(copy);
         self.faults.keep_only(node, is_kept);
@@ -190,10 +192,10 @@ impl Coordinator {
         for (&copy, &found) in listed.iter().filter(|(copy, _)| !expected.contains(copy)) {
             if self.is_what_it_is_called(copy, found) {
                 if self.stripes.get(copy.stripe).is_some() {
-                    self.found.entry(copy.stripe).or_default().insert((node, copy));
+                    self.found.entry(copy.stripe).or_default().insert(CopyAt { node, copy });
                 }
                 self.reconcile(node, copy);
-            } else if self.faults.fault((node, copy)) == Some(CopyFault::Corrupt) {
+            } else if self.faults.fault(CopyAt { node, copy }) == Some(CopyFault::Corrupt) {
                 // It was the location, was found corrupt there, and is replaced by now.
                 self.reconcile(node, copy);
             } else {
@@ -215,7 +217,7 @@ impl Coordinator {
     /// What a node listed before counts no more.
     fn forget_found(&mut self, node: NodeId) {
         self.found.retain(|_, found| {
-            found.retain(|(holder, _)| *holder != node);
+            found.retain(|at| at.node != node);
             !found.is_empty()
         });
     }
@@ -226,7 +228,7 @@ impl Coordinator {
         self.unlisted.remove(&node);
         let expected =
             self.chunks_on(node).filter(|(stripe, chunk)| !self.is_lost(stripe.id, *chunk));
-        let copies = expected.filter_map(|(stripe, chunk)| Some(stripe.copy(chunk)?.1));
+        let copies = expected.filter_map(|(stripe, chunk)| Some(stripe.copy(chunk)?.copy));
         let copies: Vec<ChunkCopy> = copies.collect();
         copies.into_iter().for_each(|copy| self.suspect(node, copy));
     }
@@ -234,10 +236,10 @@ impl Coordinator {
     /// A location is listed as what it should be. What was missing is there again; what was of no
     /// use otherwise is read anew, since nothing else would tell that it is good by now.
     fn listed_again(&mut self, node: NodeId, copy: ChunkCopy) {
-        match self.faults.fault((node, copy)) {
+        match self.faults.fault(CopyAt { node, copy }) {
             None => self.regain(copy.stripe, copy.chunk),
             Some(CopyFault::Missing) => {
-                self.faults.forget((node, copy));
+                self.faults.forget(CopyAt { node, copy });
                 self.regain(copy.stripe, copy.chunk);
             }
             Some(CopyFault::Corrupt | CopyFault::Unreadable) => self.check(node, copy, None),
@@ -249,18 +251,18 @@ impl Coordinator {
         let Some(stripe) = self.stripes.get(stripe) else { return };
         let copies = stripe.indices().filter_map(|chunk| stripe.copy(chunk));
         let condemned: Vec<_> = copies.filter(|location| self.faults.is_bad(*location)).collect();
-        condemned.into_iter().for_each(|(node, copy)| self.suspect(node, copy));
+        condemned.into_iter().for_each(|CopyAt { node, copy }| self.suspect(node, copy));
     }
 
     /// Has copies read in full again that could not be read and may be whole.
     pub(super) fn read_again(&mut self, now: Time) {
-        for (node, copy) in self.faults.due(now, self.config.timers.stall_after) {
+        for CopyAt { node, copy } in self.faults.due(now, self.config.timers.stall_after) {
             let stripe = self.stripes.get(copy.stripe);
-            if stripe.and_then(|stripe| stripe.copy(copy.chunk)) == Some((node, copy)) {
+            if stripe.and_then(|stripe| stripe.copy(copy.chunk)) == Some(CopyAt { node, copy }) {
                 self.suspect(node, copy);
             } else {
                 // The chunk is somewhere else by now.
-                self.faults.forget((node, copy));
+                self.faults.forget(CopyAt { node, copy });
             }
         }
     }
@@ -281,7 +283,7 @@ impl Coordinator {
 
     /// A copy that the keeper does not point to: an orphan, in excess, or a chunk found again.
     pub(super) fn reconcile(&mut self, node: NodeId, copy: ChunkCopy) {
-        let is_ordered_away = self.deleting.contains(&(node, copy));
+        let is_ordered_away = self.deleting.contains(&CopyAt { node, copy });
         if is_ordered_away && self.ledger.mistake.is(Mutant::TrustDelete) {
             return;
         }
@@ -308,13 +310,13 @@ impl Coordinator {
             }
         } else if self.config.deletes
             && !self.is_being_made(node, copy)
-            && let Some((holder, current)) = stripe.copy(copy.chunk)
-            && self.health.is_up(holder)
+            && let Some(current) = stripe.copy(copy.chunk)
+            && self.health.is_up(current.node)
         {
             if self.ledger.mistake.is(Mutant::DeleteUnread) {
-                return self.delete(node, copy, Some((holder, current)));
+                return self.delete(node, copy, Some(current));
             }
-            self.check(holder, current, Some((node, copy)));
+            self.check(current.node, current.copy, Some(CopyAt { node, copy }));
         }
     }
 
@@ -332,17 +334,20 @@ impl Coordinator {
             return;
         }
         let location = stripe.copy(check.copy.chunk);
-        let is_location = location == Some((node, check.copy));
+        let read = check.copy.at(node);
+        let is_location = location == Some(read);
         match check.excess {
-            Some((excess_node, excess)) if is_location && self.health.is_up(node) => {
-                let same_chunk =
-                    (excess.stripe, excess.chunk) == (check.copy.stripe, check.copy.chunk);
-                let distinct = (excess_node, excess) != (node, check.copy);
-                let is_there = excess_node.index() < self.ledger.cluster().nodes.len();
-                if same_chunk && distinct && is_there && !self.is_lost(excess.stripe, excess.chunk)
+            Some(excess) if is_location && self.health.is_up(node) => {
+                let CopyAt { node, copy } = excess;
+                let same_chunk = (copy.stripe, copy.chunk) == (read.copy.stripe, read.copy.chunk);
+                let is_there = node.index() < self.ledger.cluster().nodes.len();
+                if same_chunk
+                    && excess != read
+                    && is_there
+                    && !self.is_lost(copy.stripe, copy.chunk)
                 {
-                    self.delete(excess_node, excess, Some((node, check.copy)));
-                    self.report(Report::Excess { node: excess_node, copy: excess });
+                    self.delete(node, copy, Some(read));
+                    self.report(Report::Excess { node, copy });
                 }
             }
             None if !is_location && self.can_adopt(node, check.copy) => {
@@ -361,18 +366,18 @@ impl Coordinator {
 
     /// The other chunks of its stripe say that a copy is wrong, though it has its own checksums.
     pub(super) fn inconsistent_copy(&mut self, node: NodeId, copy: ChunkCopy) {
-        self.faults.found_inconsistent((node, copy));
+        self.faults.found_inconsistent(CopyAt { node, copy });
         self.bad_copy(node, copy, CopyFault::Corrupt);
     }
 
     /// A copy is missing or corrupt, or could not be read.
     pub(super) fn bad_copy(&mut self, node: NodeId, copy: ChunkCopy, fault: CopyFault) {
         let Some(stripe) = self.stripes.get(copy.stripe) else { return };
-        if stripe.copy(copy.chunk) != Some((node, copy)) {
+        if stripe.copy(copy.chunk) != Some(CopyAt { node, copy }) {
             return;
         }
         let retry_first = self.config.timers.retry_first;
-        if !self.faults.found((node, copy), fault, self.now, retry_first) {
+        if !self.faults.found(CopyAt { node, copy }, fault, self.now, retry_first) {
             return;
         }
         let is_news = !self.is_lost(copy.stripe, copy.chunk);
@@ -385,15 +390,15 @@ impl Coordinator {
     /// The coordinator before knew what is wrong with a copy. It is read anew once it is listed.
     pub(super) fn recall_fault(&mut self, node: NodeId, copy: ChunkCopy, fault: KnownFault) {
         let stripe = self.stripes.get(copy.stripe);
-        if stripe.and_then(|stripe| stripe.copy(copy.chunk)) == Some((node, copy)) {
-            self.faults.recall((node, copy), fault);
+        if stripe.and_then(|stripe| stripe.copy(copy.chunk)) == Some(CopyAt { node, copy }) {
+            self.faults.recall(CopyAt { node, copy }, fault);
             self.lose(copy.stripe, copy.chunk);
         }
     }
 
     /// Has the keeper record what has become known of copies.
     pub(super) fn record_faults(&mut self) {
-        for ((node, copy), fault) in self.faults.news() {
+        for (CopyAt { node, copy }, fault) in self.faults.news() {
             self.outputs.push_back(Output::Faulty { node, copy, fault });
         }
     }
@@ -401,19 +406,19 @@ impl Coordinator {
     /// Has the holder of a copy read it in full, since a reader could not read it.
     pub(super) fn suspect(&mut self, node: NodeId, copy: ChunkCopy) {
         let Some(stripe) = self.stripes.get(copy.stripe) else { return };
-        if stripe.copy(copy.chunk) == Some((node, copy)) && self.health.is_up(node) {
+        if stripe.copy(copy.chunk) == Some(CopyAt { node, copy }) && self.health.is_up(node) {
             self.check(node, copy, None);
         }
     }
 
     /// Has a copy of a known stripe read in full.
-    fn check(&mut self, node: NodeId, copy: ChunkCopy, excess: Option<Location>) {
+    fn check(&mut self, node: NodeId, copy: ChunkCopy, excess: Option<CopyAt>) {
         self.work_lists.check(node, Reading { excess, copy });
         self.send_work(node);
     }
 
     /// Has a copy deleted: an orphan, or one that is replaced by a location that was read in full.
-    fn delete(&mut self, node: NodeId, copy: ChunkCopy, replaced_by: Option<Location>) {
+    fn delete(&mut self, node: NodeId, copy: ChunkCopy, replaced_by: Option<CopyAt>) {
         if self.config.deletes && self.health.is_up(node) {
             self.work_lists.delete(node, Deletion { copy, replaced_by });
             self.send_work(node);
@@ -468,7 +473,7 @@ impl Coordinator {
     fn send_check(&mut self, node: NodeId, reading: Reading) {
         let Reading { excess, copy } = reading;
         let location = self.stripes.get(copy.stripe).and_then(|stripe| stripe.copy(copy.chunk));
-        let is_location = location == Some((node, copy));
+        let is_location = location == Some(CopyAt { node, copy });
         let is_wanted = match excess {
             Some(_) => is_location && !self.is_lost(copy.stripe, copy.chunk),
             None => is_location || self.can_adopt(node, copy),
@@ -476,7 +481,7 @@ impl Coordinator {
         if !is_wanted {
             self.work_lists.end_check(node, reading);
             // What it was read for may be of use by now, or have another replacement.
-            return excess.into_iter().for_each(|(node, excess)| self.reconcile(node, excess));
+            return excess.into_iter().for_each(|at| self.reconcile(at.node, at.copy));
         }
         let digest = self.recorded_digest(copy).unwrap_or_default();
         self.send(node, ToAgent::Check(Check { copy, digest, excess }));
@@ -487,7 +492,7 @@ impl Coordinator {
             None => self.is_gone(copy.stripe),
             Some(stripe) => {
                 // A replacement that nobody can read at the moment may never be read again.
-                let replaced_by = replaced_by.filter(|(holder, _)| self.health.is_up(*holder));
+                let replaced_by = replaced_by.filter(|at| self.health.is_up(at.node));
                 let is_replaced = replaced_by.is_some() && stripe.copy(copy.chunk) == replaced_by;
                 // What is being adopted may be listed as ordered away since before it was lost.
                 let is_settled = !self.is_moving(copy.stripe);
@@ -498,7 +503,7 @@ impl Coordinator {
             self.work_lists.end_delete(node, copy);
             return self.reconcile(node, copy);
         }
-        self.deleting.insert((node, copy));
+        self.deleting.insert(CopyAt { node, copy });
         // Whoever has not introduced itself yet is asked again once it has.
         let session = self.health.get(node).hello.map_or(0, |hello| hello.session);
         self.send(node, ToAgent::Delete { epoch: self.config.epoch, session, copy });
@@ -536,7 +541,8 @@ impl Coordinator {
             chunk != copy.chunk && fault != Some(CopyFault::Missing)
         };
         let elsewhere = stripe.chunk_on(node).is_some_and(is_taken);
-        let condemned = self.faults.is_bad((node, copy)) || self.deleting.contains(&(node, copy));
+        let at = copy.at(node);
+        let condemned = self.faults.is_bad(at) || self.deleting.contains(&at);
         let attempt = self.ledger.repair_of(copy.stripe).map(|(_, attempt)| attempt);
         let busy = attempt.is_some_and(|a| a.is_committing() || !a.serves(copy.chunk));
         known

@@ -18,7 +18,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::event::KnownFault;
-use crate::id::{ChunkCopy, NodeId};
+use crate::id::{ChunkCopy, CopyAt, NodeId};
 use crate::message::CopyFault;
 use crate::mutant::{Mistake, Mutant};
 use crate::time::{Span, Time};
@@ -26,24 +26,21 @@ use crate::time::{Span, Time};
 /// So often in a row a copy may be unreadable before it counts as lost.
 const ATTEMPTS_MAX: u32 = 5;
 
-/// A copy and the node that holds it.
-pub(super) type Location = (NodeId, ChunkCopy);
-
 /// What is known to be wrong.
 #[derive(Debug, Default)]
 pub(super) struct CopyFaults {
     /// Copies of no use.
-    bad: BTreeMap<Location, CopyFault>,
+    bad: BTreeMap<CopyAt, CopyFault>,
     /// Those of them whose own checksums agree: the stripe's other chunks say that they are wrong.
-    inconsistent: BTreeSet<Location>,
+    inconsistent: BTreeSet<CopyAt>,
     /// Copies that could not be read and may be whole.
-    unread: BTreeMap<Location, Unread>,
+    unread: BTreeMap<CopyAt, Unread>,
     /// When each of these is due.
-    due: BTreeSet<(Time, Location)>,
+    due: BTreeSet<(Time, CopyAt)>,
     /// What the keeper has recorded.
-    recorded: BTreeMap<Location, KnownFault>,
+    recorded: BTreeMap<CopyAt, KnownFault>,
     /// Copies of which something else may be known by now.
-    changed: BTreeSet<Location>,
+    changed: BTreeSet<CopyAt>,
     pub mistake: Mistake,
 }
 
@@ -58,18 +55,18 @@ struct Unread {
 
 impl CopyFaults {
     /// Whether the copy is of no use.
-    pub fn is_bad(&self, location: Location) -> bool {
+    pub fn is_bad(&self, location: CopyAt) -> bool {
         self.bad.contains_key(&location)
     }
 
     /// What is wrong with a copy of no use.
-    pub fn fault(&self, location: Location) -> Option<CopyFault> {
+    pub fn fault(&self, location: CopyAt) -> Option<CopyFault> {
         self.bad.get(&location).copied()
     }
 
     /// Records what was found wrong with a copy; one that could not be read is read again after
     /// `first`. Returns whether the copy is of no use now.
-    pub fn found(&mut self, location: Location, fault: CopyFault, now: Time, first: Span) -> bool {
+    pub fn found(&mut self, location: CopyAt, fault: CopyFault, now: Time, first: Span) -> bool {
         if fault != CopyFault::Unreadable {
             self.condemn(location, fault);
             return true;
@@ -94,13 +91,13 @@ impl CopyFaults {
     }
 
     /// The stripe's other chunks say that the copy is wrong, whatever its own checksums say.
-    pub fn found_inconsistent(&mut self, location: Location) {
+    pub fn found_inconsistent(&mut self, location: CopyAt) {
         self.condemn(location, CopyFault::Corrupt);
         self.inconsistent.insert(location);
     }
 
     /// The coordinator before knew this of a copy, and the keeper has recorded it.
-    pub fn recall(&mut self, location: Location, fault: KnownFault) {
+    pub fn recall(&mut self, location: CopyAt, fault: KnownFault) {
         match fault {
             KnownFault::Corrupt => self.condemn(location, CopyFault::Corrupt),
             KnownFault::Unreadable => self.condemn(location, CopyFault::Unreadable),
@@ -111,7 +108,7 @@ impl CopyFaults {
 
     /// What the keeper is to record: of each copy what is wrong with it, or that nothing is any
     /// more.
-    pub fn news(&mut self) -> Vec<(Location, Option<KnownFault>)> {
+    pub fn news(&mut self) -> Vec<(CopyAt, Option<KnownFault>)> {
         let mut news = Vec::new();
         for location in std::mem::take(&mut self.changed) {
             let known = self.known(location);
@@ -125,7 +122,7 @@ impl CopyFaults {
     }
 
     /// What is to outlive this coordinator.
-    fn known(&self, location: Location) -> Option<KnownFault> {
+    fn known(&self, location: CopyAt) -> Option<KnownFault> {
         match self.fault(location)? {
             CopyFault::Missing => None,
             _ if self.inconsistent.contains(&location) => Some(KnownFault::Inconsistent),
@@ -135,7 +132,7 @@ impl CopyFaults {
     }
 
     /// The copy is of no use.
-    fn condemn(&mut self, location: Location, fault: CopyFault) {
+    fn condemn(&mut self, location: CopyAt, fault: CopyFault) {
         self.take_unread(location);
         self.bad.insert(location, fault);
         self.changed.insert(location);
@@ -143,13 +140,13 @@ impl CopyFaults {
 
     /// The copy was read in full and has its checksums. Whether it was of no use before and is good
     /// by that.
-    pub fn read_well(&mut self, location: Location) -> bool {
+    pub fn read_well(&mut self, location: CopyAt) -> bool {
         !self.inconsistent.contains(&location) && self.forget(location)
     }
 
     /// The copy is good again, or is nobody's location any more. Whether it was of
     /// no use before.
-    pub fn forget(&mut self, location: Location) -> bool {
+    pub fn forget(&mut self, location: CopyAt) -> bool {
         self.take_unread(location);
         self.inconsistent.remove(&location);
         let was_bad = self.bad.remove(&location).is_some();
@@ -163,8 +160,8 @@ impl CopyFaults {
     /// lacks may be there all the same, in a folder that could not be read.
     pub fn keep_only(&mut self, node: NodeId, is_kept: impl Fn(&ChunkCopy) -> bool) {
         let of_any = self.bad.keys().chain(self.unread.keys());
-        let gone = of_any.filter(|(holder, copy)| *holder == node && !is_kept(copy));
-        let gone: Vec<Location> = gone.copied().collect();
+        let gone = of_any.filter(|at| at.node == node && !is_kept(&at.copy));
+        let gone: Vec<CopyAt> = gone.copied().collect();
         for location in gone {
             self.forget(location);
         }
@@ -172,9 +169,9 @@ impl CopyFaults {
 
     /// Copies that are to be read again now; if nobody answers within `answer_within`, they are
     /// once more.
-    pub fn due(&mut self, now: Time, answer_within: Span) -> Vec<Location> {
+    pub fn due(&mut self, now: Time, answer_within: Span) -> Vec<CopyAt> {
         let due = self.due.iter().take_while(|(time, _)| *time <= now);
-        let due: Vec<Location> = due.map(|(_, location)| *location).collect();
+        let due: Vec<CopyAt> = due.map(|(_, location)| *location).collect();
         for &location in &due {
             let unread = self.take_unread(location).expect("all that is due waits");
             self.put_unread(
@@ -186,12 +183,12 @@ impl CopyFaults {
     }
 
     /// Whether the copy could not be read when it was last read, and may be whole.
-    pub fn is_unread(&self, location: Location) -> bool {
+    pub fn is_unread(&self, location: CopyAt) -> bool {
         self.unread.contains_key(&location)
     }
 
     /// Copies that could not be read when they were last read, and may be whole.
-    pub fn unread(&self) -> impl Iterator<Item = Location> {
+    pub fn unread(&self) -> impl Iterator<Item = CopyAt> {
         self.unread.keys().copied()
     }
 
@@ -220,17 +217,17 @@ impl CopyFaults {
                 && known.eq(self.recorded.iter().map(|(at, fault)| (*at, *fault))),
             "faults: what is known is recorded"
         );
-        let due: BTreeSet<(Time, Location)> =
+        let due: BTreeSet<(Time, CopyAt)> =
             self.unread.iter().map(|(location, unread)| (unread.due, *location)).collect();
         assert!(due == self.due, "faults: a copy that waits to be read again has its time");
     }
 
-    fn put_unread(&mut self, location: Location, unread: Unread) {
+    fn put_unread(&mut self, location: CopyAt, unread: Unread) {
         self.due.insert((unread.due, location));
         self.unread.insert(location, unread);
     }
 
-    fn take_unread(&mut self, location: Location) -> Option<Unread> {
+    fn take_unread(&mut self, location: CopyAt) -> Option<Unread> {
         let unread = self.unread.remove(&location)?;
         if !self.mistake.is(Mutant::KeepDue) {
             self.due.remove(&(unread.due, location));
@@ -244,8 +241,10 @@ mod tests {
     use super::*;
     use crate::id::{ChunkIndex, Stamp, StripeId};
 
-    const HERE: Location =
-        (NodeId(1), ChunkCopy { stripe: StripeId(7), chunk: ChunkIndex(2), stamp: Stamp(0) });
+    const HERE: CopyAt = CopyAt {
+        node: NodeId(1),
+        copy: ChunkCopy { stripe: StripeId(7), chunk: ChunkIndex(2), stamp: Stamp(0) },
+    };
     const FIRST: Span = Span::from_millis(1000);
     const ANSWER_WITHIN: Span = Span::from_millis(30_000);
 
@@ -289,7 +288,7 @@ mod tests {
         assert_eq!(faults.next_deadline(), None);
         faults.found(HERE, CopyFault::Unreadable, at(40), FIRST);
         assert_eq!(faults.next_deadline(), Some(at(41)));
-        faults.keep_only(HERE.0, |_| false);
+        faults.keep_only(HERE.node, |_| false);
         assert_eq!(faults.next_deadline(), None);
         faults.assert_invariants();
     }
@@ -305,15 +304,15 @@ mod tests {
     #[test]
     fn what_is_recorded_is_the_same_to_the_next_and_heals_as_it_did() {
         let mut faults = CopyFaults::default();
-        let copies: Vec<Location> = (0..4)
-            .map(|stripe| (NodeId(1), ChunkCopy { stripe: StripeId(stripe), ..HERE.1 }))
+        let copies: Vec<CopyAt> = (0..4)
+            .map(|stripe| ChunkCopy { stripe: StripeId(stripe), ..HERE.copy }.at(NodeId(1)))
             .collect();
         faults.found(copies[0], CopyFault::Corrupt, at(0), FIRST);
         faults.found_inconsistent(copies[1]);
         faults.condemn(copies[2], CopyFault::Unreadable);
         faults.found(copies[3], CopyFault::Missing, at(0), FIRST);
         let known = [KnownFault::Corrupt, KnownFault::Inconsistent, KnownFault::Unreadable];
-        let recorded: Vec<(Location, KnownFault)> = copies.iter().copied().zip(known).collect();
+        let recorded: Vec<(CopyAt, KnownFault)> = copies.iter().copied().zip(known).collect();
         let news = faults.news();
         assert_eq!(news, recorded.iter().map(|(at, it)| (*at, Some(*it))).collect::<Vec<_>>());
         assert_eq!(faults.news(), [], "once");
@@ -324,7 +323,7 @@ mod tests {
         next.assert_invariants();
         // Of those the first and the third are good when they are read in full.
         for faults in [&mut faults, &mut next] {
-            let healed: Vec<Location> = copies[..3]
+            let healed: Vec<CopyAt> = copies[..3]
                 .iter()
                 .copied()
                 .filter(|location| faults.read_well(*location))
@@ -339,12 +338,12 @@ mod tests {
     #[test]
     fn of_a_node_only_what_is_nowhere_any_more_is_forgotten() {
         let mut faults = CopyFaults::default();
-        let elsewhere = (NodeId(2), HERE.1);
-        let other = (NodeId(1), ChunkCopy { stripe: StripeId(8), ..HERE.1 });
+        let elsewhere = HERE.copy.at(NodeId(2));
+        let other = ChunkCopy { stripe: StripeId(8), ..HERE.copy }.at(NodeId(1));
         faults.found(HERE, CopyFault::Corrupt, at(0), FIRST);
         faults.found(elsewhere, CopyFault::Corrupt, at(0), FIRST);
         faults.found(other, CopyFault::Corrupt, at(0), FIRST);
-        faults.keep_only(HERE.0, |copy| *copy == other.1);
+        faults.keep_only(HERE.node, |copy| *copy == other.copy);
         assert!(!faults.is_bad(HERE) && faults.is_bad(elsewhere) && faults.is_bad(other));
     }
 }

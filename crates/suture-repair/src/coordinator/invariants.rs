@@ -10,7 +10,7 @@ use super::Coordinator;
 use super::attempt::Attempt;
 use super::work_list::Deletion;
 use crate::event::{Input, Output};
-use crate::id::{ChunkIndex, NodeId, StripeId};
+use crate::id::{ChunkIndex, CopyAt, NodeId, StripeId};
 use crate::message::{Check, FromAgent, ToAgent};
 use crate::stripe::Stripe;
 
@@ -40,10 +40,10 @@ impl Coordinator {
     /// read itself. `first` is the first output of the event.
     pub(super) fn assert_outputs(&mut self, first: usize, read: Option<(NodeId, Check)>) {
         let excess = read.and_then(|(_, check)| check.excess);
-        let whole = read.map(|(node, check)| (node, check.copy));
+        let whole = read.map(|(node, check)| check.copy.at(node));
         for (node, Deletion { copy, replaced_by }) in self.work_lists.take_fresh() {
             let is_known = self.stripes.get(copy.stripe).is_some();
-            let is_read = excess == Some((node, copy)) && replaced_by == whole;
+            let is_read = excess == Some(CopyAt { node, copy }) && replaced_by == whole;
             assert!(!is_known || is_read, "deletes: {copy} at {node}, for which nothing was read");
         }
         for output in self.outputs.range(first..) {
@@ -65,14 +65,14 @@ impl Coordinator {
                     let (copy, node) = (commit.copy, commit.node);
                     // What was ordered away with its stripe may be asked for until the answer.
                     let is_known = self.stripes.get(copy.stripe).is_some();
-                    let is_kept = !is_known || !self.deleting.contains(&(node, copy));
+                    let is_kept = !is_known || !self.deleting.contains(&CopyAt { node, copy });
                     assert!(is_kept, "commits: {copy} at {node}, which was ordered away");
                     let adopted = match self.ledger.get(commit.repair) {
                         Some(Attempt::Adopt(adopt)) if adopt.since == self.now => adopt,
                         _ => continue,
                     };
                     let copy = adopted.pending.commit.copy;
-                    let is_read = whole == Some((commit.node, copy));
+                    let is_read = whole == Some(copy.at(commit.node));
                     assert!(is_read, "adopts: {copy} at {}, which was not read", commit.node);
                 }
                 _ => {}
@@ -100,10 +100,10 @@ impl Coordinator {
         stripes.extend(self.ledger.waiting().iter().map(|work| work.plan.stripe));
         stripes.extend(self.running());
         stripes.into_iter().for_each(|stripe| self.assert_stripe(stripe));
-        for &(node, copy) in &self.deleting {
-            let stripe = self.stripes.get(copy.stripe);
-            let location = stripe.and_then(|stripe| stripe.copy(copy.chunk));
-            assert_ne!(location, Some((node, copy)), "deleting: a copy that a stripe needs");
+        for at in &self.deleting {
+            let stripe = self.stripes.get(at.copy.stripe);
+            let location = stripe.and_then(|stripe| stripe.copy(at.copy.chunk));
+            assert_ne!(location, Some(*at), "deleting: a copy that a stripe needs");
         }
         self.stripes.iter().for_each(assert_nodes);
     }
@@ -136,9 +136,7 @@ impl Coordinator {
         let is_useless = |chunk: ChunkIndex| {
             let copy = stripe.copy(chunk);
             !stripe.record(chunk).is_known_zero()
-                && copy.is_none_or(|(node, copy)| {
-                    self.health.is_failed(node) || self.faults.is_bad((node, copy))
-                })
+                && copy.is_none_or(|at| self.health.is_failed(at.node) || self.faults.is_bad(at))
         };
         let missed = |&chunk: &ChunkIndex| is_useless(chunk) && !self.is_lost(stripe.id, chunk);
         let missed = stripe.indices().find(missed);
@@ -146,7 +144,7 @@ impl Coordinator {
         let lost = self.lost.get(&stripe.id).map_or(0, BTreeSet::len);
         let is_away = |chunk: &ChunkIndex| {
             let copy = stripe.copy(*chunk);
-            let is_away = copy.is_some_and(|(node, _)| self.health.is_away(node));
+            let is_away = copy.is_some_and(|at| self.health.is_away(at.node));
             is_away && !self.is_lost(stripe.id, *chunk)
         };
         let away = stripe.indices().filter(is_away).count();
@@ -158,7 +156,7 @@ impl Coordinator {
 /// A stripe uses each node once.
 fn assert_nodes(stripe: &Stripe) {
     let is_second = |&chunk: &ChunkIndex| {
-        stripe.copy(chunk).is_some_and(|(node, _)| stripe.chunk_on(node) != Some(chunk))
+        stripe.copy(chunk).is_some_and(|at| stripe.chunk_on(at.node) != Some(chunk))
     };
     let second = stripe.indices().find(is_second);
     assert_eq!(second, None, "nodes: {} has another chunk there", stripe.id);

@@ -171,7 +171,7 @@ impl Coordinator {
     pub(super) fn count_away(&self, stripe: &Stripe, lost: &mut BTreeSet<ChunkIndex>) {
         let is_away = |chunk: &ChunkIndex| {
             let copy = stripe.copy(*chunk);
-            !lost.contains(chunk) && copy.is_some_and(|(node, _)| self.health.is_away(node))
+            !lost.contains(chunk) && copy.is_some_and(|at| self.health.is_away(at.node))
         };
         let away: Vec<ChunkIndex> = stripe.indices().filter(is_away).collect();
         let is_at_risk = lost.len() + away.len() >= stripe.code.loss_tolerance();
@@ -206,7 +206,7 @@ impl Coordinator {
 
     /// The next chunk of a stripe that is to move, and who has it.
     fn leaving(&self, stripe: &Stripe) -> Option<(ChunkIndex, NodeId)> {
-        let located = |chunk| stripe.copy(chunk).map(|(node, _)| (chunk, node));
+        let located = |chunk| stripe.copy(chunk).map(|at| (chunk, at.node));
         let mut chunks = stripe.indices().filter_map(located);
         chunks
             .find(|(chunk, node)| self.health.is_emptied(*node) && !self.is_lost(stripe.id, *chunk))
@@ -253,7 +253,7 @@ impl Coordinator {
         let survivors: Vec<(ChunkIndex, NodeId)> = self.survivors(stripe, &gone).collect();
         let others = stripe.indices().filter(|other| *other != chunk);
         let others: Vec<(ChunkIndex, NodeId)> =
-            others.filter_map(|other| Some((other, stripe.copy(other)?.0))).collect();
+            others.filter_map(|other| Some((other, stripe.copy(other)?.node))).collect();
         let idle = others.iter().filter(|other| !survivors.contains(other));
         let attempts = self.failures.get(&stripe.id).map_or(0, |history| history.attempts);
         Some(Job {

@@ -133,7 +133,7 @@ impl Coordinator {
         let (Some(stripe), Some(lost)) = (self.stripes.get(id), self.lost.get(&id)) else {
             return Vec::new();
         };
-        let location = |chunk: ChunkIndex| Some((chunk, stripe.copy(chunk)?.0));
+        let location = |chunk: ChunkIndex| Some((chunk, stripe.copy(chunk)?.node));
         let known: Vec<ChunkIndex> = self.survivors(stripe, lost).map(|(chunk, _)| chunk).collect();
         repairable(stripe, lost, &known).into_iter().filter_map(location).collect()
     }
@@ -145,7 +145,7 @@ impl Coordinator {
         lost: &'a BTreeSet<ChunkIndex>,
     ) -> impl Iterator<Item = (ChunkIndex, NodeId)> + 'a {
         stripe.indices().filter_map(move |chunk| {
-            let (node, _) = stripe.copy(chunk)?;
+            let node = stripe.copy(chunk)?.node;
             (self.health.is_up(node) && !lost.contains(&chunk)).then_some((chunk, node))
         })
     }
@@ -234,7 +234,7 @@ impl Coordinator {
             !all_lost.contains(chunk) && survivors.iter().all(|(survivor, _)| survivor != chunk)
         };
         let idle = stripe.indices().filter(is_idle).filter_map(|chunk| stripe.copy(chunk));
-        let idle: Vec<NodeId> = idle.map(|(node, _)| node).collect();
+        let idle: Vec<NodeId> = idle.map(|at| at.node).collect();
         let is_target = |chunk: &ChunkIndex| lost.len() == 1 && lost.contains(chunk);
         let others = stripe.indices().filter(|chunk| !is_target(chunk));
         Some(Job {
@@ -246,7 +246,7 @@ impl Coordinator {
             excluded: if self.ledger.mistake.is(Mutant::ShareNode) {
                 Vec::new()
             } else {
-                others.filter_map(|chunk| stripe.copy(chunk)).map(|(node, _)| node).collect()
+                others.filter_map(|chunk| Some(stripe.copy(chunk)?.node)).collect()
             },
             avoid: self.avoided(id),
             lost,

@@ -21,7 +21,7 @@ use suture_code::fingerprint::{self, Fingerprint};
 
 use super::Coordinator;
 use super::attempt::{AskedFingerprint, Goal, GoalState, Proof, Rebuild};
-use crate::id::{ChunkCopy, ChunkIndex, NodeId, RepairId, Stamp};
+use crate::id::{ChunkCopy, ChunkIndex, CopyAt, NodeId, RepairId, Stamp};
 use crate::message::{CopyFault, Failure, FingerprintRequest, ToAgent};
 use crate::mutant::Mutant;
 use crate::stripe::Stripe;
@@ -91,12 +91,12 @@ impl Coordinator {
         let Some(helpers) = helpers else { return };
         let made =
             ChunkCopy { stripe: stripe.id, chunk: due.chunk, stamp: Stamp::from(due.repair) };
-        let mut of = vec![(due.destination, made)];
+        let mut of = vec![made.at(due.destination)];
         of.extend(helpers.iter().map(|helper| copies[helper]));
         let (sums, asked) = (&rebuild.proof.sums, &rebuild.proof.asked);
         let retry = self.config.timers.stall_after;
-        let is_missing = |(_, copy): &&(NodeId, ChunkCopy)| !sums.contains_key(&copy.chunk);
-        let is_due = |(node, copy): &&(NodeId, ChunkCopy)| match asked.get(&copy.chunk) {
+        let is_missing = |at: &&CopyAt| !sums.contains_key(&at.copy.chunk);
+        let is_due = |CopyAt { node, copy }: &&CopyAt| match asked.get(&copy.chunk) {
             Some(asked) => !asked.is_of(*node, *copy) || now.since(asked.asked_at) >= retry,
             None => true,
         };
@@ -105,7 +105,7 @@ impl Coordinator {
             return self.judge(now, due, helpers);
         }
         let wanted: Vec<_> = missing.into_iter().filter(is_due).copied().collect();
-        let requests = wanted.into_iter().map(|(node, copy)| {
+        let requests = wanted.into_iter().map(|CopyAt { node, copy }| {
             let record = stripe.record(copy.chunk);
             let (bytes, crc, layout) = (record.bytes, record.crc, stripe.layout());
             let (repair, seed) = (due.repair, self.config.seed ^ due.repair.0);
@@ -145,9 +145,9 @@ impl Coordinator {
         let stripe = stripe.and_then(|stripe| self.stripes.get(stripe));
         let odd = odd.and_then(|odd| stripe?.copy(odd));
         let (node, why) = match odd {
-            Some((node, copy)) => {
-                self.faults.found_inconsistent((node, copy));
-                (node, Failure::Source { copy, fault: CopyFault::Corrupt })
+            Some(at) => {
+                self.faults.found_inconsistent(at);
+                (at.node, Failure::Source { copy: at.copy, fault: CopyFault::Corrupt })
             }
             None => (due.destination, Failure::Inconsistent),
         };
@@ -155,13 +155,10 @@ impl Coordinator {
     }
 
     /// The stripe's chunks that are not lost and whose holders speak.
-    fn copies_that_can_be_read(
-        &self,
-        stripe: &Stripe,
-    ) -> BTreeMap<ChunkIndex, (NodeId, ChunkCopy)> {
+    fn copies_that_can_be_read(&self, stripe: &Stripe) -> BTreeMap<ChunkIndex, CopyAt> {
         let copies = stripe.indices().filter_map(|chunk| Some((chunk, stripe.copy(chunk)?)));
-        let can_be_read = |(chunk, (node, _)): &(ChunkIndex, (NodeId, ChunkCopy))| {
-            self.health.is_up(*node) && !self.is_lost(stripe.id, *chunk)
+        let can_be_read = |(chunk, at): &(ChunkIndex, CopyAt)| {
+            self.health.is_up(at.node) && !self.is_lost(stripe.id, *chunk)
         };
         copies.filter(can_be_read).collect()
     }

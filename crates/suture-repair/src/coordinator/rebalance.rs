@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::Coordinator;
 use crate::event::RebalanceStatus;
-use crate::id::{ChunkIndex, NodeId, StripeId};
+use crate::id::{ChunkIndex, CopyAt, NodeId, StripeId};
 use crate::message::DiskState;
 use crate::mutant::Mutant;
 use crate::stripe::Stripe;
@@ -270,7 +270,7 @@ impl Coordinator {
         }
         let mut best: Option<(f64, Move)> = None;
         for chunk in stripe.indices() {
-            let Some((from, _)) = stripe.copy(chunk) else { continue };
+            let Some(CopyAt { node: from, .. }) = stripe.copy(chunk) else { continue };
             // All of it can be read, and none of it leaves for another reason.
             if !self.health.takes_chunks(from) {
                 return None;
@@ -349,7 +349,7 @@ impl Coordinator {
         assert!(moves.is_empty() || self.lost.is_empty(), "rebalance: while chunks are lost");
         for (stripe, Move { chunk, from, .. }) in moves {
             let copy = self.stripes.get(*stripe).and_then(|known| known.copy(*chunk));
-            let is_there = copy.is_some_and(|(node, _)| node == *from);
+            let is_there = copy.is_some_and(|at| at.node == *from);
             assert!(is_there, "rebalance: {stripe} has no such chunk on {from}");
         }
     }

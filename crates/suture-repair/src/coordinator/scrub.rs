@@ -26,7 +26,7 @@ use suture_code::fingerprint::Fingerprint;
 
 use super::Coordinator;
 use crate::event::{Health, Output, PassStatus, Report, ScrubStatus, ScrubStep};
-use crate::id::{ChunkCopy, ChunkIndex, NodeId, RepairId, StripeId};
+use crate::id::{ChunkCopy, ChunkIndex, CopyAt, NodeId, RepairId, StripeId};
 use crate::message::{CopyFault, FingerprintRequest, ToAgent};
 use crate::mutant::{Mistake, Mutant};
 use crate::stripe::Stripe;
@@ -119,7 +119,7 @@ struct Comparison {
     stripe: StripeId,
     seed: u64,
     asked_at: Time,
-    wanted: BTreeMap<ChunkIndex, (NodeId, ChunkCopy)>,
+    wanted: BTreeMap<ChunkIndex, CopyAt>,
     sums: BTreeMap<ChunkIndex, Arc<[u8]>>,
     /// Whether a copy could not be read because its node fell silent.
     is_partial: bool,
@@ -341,7 +341,7 @@ impl Coordinator {
             let layout = Fingerprint::layout(stripe.code.sub_chunk_count());
             sums.len() as u64 == layout.chunk_bytes()
         });
-        if is_whole && comparison.wanted.get(&copy.chunk) == Some(&(node, copy)) {
+        if is_whole && comparison.wanted.get(&copy.chunk) == Some(&CopyAt { node, copy }) {
             comparison.wanted.remove(&copy.chunk);
             comparison.sums.insert(copy.chunk, sums.clone());
             self.scrub.read_ended(node);
@@ -358,7 +358,7 @@ impl Coordinator {
             return;
         };
         let id = *id;
-        if comparison.wanted.get(&copy.chunk) == Some(&(node, copy)) {
+        if comparison.wanted.get(&copy.chunk) == Some(&CopyAt { node, copy }) {
             comparison.wanted.remove(&copy.chunk);
             self.scrub.found += u64::from(fault != CopyFault::Unreadable);
             self.scrub.read_ended(node);
@@ -464,7 +464,7 @@ impl Coordinator {
     fn readiness(&self, now: Time, stripe: &Stripe) -> Readiness {
         let (mut free_at, mut count) = (now, 0);
         for chunk in stripe.indices() {
-            let Some((node, _)) = stripe.copy(chunk) else { continue };
+            let Some(CopyAt { node, .. }) = stripe.copy(chunk) else { continue };
             let is_awaited = !self.health.is_failed(node) && !self.health.is_away(node);
             if self.is_lost(stripe.id, chunk) || !is_awaited {
                 continue;
@@ -490,10 +490,10 @@ impl Coordinator {
     fn compare(&mut self, now: Time, id: StripeId) {
         let stripe = self.stripes.get(id).expect("it is ready, so known");
         let copies = stripe.indices().filter_map(|chunk| Some((chunk, stripe.copy(chunk)?)));
-        let copies = copies.filter(|(_, (node, _))| !self.health.is_away(*node));
+        let copies = copies.filter(|(_, at)| !self.health.is_away(at.node));
         let wanted: BTreeMap<_, _> =
             copies.filter(|(chunk, _)| !self.is_lost(id, *chunk)).collect();
-        let bytes = wanted.iter().map(|(chunk, (node, _))| (*node, stripe.record(*chunk).bytes));
+        let bytes = wanted.iter().map(|(chunk, at)| (at.node, stripe.record(*chunk).bytes));
         let bytes: Vec<(NodeId, u64)> = bytes.collect();
         let left_out = self.left_out(stripe);
         for &(node, bytes) in &bytes {
@@ -517,8 +517,8 @@ impl Coordinator {
         let Some(comparison) = self.scrub.comparisons.get(&id) else { return };
         let Some(stripe) = self.stripes.get(comparison.stripe) else { return };
         let wanted = comparison.wanted.values();
-        let wanted = wanted.filter(|(node, _)| of.is_none_or(|of| of == *node));
-        let request = |&(node, copy): &(NodeId, ChunkCopy)| {
+        let wanted = wanted.filter(|at| of.is_none_or(|of| of == at.node));
+        let request = |&CopyAt { node, copy }: &CopyAt| {
             let record = stripe.record(copy.chunk);
             let (bytes, crc, seed) = (record.bytes, record.crc, comparison.seed);
             let layout = stripe.layout();
@@ -550,7 +550,7 @@ impl Coordinator {
     /// Its stripe was removed.
     fn drop_comparison(&mut self, id: RepairId) {
         let Some(comparison) = self.scrub.comparisons.remove(&id) else { return };
-        comparison.wanted.values().for_each(|(node, _)| self.scrub.read_ended(*node));
+        comparison.wanted.values().for_each(|at| self.scrub.read_ended(at.node));
     }
 
     fn end_pass_if_done(&mut self) {

@@ -13,7 +13,7 @@ use super::{Coordinator, margin};
 use crate::cluster::NodeIntent;
 use crate::event::{Blocked, Health, NodeStatus, ScrubStatus, Status, StripeState};
 use crate::health::NodeHealth;
-use crate::id::{ChunkCopy, ChunkIndex, NodeId, StripeId};
+use crate::id::{ChunkIndex, CopyAt, NodeId, StripeId};
 use crate::stripe::Stripe;
 
 /// Copies that could not be read are named up to so many: enough to see what they have in common.
@@ -87,12 +87,13 @@ impl Coordinator {
 
     /// How far copies are searched for damage, and which of them could not be read.
     fn scrub_status(&self) -> ScrubStatus {
-        let is_expected = |&(node, copy): &(NodeId, ChunkCopy)| {
-            let stripe = self.stripes.get(copy.stripe);
-            let is_location = stripe.is_some_and(|s| s.copy(copy.chunk) == Some((node, copy)));
-            is_location && !self.is_lost(copy.stripe, copy.chunk)
+        let is_expected = |at: &CopyAt| {
+            let (id, chunk) = (at.copy.stripe, at.copy.chunk);
+            let stripe = self.stripes.get(id);
+            let is_location = stripe.is_some_and(|stripe| stripe.copy(chunk) == Some(*at));
+            is_location && !self.is_lost(id, chunk)
         };
-        let unread: Vec<(NodeId, ChunkCopy)> = self.faults.unread().filter(is_expected).collect();
+        let unread: Vec<CopyAt> = self.faults.unread().filter(is_expected).collect();
         ScrubStatus {
             unread: unread.len() as u64,
             unread_first: unread.into_iter().take(UNREAD_SHOWN).collect(),
@@ -176,10 +177,10 @@ impl Coordinator {
         without: &BTreeSet<NodeId>,
     ) -> bool {
         let is_theirs =
-            |chunk: &ChunkIndex| stripe.copy(*chunk).is_some_and(|(node, _)| nodes.contains(&node));
+            |chunk: &ChunkIndex| stripe.copy(*chunk).is_some_and(|at| nodes.contains(&at.node));
         let is_left = |chunk: &ChunkIndex| {
             let copy = stripe.copy(*chunk);
-            copy.is_none_or(|at| !without.contains(&at.0) && !self.is_unlisted(at))
+            copy.is_none_or(|at| !without.contains(&at.node) && !self.is_unlisted(at))
         };
         let left: Vec<ChunkIndex> = chunks.iter().copied().filter(is_left).collect();
         let is_enough = |chunks: &[ChunkIndex]| stripe.code.decodable(chunks);
@@ -188,7 +189,7 @@ impl Coordinator {
 
     /// Whether this copy was not among what the node listed, or that is still to come: it may have
     /// another store by now, or have lost the copy.
-    fn is_unlisted(&self, (node, copy): (NodeId, ChunkCopy)) -> bool {
+    fn is_unlisted(&self, CopyAt { node, copy }: CopyAt) -> bool {
         let unlisted = self.unlisted.get(&node);
         unlisted.is_some_and(|copies| copies.as_ref().is_none_or(|copies| copies.contains(&copy)))
     }
@@ -223,9 +224,9 @@ impl Coordinator {
     /// that are known to be gone there.
     fn returnable(&self, stripe: &Stripe) -> Vec<ChunkIndex> {
         let is_returnable = |chunk: &ChunkIndex| {
-            let is_there = stripe.copy(*chunk).is_some_and(|(node, copy)| {
-                let is_gone = self.faults.is_bad((node, copy)) || self.is_unlisted((node, copy));
-                let may_return = self.health.is_failed(node) && !is_gone;
+            let is_there = stripe.copy(*chunk).is_some_and(|at| {
+                let is_gone = self.faults.is_bad(at) || self.is_unlisted(at);
+                let may_return = self.health.is_failed(at.node) && !is_gone;
                 may_return || !self.is_lost(stripe.id, *chunk)
             });
             stripe.record(*chunk).is_known_zero() || is_there
@@ -254,7 +255,7 @@ impl Coordinator {
     fn stripes_that_lack_chunks(&self) -> Vec<StripeId> {
         let nodes = self.health.iter().filter(|(_, known)| known.health != Health::Up);
         let silent = nodes.flat_map(|(node, _)| self.stripes.on_node(node).map(|s| s.id));
-        let unread = self.faults.unread().map(|(_, copy)| copy.stripe);
+        let unread = self.faults.unread().map(|at| at.copy.stripe);
         let lost = self.lost.keys().copied();
         let mut stripes: Vec<StripeId> = lost.chain(silent).chain(unread).collect();
         stripes.sort_unstable();

@@ -14,8 +14,7 @@
 
 use std::collections::BTreeMap;
 
-use super::faults::Location;
-use crate::id::{ChunkCopy, NodeId};
+use crate::id::{ChunkCopy, CopyAt, NodeId};
 use crate::mutant::{Mistake, Mutant};
 use crate::time::{Span, Time};
 
@@ -28,7 +27,7 @@ pub const IN_FLIGHT_MAX: usize = 16;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Reading {
     /// A copy elsewhere that is in excess if this one is good.
-    pub excess: Option<Location>,
+    pub excess: Option<CopyAt>,
     pub copy: ChunkCopy,
 }
 
@@ -37,7 +36,7 @@ pub(super) struct Reading {
 pub(super) struct Deletion {
     pub copy: ChunkCopy,
     /// The location that was read in full and replaces it; none for an orphan.
-    pub replaced_by: Option<Location>,
+    pub replaced_by: Option<CopyAt>,
 }
 
 /// What is to be sent again.
@@ -61,7 +60,7 @@ pub(super) struct WorkLists {
 #[derive(Debug, Default)]
 struct WorkList {
     checks: List<Reading, ()>,
-    deletes: List<ChunkCopy, Option<Location>>,
+    deletes: List<ChunkCopy, Option<CopyAt>>,
     /// When that was sent which has been under way for longest, if anything is.
     oldest_at: Option<Time>,
 }
@@ -170,7 +169,7 @@ impl WorkLists {
 
     /// The location that was read before this delete, which is under way, was listed; none for an
     /// orphan.
-    pub fn replaced_by(&self, node: NodeId, copy: ChunkCopy) -> Option<Location> {
+    pub fn replaced_by(&self, node: NodeId, copy: ChunkCopy) -> Option<CopyAt> {
         self.nodes.get(&node)?.deletes.in_flight.get(&copy)?.0
     }
 

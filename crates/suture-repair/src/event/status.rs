@@ -4,7 +4,7 @@
 
 use super::{Blocked, Health};
 use crate::cluster::NodeIntent;
-use crate::id::{ChunkCopy, ChunkIndex, NodeId, RackId, RepairId, StripeId};
+use crate::id::{ChunkIndex, CopyAt, NodeId, RackId, RepairId, StripeId};
 use crate::message::DiskState;
 use crate::throttle::{Direction, Limited, NodeLimits, ThrottleConfig};
 use crate::time::{Span, Time};
@@ -174,7 +174,7 @@ pub struct ScrubStatus {
     /// Copies that could not be read when they were last read, whoever read them, and may be whole.
     pub unread: u64,
     /// The first few of these.
-    pub unread_first: Vec<(NodeId, ChunkCopy)>,
+    pub unread_first: Vec<CopyAt>,
 }
 
 /// How far a pass has come.

@@ -145,7 +145,7 @@ fn a_commit_from_another_generation_changes_nothing(kept: &mut dyn Kept) {
     let late = commit(&before, 1, 4);
     let stands = expect(answer(kept, &late), &late, false);
     assert_eq!(stands, Some(stripe(kept)));
-    assert_eq!(stripe(kept).copy(ChunkIndex(1)), Some((first.node, first.copy)));
+    assert_eq!(stripe(kept).copy(ChunkIndex(1)), Some(first.copy.at(first.node)));
 }
 
 fn a_commit_that_is_asked_again_is_answered_alike(kept: &mut dyn Kept) {

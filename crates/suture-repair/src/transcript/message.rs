@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use suture_code::layout::Layout;
 
-use crate::id::{Digest, EdgeRef, RepairId};
+use crate::id::{CopyAt, Digest, EdgeRef, RepairId};
 use crate::message::{
     Check, CopyFault, DiskState, Failure, FingerprintRequest, FromAgent, Heartbeat, Hello, Refusal,
     RepairLimit, ToAgent,
@@ -204,7 +204,7 @@ impl Textual for Check {
         let Digest { bytes, crc } = self.digest;
         line.field("chunk", &self.copy).option("bytes", bytes.as_ref());
         line.option("checksum", crc.map(Checksum).as_ref());
-        if let Some((node, copy)) = &self.excess {
+        if let Some(CopyAt { node, copy }) = &self.excess {
             line.field("excess", copy).field("on", node);
         }
     }
@@ -214,7 +214,7 @@ impl Textual for Check {
         let crc: Option<Checksum> = line.option("checksum")?;
         let digest = Digest { bytes, crc: crc.map(|crc| crc.0) };
         let excess = match line.option("excess")? {
-            Some(excess) => Some((line.field("on")?, excess)),
+            Some(copy) => Some(CopyAt { node: line.field("on")?, copy }),
             None => None,
         };
         Ok(Check { copy, digest, excess })

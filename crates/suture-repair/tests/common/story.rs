@@ -141,7 +141,8 @@ impl Story {
         let hello = Hello { incarnation: 1, session, abilities, pool_bytes, free_bytes };
         self.hear(node, FromAgent::Hello(hello));
         let held = self.core.stripes().on_node(NodeId(node));
-        let held = held.filter_map(|s| Some(s.copy(s.chunk_on(NodeId(node))?)?.1.into())).collect();
+        let held =
+            held.filter_map(|s| Some(s.copy(s.chunk_on(NodeId(node))?)?.copy.into())).collect();
         self.hear(node, FromAgent::Inventory(held));
     }
 

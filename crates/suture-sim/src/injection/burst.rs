@@ -5,7 +5,7 @@
 //! copies behind. A listing names all of them at once, and the next one again; each is to be looked
 //! at, few at a time, and all of them are to be gone in the end.
 
-use suture_repair::id::{ChunkCopy, ChunkIndex, NodeId, Stamp, StripeId};
+use suture_repair::id::{ChunkCopy, ChunkIndex, CopyAt, NodeId, Stamp, StripeId};
 use suture_repair::time::Span;
 
 use crate::fault::Kind;
@@ -58,7 +58,7 @@ impl World {
             let copy = self.left_over_name(id, chunk);
             let bytes = self.metadata.original(id, chunk).to_vec();
             let version = self.metadata.version_with(id, chunk, &bytes).expect("it is of one");
-            self.left_over.insert((node, copy), version);
+            self.left_over.insert(CopyAt { node, copy }, version);
             self.host(node).disk.put(copy, bytes);
         }
     }

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 use suture_repair::event::{Input, Output, Report};
-use suture_repair::id::{ChunkCopy, NodeId};
+use suture_repair::id::{ChunkCopy, CopyAt, NodeId};
 use suture_repair::message::{Check, FromAgent, ToAgent};
 use suture_repair::time::Time;
 
@@ -27,7 +27,7 @@ struct Orders {
 }
 
 /// A copy that is read, and the one that is in excess if it is good.
-type CopyRead = (ChunkCopy, Option<(NodeId, ChunkCopy)>);
+type CopyRead = (ChunkCopy, Option<CopyAt>);
 
 fn copy_read(check: &Check) -> CopyRead {
     (check.copy, check.excess)

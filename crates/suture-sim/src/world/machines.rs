@@ -9,7 +9,7 @@
 use suture_repair::agent::{self, Agent};
 use suture_repair::coordinator::{self, Coordinator, ScrubConfig};
 use suture_repair::event::{self, Claim, Liveness, NodeState, ScrubStep};
-use suture_repair::id::{NodeId, StripeId, StripeRange};
+use suture_repair::id::{CopyAt, NodeId, StripeId, StripeRange};
 use suture_repair::keeper::{Keeper, KeeperError};
 use suture_repair::message::{DiskState, LinkReport, Moved, ToAgent};
 #[cfg(feature = "mutants")]
@@ -171,7 +171,7 @@ impl World {
         for id in self.inconsistent.clone() {
             self.coordinator_input(event::Input::Inconsistent(id));
         }
-        for ((node, copy), fault) in self.faulty.clone() {
+        for (CopyAt { node, copy }, fault) in self.faulty.clone() {
             self.coordinator_input(event::Input::Faulty { node, copy, fault });
         }
         self.check_recalled();
@@ -335,10 +335,10 @@ impl World {
                 ScrubStep::Consistent(id) => drop(self.inconsistent.remove(&id)),
             },
             event::Output::Faulty { node, copy, fault: Some(fault) } => {
-                self.faulty.insert((node, copy), fault);
+                self.faulty.insert(CopyAt { node, copy }, fault);
             }
             event::Output::Faulty { node, copy, fault: None } => {
-                self.faulty.remove(&(node, copy));
+                self.faulty.remove(&CopyAt { node, copy });
             }
             event::Output::Protect(below) => self.protect(below),
             event::Output::Report(report) => {

@@ -42,7 +42,7 @@ fn stripe() -> Stripe {
 fn task(seed: u64) -> Task {
     let stripe = stripe();
     let survivors: Vec<(ChunkIndex, NodeId)> =
-        stripe.indices().filter_map(|chunk| Some((chunk, stripe.copy(chunk)?.0))).collect();
+        stripe.indices().filter_map(|chunk| Some((chunk, stripe.copy(chunk)?.node))).collect();
     let facts = StripeFacts {
         stripe: stripe.id,
         code: stripe.shortened(),
@@ -131,7 +131,7 @@ fn whatever_an_agent_says_arrives_as_it_was_said() {
         FromAgent::Verified(Check {
             copy: copy(),
             digest: Digest { bytes: Some(0), crc: Some(0) },
-            excess: Some((NodeId(0), copy())),
+            excess: Some(copy().at(NodeId(0))),
         }),
         FromAgent::Deleted(copy()),
         FromAgent::Bad { copy: copy(), fault: CopyFault::Missing },
@@ -148,7 +148,11 @@ fn whatever_the_coordinator_says_arrives_as_it_was_said() {
     let mut words = vec![
         ToAgent::Cancel(RepairId(0)),
         ToAgent::Forget(RepairId(u64::MAX)),
-        ToAgent::Check(Check { copy: copy(), digest: digest(), excess: Some((NodeId(3), copy())) }),
+        ToAgent::Check(Check {
+            copy: copy(),
+            digest: digest(),
+            excess: Some(copy().at(NodeId(3))),
+        }),
         ToAgent::Delete { epoch: u32::MAX, session: u64::MAX, copy: copy() },
         ToAgent::List,
         ToAgent::Limit(RepairLimit { up: Some(u64::MAX), down: Some(1) }),

@@ -7,7 +7,7 @@
 use super::{Comparison, Coordinator};
 use crate::coordinator::proof;
 use crate::event::{Output, Report, ScrubStep};
-use crate::id::{ChunkIndex, RepairId, StripeId};
+use crate::id::{ChunkIndex, CopyAt, RepairId, StripeId};
 
 impl Coordinator {
     /// A pass under the coordinator before found this.
@@ -50,7 +50,7 @@ impl Coordinator {
         let odd = proof::odd_one(&code, &sums);
         let is_unrecorded = |chunk: &ChunkIndex| stripe.record(*chunk).crc.is_none();
         match odd.filter(is_unrecorded).and_then(|chunk| stripe.copy(chunk)) {
-            Some((node, copy)) => {
+            Some(CopyAt { node, copy }) => {
                 self.scrub.found += 1;
                 self.inconsistent_copy(node, copy);
             }
