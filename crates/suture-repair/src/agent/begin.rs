@@ -89,10 +89,10 @@ impl Agent {
 
 /// The first slice of a lane that is not in a file that has these ranges.
 fn first_missing(task: &Task, role: &Role, written: &[Range]) -> u32 {
-    let from = role.windows.get(0).offset;
+    let from = role.slice_ranges.get(0).offset;
     let has_first = |range: &&Range| (range.from..range.to).contains(&from);
     let range = written.iter().find(has_first).filter(|_| task.plan.period.is_none());
-    range.map_or(0, |range| role.windows.count_until(range.to))
+    range.map_or(0, |range| role.slice_ranges.count_until(range.to))
 }
 
 /// Whether a task makes sense to whichever agent.

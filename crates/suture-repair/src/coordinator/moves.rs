@@ -13,7 +13,7 @@
 use std::collections::BTreeSet;
 
 use super::attempt::Rebuild;
-use super::history::FailureHistory;
+use super::failure_history::FailureHistory;
 use super::{Coordinator, margin};
 use crate::cluster::NodeIntent;
 use crate::event::{Liveness, Report};

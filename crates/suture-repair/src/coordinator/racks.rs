@@ -73,7 +73,7 @@ fn outlives(stripe: &Stripe, cluster: &Cluster, rack: RackId) -> bool {
 impl Coordinator {
     /// A node is new, or its links or its rack are said anew.
     pub(super) fn set_node(&mut self, now: Time, id: NodeId, node: Node) {
-        self.rates.told(id, node.clone());
+        self.rates.declare(id, node.clone());
         let node = self.counted(id, node.rack);
         let has_moved = match self.ledger.cluster().nodes.get(id.index()) {
             None => {

@@ -112,5 +112,5 @@ pub(super) fn helpers(active: &ActiveRepair) -> Vec<NodeId> {
 fn detour<'a>(active: &'a ActiveRepair, helpers: &'a [NodeId]) -> Option<Detour<'a>> {
     let PlannedRepair { job, plan, .. } = &*active.work;
     let detour = Detour { plan, facts: job.facts(), helpers };
-    (active.part_left() > 0.0).then_some(detour)
+    (active.fraction_left() > 0.0).then_some(detour)
 }
