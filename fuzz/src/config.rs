@@ -65,8 +65,8 @@ fn check_coordinator(config: &CoordinatorConfig) {
 
 fn check_agent(config: &AgentConfig) {
     assert!((1..=128).contains(&config.name().len()), "{}", config.name());
-    let (uplink, downlink) = config.links();
-    assert!([uplink, downlink].iter().all(|rate| rate.is_finite() && *rate > 0.0));
+    let links = config.links();
+    assert!([links.uplink, links.downlink].iter().all(|rate| rate.is_finite() && *rate > 0.0));
     let rates = config.rates();
     for rate in [rates.uplink, rates.downlink] {
         assert!(rate.is_none_or(|rate| rate >= 1000 && rates.repair.is_none_or(|cap| cap <= rate)));

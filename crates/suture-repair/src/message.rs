@@ -61,7 +61,7 @@ impl Task {
             chunk_bytes: self.stripe.chunk_bytes,
             survivors,
             source: match self.plan.lost[..] {
-                [chunk] => self.stripe.copy(chunk).map(|(node, _)| node),
+                [chunk] => self.stripe.copy(chunk).map(|at| at.node),
                 _ => None,
             },
         }

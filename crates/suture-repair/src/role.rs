@@ -395,7 +395,7 @@ impl Derivation<'_> {
 
     /// A copy and the length that it must have.
     fn copy(&self, chunk: ChunkIndex) -> Result<(ChunkCopy, Digest), Refusal> {
-        let (_, copy) = self.task.stripe.copy(chunk).ok_or(Refusal::InvalidPlan)?;
+        let copy = self.task.stripe.copy(chunk).ok_or(Refusal::InvalidPlan)?.copy;
         Ok((copy, self.task.stripe.record(chunk).digest()))
     }
 

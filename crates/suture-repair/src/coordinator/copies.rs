@@ -354,10 +354,7 @@ impl Coordinator {
                 self.adopt(now, node, check.copy);
             }
             // Of a node that counts as lost, or is away, nothing counts, whatever it has read.
-            None if is_location
-                && self.health.is_up(node)
-                && self.faults.read_well((node, check.copy)) =>
-            {
+            None if is_location && self.health.is_up(node) && self.faults.read_well(read) => {
                 self.regain(check.copy.stripe, check.copy.chunk);
             }
             _ => {}
