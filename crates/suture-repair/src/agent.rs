@@ -540,7 +540,7 @@ impl Agent {
         let beat = Heartbeat { incarnation, free_bytes, disk, running, arrived, written, links };
         self.send(FromAgent::Heartbeat(beat));
         self.outcomes.more().into_iter().for_each(|outcome| self.send(outcome));
-        self.say_lost();
+        self.repeat_lost();
         if now >= self.next_inventory && !self.copy_operations.is_listing() {
             self.next_inventory = now + self.config.inventory_every;
             self.list();

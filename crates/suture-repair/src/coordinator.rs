@@ -9,13 +9,13 @@
 //! (`proof.rs`), how durable ones become locations (`commit.rs`), what the schedule wants of what
 //! runs (`orders.rs`), the accounts of all that waits and runs (`ledger.rs`), how far each attempt
 //! has come (`attempt.rs`), how one goes on or ends that lost a node (`failed.rs`), what went wrong
-//! before (`failure_history.rs`), what is wrong with copies
-//! (`faults.rs`), which whole chunks are to be elsewhere (`moves.rs`), or would lie better there
-//! (`rebalance.rs`), what each node has to check and delete (`work_list.rs`), which ids others gave
-//! out (`ranges.rs`), what a sleep of its own must not change (`sleep.rs`), what older metadata
-//! must not destroy (`restored.rs`), which stripes one rack could take with it (`racks.rs`), how
-//! idle copies are searched for damage (`scrub.rs`), what links carry and repair may take of them
-//! (`throttle.rs`), what operators see (`status.rs`), and what must hold (`invariants.rs`).
+//! before (`failure_history.rs`), what is wrong with copies (`faults.rs`), which whole chunks are
+//! to be elsewhere (`moves.rs`), or would lie better there (`rebalance.rs`), what each node has to
+//! check and delete (`work_list.rs`), which ids others gave out (`ranges.rs`), what a sleep of its
+//! own must not change (`sleep.rs`), what older metadata must not destroy (`restored.rs`), which
+//! stripes one rack could take with it (`racks.rs`), how idle copies are searched for damage
+//! (`scrub.rs`), what links carry and repair may take of them (`throttle.rs`), what operators see
+//! (`status.rs`), and what must hold (`invariants.rs`).
 //!
 //! A copy of a known stripe is ordered away only after the copy that replaces it was read in full,
 //! and none is by a coordinator that has been superseded. Deliberately absent: metadata (the

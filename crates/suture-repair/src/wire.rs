@@ -40,8 +40,7 @@ pub const HEADER_BYTES: usize = 64;
 const MAGIC: [u8; 4] = *b"SUTf";
 const CHECK_AT: usize = HEADER_BYTES - 4;
 
-/// The versions of the frames, newest first. A change of any layout or meaning adds one, unless it
-/// is sent only to those who have said that they know of it, as grants with a first slice are.
+/// The versions of the frames, newest first. A change adds one, if everyone may be sent it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u16)]
 pub enum Version {
@@ -85,8 +84,7 @@ pub enum Frame {
         repair: RepairId,
         /// The lane of its plan.
         lane: u16,
-        /// The first slice that is wanted at all; other than 0 only in a task that skips, so that
-        /// whoever does not know of it never sees one.
+        /// The first slice that is wanted at all: 0 but in a task that skips, sent to who knows it.
         first: u32,
         /// One past the last granted slice.
         below: u32,

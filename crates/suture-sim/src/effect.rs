@@ -95,9 +95,7 @@ impl World {
                 let result = self.publish(node, repair, (copy, crc, &label));
                 self.answer(node, agent::AgentInput::Published { repair, result }, None);
             }
-            agent::AgentOutput::Discard(repair) => {
-                self.hosts[node.index()].discard(repair);
-            }
+            agent::AgentOutput::Discard(repair) => self.hosts[node.index()].discard(repair),
             agent::AgentOutput::List => {
                 let disk = &self.host(node).disk;
                 let listed = disk.list().and_then(|copies| Ok((copies, disk.free_bytes()?)));

@@ -32,7 +32,7 @@ impl Agent {
 
     /// Says again of tasks that have lost a peer and keep what has come: the word may have been
     /// lost, and without an answer they stall in the end.
-    pub(super) fn say_lost(&mut self) {
+    pub(super) fn repeat_lost(&mut self) {
         let lost = self.tasks.iter().filter(|(_, task)| task.may_go_on());
         let lost = lost.filter_map(|(repair, task)| Some((*repair, task.lost?)));
         for (repair, peer) in lost.collect::<Vec<_>>() {

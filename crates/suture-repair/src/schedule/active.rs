@@ -33,14 +33,14 @@ pub struct ActiveRepair {
     pub work: Arc<PlannedRepair>,
     /// When it was dispatched.
     pub since: Time,
-    /// Bytes that have come to its slowest destination, as last heard of one, from the beginning
+    /// Bytes that have come to its slowest destination, as last reported of one, from the beginning
     /// of its plan.
     pub bytes_done: u64,
     /// When that was.
-    pub heard_at: Time,
-    /// What each participant has last said to have done of its part, from the beginning of the
+    pub reported_at: Time,
+    /// What each participant has last reported to have done of its part, from the beginning of the
     /// chunk.
-    pub told: BTreeMap<NodeId, u64>,
+    pub reported: BTreeMap<NodeId, u64>,
     /// How long it would take with all links to itself, as they were when it began.
     pub alone_seconds: f64,
     /// Whether its agents were told to pause.
@@ -76,15 +76,15 @@ impl ActiveRepair {
             work,
             since: now,
             bytes_done: 0,
-            heard_at: now,
-            told: BTreeMap::new(),
+            reported_at: now,
+            reported: BTreeMap::new(),
             is_held: false,
         }
     }
 
     /// Records how many bytes have come to the slowest destination of the repair.
     pub fn progressed(&mut self, now: Time, bytes_done: u64) {
-        (self.bytes_done, self.heard_at) = (self.bytes_done.max(bytes_done), now);
+        (self.bytes_done, self.reported_at) = (self.bytes_done.max(bytes_done), now);
     }
 
     /// What fraction of its plan is still to come.

@@ -63,7 +63,7 @@ pub(super) fn find_straggler<'a>(
     worst.map(|(node, _)| node)
 }
 
-/// Who of those who send has done the least of its part, as last heard of all of them: of several
+/// Who of those who send has done the least of its part, as last reported by all: of several
 /// that are as far, the one with the longest way to the end, since the others wait for it.
 fn furthest_behind(repair: &ActiveRepair) -> Option<NodeId> {
     let plan = &repair.work.plan;
@@ -74,7 +74,7 @@ fn furthest_behind(repair: &ActiveRepair) -> Option<NodeId> {
     let part = |node: NodeId| {
         let lanes = plan.lanes.iter().filter(|lane| lane.parent(node).is_some());
         let bytes: u64 = lanes.map(|lane| plan.lane_bytes(lane)).sum();
-        let done = repair.told.get(&node)?.saturating_sub(plan.range.from);
+        let done = repair.reported.get(&node)?.saturating_sub(plan.range.from);
         Some((node, done as f64 / bytes.max(1) as f64))
     };
     let parts = senders.into_iter().map(part).collect::<Option<Vec<(NodeId, f64)>>>()?;
@@ -86,8 +86,8 @@ fn furthest_behind(repair: &ActiveRepair) -> Option<NodeId> {
 
 /// How many edges lie between a node and the end of its lane.
 fn hops(lane: &Lane, from: NodeId) -> usize {
-    let way = std::iter::successors(Some(from), |node| lane.parent(*node));
-    way.take(lane.edges.len() + 1).count() - 1
+    let path = std::iter::successors(Some(from), |node| lane.parent(*node));
+    path.take(lane.edges.len() + 1).count() - 1
 }
 
 /// ChameleonEC's re-tuning: what the straggler would have received, to sum or decode it, goes to a

@@ -521,7 +521,7 @@ fn of_nodes_whose_repairs_are_late_alike_the_one_is_blamed_that_is_furthest_behi
     ];
     for (name, edges, told, blamed) in cases {
         let mut repair = active(edges, 0);
-        repair.told = told.into_iter().map(|(node, bytes)| (NodeId(node), bytes)).collect();
+        repair.reported = told.into_iter().map(|(node, bytes)| (NodeId(node), bytes)).collect();
         let one = [repair];
         assert_eq!(find_straggler(one.iter(), one.iter()), Some(NodeId(blamed)), "{name}");
     }

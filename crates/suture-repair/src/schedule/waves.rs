@@ -263,11 +263,11 @@ impl Waves {
         let (mut late, mut lags) = (Vec::new(), BTreeSet::new());
         for (id, repair) in snapshot.active {
             let (since, before) = self.seen.get(id).copied().unwrap_or((repair.since, 0));
-            if repair.heard_at < since + MEASURE_MIN || repair.fraction_left() <= 0.0 {
+            if repair.reported_at < since + MEASURE_MIN || repair.fraction_left() <= 0.0 {
                 continue;
             }
-            self.seen.insert(*id, (repair.heard_at, repair.bytes_done));
-            let seconds = repair.heard_at.since(since).as_secs_f64();
+            self.seen.insert(*id, (repair.reported_at, repair.bytes_done));
+            let seconds = repair.reported_at.since(since).as_secs_f64();
             let come = repair.bytes_done.saturating_sub(before) as f64;
             let bytes = repair.work.plan.range.bytes() as f64;
             let fair = self.share(snapshot.cluster, repair) * seconds;

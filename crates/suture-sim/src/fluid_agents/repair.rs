@@ -170,7 +170,7 @@ impl Repair {
             && lanes.all(|(lane, old)| lane.range == old.range);
         if self.task.skips && are_same {
             for (lane, old) in self.lanes.iter_mut().zip(&before.lanes) {
-                lane.skipped = old.part_done(network);
+                lane.skipped = old.fraction_done(network);
             }
         }
         self
@@ -273,7 +273,7 @@ impl Repair {
 
     /// Stops all flows. Returns its plan, cut down to what was moved.
     pub fn stop(&self, flows: &mut Flows, network: &mut Network) -> Plan {
-        let plan = self.cut(|lane| lane.part_done(network) - lane.skipped);
+        let plan = self.cut(|lane| lane.fraction_done(network) - lane.skipped);
         for step in self.lanes.iter().flat_map(|lane| &lane.steps) {
             if let Motion::Flowing(flow) = step.state {
                 flows.stop(network, flow);
@@ -357,8 +357,8 @@ impl Lane {
         if total > 0.0 { self.bytes as f64 * moved / total } else { 0.0 }
     }
 
-    /// The part of it that has come so far.
-    fn part_done(&self, network: &Network) -> f64 {
+    /// What fraction of it has come so far.
+    fn fraction_done(&self, network: &Network) -> f64 {
         self.done(network) / (self.bytes as f64).max(1.0)
     }
 }

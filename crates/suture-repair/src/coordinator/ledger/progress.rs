@@ -26,7 +26,7 @@ pub(in crate::coordinator) struct Overdue {
 }
 
 impl Ledger {
-    /// A participant has told how far it is. Returns whether the repair runs.
+    /// A participant has reported how far it is. Returns whether the repair runs.
     pub fn reported(&mut self, now: Time, repair: RepairId, node: NodeId, bytes_done: u64) -> bool {
         let Some(attempt) = self.running.get_mut(&repair) else { return false };
         if let Attempt::Rebuild(rebuild) = attempt {
@@ -36,7 +36,7 @@ impl Ledger {
             // Also that nothing has come is a word, if it is by who would keep it.
             let keeps = rebuild.goals.iter().any(|goal| goal.destination == node);
             if let Some(active) = self.active.get_mut(&repair) {
-                active.told.insert(node, bytes_done);
+                active.reported.insert(node, bytes_done);
                 if keeps {
                     active.progressed(now, rebuild.bytes_come());
                 }

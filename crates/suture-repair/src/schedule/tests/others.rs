@@ -30,7 +30,7 @@ fn a_word_that_nothing_more_has_come_is_a_word_and_what_has_come_stays() {
     let mut active = active(&[(1, 2)], 40);
     for (seconds, bytes, come) in [(2.0, 40, 40), (3.0, 41, 41), (4.0, 40, 41)] {
         active.progressed(at(seconds), bytes);
-        assert_eq!((active.bytes_done, active.heard_at), (come, at(seconds)));
+        assert_eq!((active.bytes_done, active.reported_at), (come, at(seconds)));
     }
 }
 
