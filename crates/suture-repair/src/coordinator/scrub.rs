@@ -238,7 +238,7 @@ impl Scrub {
             let is_first = stripes.insert(comparison.stripe);
             assert!(is_first, "scrub: {} is compared twice at a time", comparison.stripe);
             assert!(!comparison.wanted.is_empty(), "scrub: {} awaits nothing", comparison.stripe);
-            comparison.wanted.values().for_each(|(of, _)| *in_flight.entry(*of).or_default() += 1);
+            comparison.wanted.values().for_each(|at| *in_flight.entry(at.node).or_default() += 1);
         }
         for (node, reads) in &self.reads {
             let count = in_flight.remove(node).unwrap_or(0);
@@ -373,7 +373,7 @@ impl Coordinator {
         let mut hit = Vec::new();
         for (id, comparison) in &mut self.scrub.comparisons {
             let before = comparison.wanted.len();
-            comparison.wanted.retain(|_, (holder, _)| *holder != node);
+            comparison.wanted.retain(|_, at| at.node != node);
             if comparison.wanted.len() < before {
                 comparison.is_partial |= !is_failed && !is_away;
                 comparison.left_out += (before - comparison.wanted.len()) as u64;
