@@ -63,6 +63,7 @@ pub fn valid() -> Vec<Vec<u8>> {
                 running,
                 arrived,
                 written,
+                waits: Vec::new(),
                 links: None,
             }),
             FromAgent::Fingerprint { repair, copy, sums: [1, 2, 3].into() },

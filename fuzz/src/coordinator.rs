@@ -86,6 +86,7 @@ pub fn valid() -> Vec<Vec<u8>> {
         running: vec![(repair, 100)],
         arrived: vec![EdgeRef { repair, lane: 0, peer: NodeId(1) }],
         written: vec![repair],
+        waits: vec![EdgeRef { repair, lane: 0, peer: NodeId(u32::MAX) }],
         links: None,
     };
     let mut inputs: Vec<Vec<u8>> = (0..4)
@@ -172,6 +173,7 @@ fn heartbeat(written: Vec<RepairId>) -> Heartbeat {
         running: Vec::new(),
         arrived: Vec::new(),
         written,
+        waits: Vec::new(),
         links: None,
     }
 }

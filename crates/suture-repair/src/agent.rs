@@ -16,6 +16,7 @@ mod invariants;
 mod links;
 mod lost;
 mod outcomes;
+mod peer_watch;
 mod running;
 mod status;
 
@@ -37,6 +38,7 @@ use copies::CopyOperations;
 use early::{Early, GrantedSlices};
 use links::LinkState;
 use outcomes::Outcomes;
+use peer_watch::PeerWatch;
 use running::{Running, TaskState};
 
 /// Ended repairs remembered so that a late or repeated dispatch cannot begin one again. Ids grow,
@@ -69,7 +71,8 @@ const ENDED_MAX: usize = 4096;
 /// `Proving` before it is published: each heartbeat says that it is written, the coordinator asks
 /// for its fingerprint and those of other chunks, and answers by `Publish` or `Cancel`. One that
 /// skips keeps what it is `Filling` when a peer is lost, and says so with every heartbeat until
-/// another task takes that over or the coordinator says `Cancel`. Outcomes
+/// another task takes that over or the coordinator says `Cancel`. A peer whose turn it is and of
+/// which nothing comes in any task is named at once, and with every heartbeat. Outcomes
 /// are repeated with every heartbeat until the coordinator says `Forget`. A restart loses all tasks
 /// and nothing else: copies are listed anew, temporaries discarded.
 ///
@@ -98,6 +101,7 @@ pub struct Agent {
     next_beat: Time,
     next_inventory: Time,
     links: LinkState,
+    peer_watch: PeerWatch,
     /// When the last event was.
     now: Time,
     mistake: Mistake,
@@ -124,6 +128,7 @@ impl Agent {
             next_beat: Time::ZERO,
             next_inventory: Time::ZERO,
             links: LinkState::default(),
+            peer_watch: PeerWatch::default(),
             now: Time::ZERO,
             mistake: Mistake::default(),
             outputs: VecDeque::new(),
@@ -210,7 +215,8 @@ impl Agent {
 
     /// When to call `handle(now, Tick)` at the latest.
     pub fn next_deadline(&self) -> Option<Time> {
-        Some(self.next_beat)
+        let look = self.next_look();
+        Some(look.map_or(self.next_beat, |look| look.min(self.next_beat)))
     }
 
     fn send(&mut self, message: FromAgent) {
@@ -499,6 +505,9 @@ impl Agent {
     }
 
     fn beat(&mut self, now: Time) {
+        if now >= self.peer_watch.next_look && !self.tasks.is_empty() {
+            self.watch_peers(now);
+        }
         if now >= self.next_beat {
             self.report(now);
         }
@@ -536,9 +545,17 @@ impl Agent {
         }
         let (incarnation, free_bytes, disk) = (self.config.incarnation, self.free_bytes, self.disk);
         let AgentStatus { running, arrived, written, .. } = self.status();
-        let links = self.links.take();
-        let beat = Heartbeat { incarnation, free_bytes, disk, running, arrived, written, links };
-        self.send(FromAgent::Heartbeat(beat));
+        let (links, waits) = (self.links.take(), self.waits());
+        self.send(FromAgent::Heartbeat(Heartbeat {
+            incarnation,
+            free_bytes,
+            disk,
+            running,
+            arrived,
+            written,
+            waits,
+            links,
+        }));
         self.outcomes.more().into_iter().for_each(|outcome| self.send(outcome));
         self.repeat_lost();
         if now >= self.next_inventory && !self.copy_operations.is_listing() {

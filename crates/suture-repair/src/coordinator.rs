@@ -8,14 +8,15 @@
 //! is started and ended (`dispatch.rs`), how chunks without a recorded checksum are proven
 //! (`proof.rs`), how durable ones become locations (`commit.rs`), what the schedule wants of what
 //! runs (`orders.rs`), the accounts of all that waits and runs (`ledger.rs`), how far each attempt
-//! has come (`attempt.rs`), how one goes on or ends that lost a node (`failed.rs`), what went wrong
-//! before (`failure_history.rs`), what is wrong with copies (`faults.rs`), which whole chunks are
-//! to be elsewhere (`moves.rs`), or would lie better there (`rebalance.rs`), what each node has to
-//! check and delete (`work_list.rs`), which ids others gave out (`ranges.rs`), what a sleep of its
-//! own must not change (`sleep.rs`), what older metadata must not destroy (`restored.rs`), which
-//! stripes one rack could take with it (`racks.rs`), how idle copies are searched for damage
-//! (`scrub.rs`), what links carry and repair may take of them (`throttle.rs`), what operators see
-//! (`status.rs`), and what must hold (`invariants.rs`).
+//! has come (`attempt.rs`), how one goes on or ends that lost a node (`failed.rs`), or in which all
+//! wait for one (`waits.rs`), what went wrong before (`failure_history.rs`), what is wrong with
+//! copies (`faults.rs`), which whole chunks are to be elsewhere (`moves.rs`), or would lie better
+//! there (`rebalance.rs`), what each node has to check and delete (`work_list.rs`), which ids
+//! others gave out (`ranges.rs`), what a sleep of its own must not change (`sleep.rs`), what older
+//! metadata must not destroy (`restored.rs`), which stripes one rack could take with it
+//! (`racks.rs`), how idle copies are searched for damage (`scrub.rs`), what links carry and repair
+//! may take of them (`throttle.rs`), what operators see (`status.rs`), and what must hold
+//! (`invariants.rs`).
 //!
 //! A copy of a known stripe is ordered away only after the copy that replaces it was read in full,
 //! and none is by a coordinator that has been superseded. Deliberately absent: metadata (the
@@ -44,6 +45,7 @@ mod scrub;
 mod sleep;
 mod status;
 mod throttle;
+mod waits;
 mod work_list;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -68,6 +70,7 @@ use racks::Crowded;
 use ranges::StripeRanges;
 use rebalance::Rebalance;
 use scrub::Scrub;
+use waits::Waits;
 use work_list::WorkLists;
 
 pub use preview::{Preview, PreviewJobs};
@@ -190,8 +193,9 @@ pub struct Coordinator {
     unknown_copies: BTreeMap<NodeId, u64>,
     queue: Queue,
     failures: BTreeMap<StripeId, FailureHistory>,
-    /// When repairs do without nodes whose sessions broke.
+    /// When repairs do without nodes whose sessions broke, or that others wait for.
     leave_at: BTreeMap<NodeId, Time>,
+    waits: Waits,
     ledger: Ledger,
     rates: Rates,
     throttle: Throttle,
@@ -236,6 +240,7 @@ impl Coordinator {
             queue: Queue::default(),
             failures: BTreeMap::new(),
             leave_at: BTreeMap::new(),
+            waits: Waits::default(),
             rates,
             throttle: Throttle::default(),
             schedule_at: None,
@@ -450,6 +455,7 @@ impl Coordinator {
         if self.health.joined(node, hello) {
             // A new incarnation has forgotten its tasks, and its limit.
             self.throttle.forget(node);
+            self.waits.forget(node);
             self.end_repairs_with(now, node);
         }
         true
@@ -474,6 +480,7 @@ impl Coordinator {
             }
         }
         beat.written.iter().for_each(|repair| self.written(now, node, *repair));
+        self.waited(now, node, &beat.waits);
         self.release_again(node);
     }
 

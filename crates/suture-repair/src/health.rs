@@ -90,6 +90,11 @@ impl HealthTable {
         self.nodes[node.index()].health == Health::Up
     }
 
+    /// How long ago the node last spoke; one that has said nothing yet, since it was added.
+    pub fn silence(&self, now: Time, node: NodeId) -> Span {
+        now.since(self.nodes[node.index()].reported_at)
+    }
+
     /// Whether the node can be used, and may be given chunks.
     pub fn takes_chunks(&self, node: NodeId) -> bool {
         let known = self.get(node);

@@ -312,6 +312,9 @@ pub struct Heartbeat {
     /// Repairs whose chunk is written here in full and has no recorded checksum: it waits for its
     /// proof by fingerprints, and then for `Publish`.
     pub written: Vec<RepairId>,
+    /// Edges on which it is the peer's turn (it was granted slices, or sent all that it takes),
+    /// where nothing has come of that peer in any repair for half a beat.
+    pub waits: Vec<EdgeRef>,
     /// What its links have carried, where it measures that and has something new.
     pub links: Option<Box<LinkReport>>,
 }

@@ -26,6 +26,7 @@
 //! themselves when their windows are full; no message is needed.
 
 mod gate;
+mod peers;
 mod stream;
 
 use std::collections::VecDeque;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use suture_repair::agent::{Agent, AgentConfig, AgentInput, AgentOutput};
-use suture_repair::id::{ChunkIndex, Generation, NodeId, RepairId, Stamp, StripeId};
+use suture_repair::id::{ChunkIndex, EdgeRef, Generation, NodeId, RepairId, Stamp, StripeId};
 use suture_repair::label::Label;
 use suture_repair::message::{Failure, FromAgent, Refusal, Task, ToAgent};
 use suture_repair::plan::{Carries, Edge, Lane, Mode, Plan, Range, Start};
@@ -387,4 +387,49 @@ fn a_relay_waits_to_hear_where_a_lane_begins_and_passes_that_on() {
             .collect();
         assert_eq!(wanted, [6, 7, 8, 9], "nothing of what is there");
     }
+}
+
+/// The edges of which the last of these beats says that they wait, if there is a beat.
+fn waits(outputs: &[AgentOutput]) -> Option<Vec<EdgeRef>> {
+    outputs.iter().rev().find_map(|output| match output {
+        AgentOutput::Send(message) => match &**message {
+            FromAgent::Heartbeat(beat) => Some(beat.waits.clone()),
+            _ => None,
+        },
+        _ => None,
+    })
+}
+
+#[test]
+fn who_was_granted_slices_and_sends_none_is_named_before_the_next_beat_and_with_each() {
+    let mut host = Host::new();
+    let begun = host.begin(star(OLD));
+    let granted = begun.iter().find_map(|output| match output {
+        AgentOutput::Grant { to, below, .. } if *to == HELPERS[0] => Some(*below),
+        _ => None,
+    });
+    let edge = |peer| EdgeRef { repair: OLD, lane: 0, peer };
+    let look = |host: &mut Host| {
+        host.now = host.now + Span::from_millis(250);
+        waits(&host.handle(AgentInput::Tick))
+    };
+    assert_eq!([look(&mut host), look(&mut host)], [None, None]);
+    assert_eq!(look(&mut host), Some(HELPERS.map(edge).to_vec()), "half a beat after the first");
+    for slice in 0..granted.expect("both were granted slices") {
+        let id = SliceId { repair: OLD, lane: 0, slice };
+        host.handle(AgentInput::SliceArrived { from: HELPERS[0], id });
+    }
+    let said: Vec<Vec<EdgeRef>> = (0..8).filter_map(|_| look(&mut host)).collect();
+    assert_eq!(said, [vec![edge(HELPERS[1])], vec![edge(HELPERS[1])]]);
+    host.tell(ToAgent::Cancel(OLD));
+    let said: Vec<Vec<EdgeRef>> = (0..8).filter_map(|_| look(&mut host)).collect();
+    assert_eq!(said, vec![Vec::new(); 2], "nothing runs any more");
+}
+
+#[test]
+fn an_agent_that_did_not_run_itself_waits_for_nobody() {
+    let mut host = Host::new();
+    host.begin(star(OLD));
+    host.now = host.now + Span::from_secs(9);
+    assert_eq!(waits(&host.handle(AgentInput::Tick)), Some(vec![]));
 }

@@ -5,11 +5,12 @@ mod story;
 
 use story::{Story, copy, stripe};
 use suture_repair::event::{Command, Health, Input, Output, Report};
-use suture_repair::id::{ChunkCopy, ChunkIndex, NodeId, RepairId, Stamp, StripeId};
+use suture_repair::id::{ChunkCopy, ChunkIndex, EdgeRef, NodeId, RepairId, Stamp, StripeId};
 use suture_repair::message::{
     CopyFault, Failure, FromAgent, Heartbeat, Hello, Refusal, Task, ToAgent,
 };
 use suture_repair::planner::Abilities;
+use suture_repair::time::Span;
 
 /// One chunk is lost, and is rebuilt from two of three others.
 fn one_repair() -> (Story, Task) {
@@ -241,4 +242,84 @@ fn a_stripe_that_loses_helper_after_helper_waits_in_the_end() {
     story.wait(3, 1..7);
     let after = story.dispatched().pop().expect("it is tried again");
     assert_eq!(after.continues, None);
+}
+
+/// A node says that it is the turn of another one, of which nothing comes.
+fn waits(story: &mut Story, by: NodeId, task: &Task, peer: NodeId) {
+    let waits = vec![EdgeRef { repair: task.repair, lane: 0, peer }];
+    let running = vec![(task.repair, 0)];
+    let beat = Heartbeat { incarnation: 1, free_bytes: 1 << 30, running, ..Heartbeat::default() };
+    story.hear(by.0, FromAgent::Heartbeat(Heartbeat { waits, ..beat }));
+}
+
+/// A fifth of the time passes after which a silent node is suspect; all but these speak, and wait
+/// for nobody.
+fn pass(story: &mut Story, others: &[NodeId]) {
+    story.now = story.now + Span::from_millis(200);
+    let speaking = (1..7).filter(|node| !others.contains(&NodeId(*node)));
+    speaking.for_each(|node| story.beat(node));
+}
+
+#[test]
+fn a_helper_that_vanishes_is_left_soon_after_others_wait_for_it_and_is_not_declared_dead() {
+    let (mut story, task) = one_repair();
+    progress(&mut story, &task, 1024);
+    let gone = helper(&task);
+    pass(&mut story, &[gone]);
+    story.take();
+    waits(&mut story, destination(&task), &task, gone);
+    assert!(story.dispatched().is_empty(), "it may speak at the next moment");
+    pass(&mut story, &[gone]);
+    let next = next(&mut story, &task);
+    assert!(!next.plan.participants().contains(&gone));
+    assert_eq!(story.core.status().running[0].bytes_done, 1024);
+    assert_eq!(story.core.health(gone), Health::Up, "silence is judged as ever");
+}
+
+#[test]
+fn who_speaks_is_waited_for_longer_and_less_where_only_the_last_slices_lack() {
+    for (come, words) in [(1024, 4), (3840, 2)] {
+        let (mut story, task) = one_repair();
+        progress(&mut story, &task, come);
+        let slow = helper(&task);
+        for word in 1..=words {
+            pass(&mut story, &[destination(&task)]);
+            story.take();
+            waits(&mut story, destination(&task), &task, slow);
+            let is_left = story.said.iter().any(|output| match output {
+                Output::Report(Report::Replaced { without, .. }) => without.contains(&slow),
+                _ => false,
+            });
+            assert_eq!(is_left, word == words, "{come} bytes have come, word {word}");
+        }
+        next(&mut story, &task);
+    }
+}
+
+#[test]
+fn of_those_who_wait_for_each_other_the_last_is_left() {
+    let (mut story, task) = one_repair();
+    let (waiting, slow) = (helper(&task), helper_beside(&task));
+    for _ in 0..4 {
+        pass(&mut story, &[waiting, destination(&task)]);
+        story.take();
+        waits(&mut story, waiting, &task, slow);
+        waits(&mut story, destination(&task), &task, waiting);
+    }
+    let participants = next(&mut story, &task).plan.participants();
+    assert!(participants.contains(&waiting) && !participants.contains(&slow));
+}
+
+#[test]
+fn a_helper_in_whose_place_nobody_can_stand_is_waited_for() {
+    let (mut story, task) = one_repair();
+    let spare = (1..4).find(|node| !task.plan.participants().contains(&NodeId(*node)));
+    story.give(Input::AgentLost(NodeId(spare.expect("two of three help"))));
+    let gone = helper(&task);
+    for _ in 0..4 {
+        story.now = story.now + Span::from_millis(200);
+        waits(&mut story, destination(&task), &task, gone);
+    }
+    assert!(story.dispatched().is_empty());
+    assert_eq!(story.core.status().running[0].repair, task.repair);
 }

@@ -411,6 +411,11 @@ fn from_agent(random: &mut Random) -> FromAgent {
                 peer: node(r),
             }),
             written: some(random, self::repair),
+            waits: some(random, |r| EdgeRef {
+                repair: self::repair(r),
+                lane: lane_number(r),
+                peer: node(r),
+            }),
             links: maybe(random, |r| Box::new(link_report(r))),
         }),
         3 => FromAgent::Stored { repair, copy: copy(random) },

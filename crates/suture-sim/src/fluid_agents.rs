@@ -108,7 +108,7 @@ pub(crate) struct FluidAgents {
 /// A heartbeat without news of repairs.
 fn heartbeat(free_bytes: u64) -> Heartbeat {
     let (running, arrived) = (Vec::new(), Vec::new());
-    let written = Vec::new();
+    let (written, waits) = (Vec::new(), Vec::new());
     Heartbeat {
         incarnation: INCARNATION,
         free_bytes,
@@ -116,6 +116,7 @@ fn heartbeat(free_bytes: u64) -> Heartbeat {
         running,
         arrived,
         written,
+        waits,
         links: None,
     }
 }

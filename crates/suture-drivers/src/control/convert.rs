@@ -381,6 +381,7 @@ fn encode_heartbeat(beat: Heartbeat) -> proto::Heartbeat {
         running: beat.running.into_iter().map(progress).collect(),
         arrived: beat.arrived.into_iter().map(edge).collect(),
         written: beat.written.into_iter().map(|repair| repair.0).collect(),
+        waits: beat.waits.into_iter().map(edge).collect(),
         links: beat.links.map(|report| links::encode_report(*report)),
         disk: disk::encode(beat.disk).into(),
     }
@@ -394,6 +395,7 @@ fn decode_heartbeat(beat: proto::Heartbeat) -> Result<Heartbeat, Malformed> {
         running: running.collect(),
         arrived: beat.arrived.into_iter().map(decode_edge).collect::<Result<_, _>>()?,
         written: beat.written.into_iter().map(RepairId).collect(),
+        waits: beat.waits.into_iter().map(decode_edge).collect::<Result<_, _>>()?,
         links: beat.links.map(links::decode_report).transpose()?.map(Box::new),
         disk: disk::decode(beat.disk),
     })

@@ -90,6 +90,10 @@ impl Coordinator {
         let due: Vec<NodeId> = self.leave_at.iter().filter_map(is_due).collect();
         for node in due {
             self.leave_at.remove(&node);
+            if self.health.is_up(node) && !self.is_silent_for_long(now, node) {
+                // Others waited for it, and it has spoken.
+                continue;
+            }
             for id in self.flowing_through(node) {
                 self.goes_on(now, id, None, &Failure::PeerLost(node));
             }
@@ -106,7 +110,13 @@ impl Coordinator {
 
     /// Gives an attempt that has lost a helper another plan for what has not come. Returns whether
     /// it goes on by that.
-    fn goes_on(&mut self, now: Time, id: RepairId, node: Option<NodeId>, why: &Failure) -> bool {
+    pub(super) fn goes_on(
+        &mut self,
+        now: Time,
+        id: RepairId,
+        node: Option<NodeId>,
+        why: &Failure,
+    ) -> bool {
         let Some(gone) = lost_helper(node, why) else { return false };
         let Some(rebuild) = self.ledger.get(id).and_then(Attempt::rebuild) else { return false };
         let (stripe, participants) = (rebuild.work.plan.stripe, rebuild.work.plan.participants());
@@ -151,7 +161,11 @@ impl Coordinator {
             let uplink = self.ledger.cluster().node(node).uplink_free().usable();
             (self.ledger.load().node(node).up_bytes + plan.range.bytes()) as f64 / uplink.0
         };
-        helpers.sort_by(|&a, &b| seconds(a).total_cmp(&seconds(b)).then(a.cmp(&b)));
+        let is_silent = |node: NodeId| self.is_silent_for_long(self.now, node);
+        helpers.sort_by(|&a, &b| {
+            let speaks_first = is_silent(a).cmp(&is_silent(b));
+            speaks_first.then(seconds(a).total_cmp(&seconds(b))).then(a.cmp(&b))
+        });
         let plan = Detour { plan, facts: job.facts(), helpers: &helpers }.around(&all_gone)?;
         let mut job = job.clone();
         job.survivors.retain(|(_, node)| !all_gone.contains(node));

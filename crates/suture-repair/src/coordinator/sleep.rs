@@ -31,6 +31,7 @@ impl Coordinator {
             self.health.slept(now, gap);
             self.ledger.slept(now, gap);
             self.rebalance.slept(now);
+            self.waits.slept(now, gap);
             self.leave_at.values_mut().for_each(|at| *at = *at + gap);
         }
     }

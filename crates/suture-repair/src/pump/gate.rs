@@ -78,6 +78,16 @@ impl Gate {
         self.spilled + self.arrived.trailing_ones() < count
     }
 
+    /// How many slices have come.
+    pub fn arrived(&self) -> u32 {
+        self.spilled + self.arrived.count_ones()
+    }
+
+    /// Whether slices were granted that have not come.
+    pub fn is_awaited(&self) -> bool {
+        self.credit_given > self.arrived()
+    }
+
     /// Whether every slice is on disk.
     pub fn is_full(&self, count: u32) -> bool {
         self.spilled == count

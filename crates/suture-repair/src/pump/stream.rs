@@ -104,6 +104,16 @@ impl Stream {
         self.next + self.arrived[self.source(child)].trailing_ones() < self.count
     }
 
+    /// How many slices of a child have come, or were there before.
+    pub fn arrived(&self, child: usize) -> u32 {
+        self.next + self.arrived[self.source(child)].count_ones()
+    }
+
+    /// Whether a child was granted slices that have not come.
+    pub fn is_awaited(&self, child: usize) -> bool {
+        self.credit_given > self.arrived(child)
+    }
+
     /// A slice of a child is in memory. Must be wanted.
     pub fn on_arrived(&mut self, child: usize, slice: u32) {
         let source = self.source(child);

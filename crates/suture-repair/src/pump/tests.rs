@@ -356,3 +356,39 @@ fn a_decoder_begins_with_the_first_slice_that_any_of_its_parents_wants() {
     assert_eq!(steps(&mut pump), [Step::Deliver(5)]);
     pump.assert_invariants(RepairId(0), 0);
 }
+
+#[test]
+fn a_child_owes_what_it_was_granted_and_a_parent_a_grant_once_it_has_all_it_takes() {
+    let mut pump = Pump::new(role(false, &[CHILD], &[Sink::Forward(PARENT)], Spools::Nothing), 4);
+    let owing = |pump: &Pump| {
+        let owing = pump.peers().filter(|progress| progress.owes);
+        owing.map(|progress| progress.peer).collect::<Vec<_>>()
+    };
+    assert_eq!(owing(&pump), [], "it was not opened");
+    pump.open();
+    assert_eq!(steps(&mut pump), [Step::Grant(CHILD, 4)]);
+    assert_eq!(owing(&pump), [CHILD, PARENT]);
+    pump.on_granted(PARENT, 0, 2);
+    assert_eq!(owing(&pump), [CHILD]);
+    (0..4).for_each(|slice| pump.on_arrived(CHILD, slice));
+    assert_eq!(owing(&pump), [], "two are on their way to the parent");
+    pump.on_left(0);
+    pump.on_left(1);
+    let grant = Step::Grant(CHILD, 6);
+    assert_eq!(steps(&mut pump), [Step::Deliver(0), Step::Deliver(1), grant]);
+    assert_eq!(owing(&pump), [CHILD, PARENT]);
+    let moved = |pump: &Pump| pump.peers().map(|progress| progress.moved).collect::<Vec<_>>();
+    assert_eq!(moved(&pump), [4, 2]);
+}
+
+#[test]
+fn a_child_of_which_slices_are_spilled_owes_what_it_was_granted() {
+    let mut pump = Pump::new(role(true, &[CHILD], &[Sink::Store], Spools::Sources), 4);
+    pump.open();
+    let child = |pump: &Pump| pump.peers().next().expect("it has a child");
+    assert!(!child(&pump).owes, "it was not released");
+    pump.on_released(CHILD);
+    assert!(child(&pump).owes);
+    (0..4).for_each(|slice| pump.on_arrived(CHILD, slice));
+    assert_eq!((child(&pump).owes, child(&pump).moved), (false, 4));
+}

@@ -163,6 +163,20 @@ impl Textual for EdgeRef {
     }
 }
 
+/// An edge on which it is the peer's turn: `1.7 lane 0 for n3`.
+struct Waited(EdgeRef);
+
+impl Textual for Waited {
+    fn write(&self, line: &mut LineWriter) {
+        line.value(&self.0.repair).field("lane", &self.0.lane).field("for", &self.0.peer);
+    }
+
+    fn read(line: &mut LineReader<'_>) -> Result<Waited, TextError> {
+        let repair = line.value()?;
+        Ok(Waited(EdgeRef { repair, lane: line.field("lane")?, peer: line.field("for")? }))
+    }
+}
+
 impl Textual for Heartbeat {
     fn write(&self, line: &mut LineWriter) {
         line.field("incarnation", &self.incarnation).field("free", &self.free_bytes);
@@ -177,6 +191,10 @@ impl Textual for Heartbeat {
         if !self.written.is_empty() {
             line.word("written").list(&self.written);
         }
+        if !self.waits.is_empty() {
+            let waits = self.waits.iter().copied().map(Waited);
+            line.word("waits").list(&waits.collect::<Vec<_>>());
+        }
         line.option("links", self.links.as_deref());
     }
 
@@ -186,6 +204,7 @@ impl Textual for Heartbeat {
         let running: Vec<Progressed> = if line.take("runs") { line.list()? } else { vec![] };
         let arrived = if line.take("arrived") { line.list()? } else { vec![] };
         let written = if line.take("written") { line.list()? } else { vec![] };
+        let waits: Vec<Waited> = if line.take("waits") { line.list()? } else { vec![] };
         let links = line.option("links")?.map(Box::new);
         Ok(Heartbeat {
             links,
@@ -193,6 +212,7 @@ impl Textual for Heartbeat {
             free_bytes,
             disk,
             written,
+            waits: waits.into_iter().map(|Waited(edge)| edge).collect(),
             running: running.into_iter().map(|Progressed(id, bytes)| (id, bytes)).collect(),
             arrived,
         })

@@ -110,6 +110,7 @@ fn whatever_an_agent_says_arrives_as_it_was_said() {
             running,
             arrived,
             written: vec![repair, RepairId(0)],
+            waits: vec![edge(RepairId(1), 0, NodeId(u32::MAX))],
             links: Some(Box::new(LinkReport {
                 span: Span::from_secs(1),
                 sent: Moved { repair: 7, others: u64::MAX },

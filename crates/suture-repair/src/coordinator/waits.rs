@@ -1,0 +1,209 @@
+//! Who waits for whom in running repairs, and how these go on without who keeps others waiting.
+//!
+//! Place: ... slices flow -> [nothing comes of a helper -> by another plan] -> slices flow -> ...
+//! A machine that vanishes breaks no connection, and its silence counts only after a while: it may
+//! be busy, and to take it for dead costs a repair of all that it holds. To do without it in a
+//! repair costs nothing but slices that are under way. So that is decided here, by what its peers
+//! say (`agent/peer_watch.rs`) and for the repairs in which it takes part; what becomes of the node
+//! is left to `health.rs`.
+//!
+//! All who come after a helper in a lane wait with it, and say so of the next one; so the helper to
+//! do without is the end of the chain: who is waited for, and waits for nobody else in that lane.
+//! - It has said nothing for longer than a beat: it is left at once, in all of its repairs, as
+//!   after a broken session (`leave_silent` in `failed.rs`).
+//! - It speaks, and yet nothing comes of it for several beats, and for longer than its links take
+//!   for a slice to each other node: only here. Of a chunk that lacks its last slices one beat is
+//!   enough, since nothing else moves meanwhile that could make up for it.
+//!
+//! Destinations are not left, since they have what came. Invariant: a repair is tried without the
+//! same node once; where it goes on, it does so under another id, and at most so many times
+//! (`failure_history.rs`).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::Coordinator;
+use super::attempt::{Attempt, Rebuild};
+use crate::id::{EdgeRef, NodeId, RepairId};
+use crate::message::Failure;
+use crate::time::{Span, Time};
+
+/// A node that is waited for has a third of `suspect_after` to speak: three beats are to come
+/// within that, and one that is late alone is not to be taken for a node that is gone.
+const SILENCE_DIVISOR: u64 = 3;
+
+/// An agent says that it waits once nothing has come for half a beat, about this part of
+/// `suspect_after`.
+const QUIET_DIVISOR: u64 = 10;
+
+/// A node that speaks is waited for for so many times as long as one that does not.
+const STILL: u64 = 2;
+
+/// What lacks less than this part of its chunk waits for its last slices.
+const LAST_DIVISOR: u64 = 8;
+
+/// So many times as long as a slice should take is late.
+const LATE: u64 = 4;
+
+/// Edges of one agent that are heeded.
+const EDGES_MAX: usize = 4096;
+
+/// Who waits for whom, as agents last said.
+#[derive(Debug, Default)]
+pub(super) struct Waits {
+    /// By who waits: the edges, and since when it says so.
+    edges: BTreeMap<NodeId, BTreeMap<EdgeRef, Time>>,
+    /// Without whom repairs were to go on, whether they could or not.
+    tried: BTreeSet<(RepairId, NodeId)>,
+}
+
+impl Waits {
+    /// All that a node waits for now.
+    fn replace(&mut self, now: Time, waiter: NodeId, edges: &[EdgeRef]) -> Vec<(EdgeRef, Time)> {
+        let before = self.edges.remove(&waiter).unwrap_or_default();
+        let since = |edge: &EdgeRef| (*edge, before.get(edge).copied().unwrap_or(now));
+        let edges: BTreeMap<EdgeRef, Time> = edges.iter().take(EDGES_MAX).map(since).collect();
+        let all = edges.iter().map(|(edge, since)| (*edge, *since)).collect();
+        if !edges.is_empty() {
+            self.edges.insert(waiter, edges);
+        }
+        all
+    }
+
+    /// Whether the peer of an edge waits in the same lane itself, for another node than `waiter`.
+    fn is_excused(&self, waiter: NodeId, EdgeRef { repair, lane, peer }: EdgeRef) -> bool {
+        let edge = |peer| EdgeRef { repair, lane, peer: NodeId(peer) };
+        let edges = self.edges.get(&peer).into_iter();
+        let mut edges = edges.flat_map(|edges| edges.range(edge(0)..=edge(u32::MAX)));
+        edges.any(|(edge, _)| edge.peer != waiter)
+    }
+
+    /// A node has begun anew: what it said counts no more.
+    pub fn forget(&mut self, node: NodeId) {
+        self.edges.remove(&node);
+    }
+
+    /// The coordinator received nothing for `gap`, which is no standstill of others.
+    pub fn slept(&mut self, now: Time, gap: Span) {
+        for since in self.edges.values_mut().flat_map(BTreeMap::values_mut) {
+            *since = now.min(*since + gap);
+        }
+    }
+}
+
+impl Coordinator {
+    /// An agent says on which edges it is the turn of the node at the other end.
+    pub(super) fn waited(&mut self, now: Time, waiter: NodeId, edges: &[EdgeRef]) {
+        let edges = self.waits.replace(now, waiter, edges);
+        if edges.is_empty() {
+            return;
+        }
+        let ledger = &self.ledger;
+        self.waits.tried.retain(|(repair, _)| ledger.get(*repair).is_some());
+        for (edge, since) in edges {
+            // One of the same repair may have put another in its place.
+            let rebuild = self.ledger.get(edge.repair).and_then(Attempt::rebuild);
+            let takes_part = |r: &&Rebuild| r.involves(edge.peer) && r.involves(waiter);
+            let Some(rebuild) = rebuild.filter(takes_part) else { continue };
+            let is_silent = self.is_silent_for_long(now, edge.peer);
+            if is_silent || self.is_late(now, waiter, (edge, since), rebuild) {
+                self.try_without(now, edge);
+            } else {
+                self.await_word(now, edge.peer);
+            }
+        }
+    }
+
+    /// Whether a node that is waited for has said nothing for so long that its repairs go on
+    /// without it.
+    pub(super) fn is_silent_for_long(&self, now: Time, node: NodeId) -> bool {
+        self.health.silence(now, node) >= self.silence_max()
+    }
+
+    fn silence_max(&self) -> Span {
+        Span { ns: self.config.timers.suspect_after.ns / SILENCE_DIVISOR }
+    }
+
+    /// A node that is waited for may speak until then.
+    fn await_word(&mut self, now: Time, node: NodeId) {
+        let silence = self.health.silence(now, node);
+        let left = Span { ns: self.silence_max().ns.saturating_sub(silence.ns) };
+        let at = self.leave_at.entry(node).or_insert(now + left);
+        *at = (*at).min(now + left);
+    }
+
+    /// Whether the peer of an edge speaks, and is waited for for too long all the same.
+    fn is_late(
+        &self,
+        now: Time,
+        waiter: NodeId,
+        (edge, since): (EdgeRef, Time),
+        rebuild: &Rebuild,
+    ) -> bool {
+        // Where repair is limited, slices take their time.
+        if self.throttle.limits_any() || self.waits.is_excused(waiter, edge) {
+            return false;
+        }
+        let before = Span { ns: self.config.timers.suspect_after.ns / QUIET_DIVISOR };
+        let bytes = rebuild.work.plan.range.bytes();
+        let left = bytes.saturating_sub(rebuild.bytes_come());
+        let is_last = left <= bytes / LAST_DIVISOR;
+        let still = if is_last { before } else { self.silence_max() };
+        let late = self.slice_span(edge.peer, rebuild).times(LATE);
+        now + before >= since + still.times(STILL).max(late)
+    }
+
+    /// How long a node's uplink takes for a slice to every other node.
+    fn slice_span(&self, node: NodeId, rebuild: &Rebuild) -> Span {
+        let uplink = self.ledger.cluster().node(node).uplink_free().usable();
+        let bytes = f64::from(rebuild.slice_bytes) * self.health.up_count() as f64;
+        Span { ns: ((bytes / uplink.0).min(1e9) * 1e9) as u64 }
+    }
+
+    /// Has a repair go on without the peer of an edge, where it can, and where that is new.
+    fn try_without(&mut self, now: Time, edge: EdgeRef) {
+        if self.waits.tried.insert((edge.repair, edge.peer)) {
+            self.goes_on(now, edge.repair, None, &Failure::PeerLost(edge.peer));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: NodeId = NodeId(1);
+    const B: NodeId = NodeId(2);
+    const C: NodeId = NodeId(3);
+
+    fn edge(lane: u16, peer: NodeId) -> EdgeRef {
+        EdgeRef { repair: RepairId(7), lane, peer }
+    }
+
+    fn at(seconds: u64) -> Time {
+        Time::ZERO + Span::from_secs(seconds)
+    }
+
+    #[test]
+    fn an_edge_waits_since_it_was_first_named_without_a_break() {
+        let mut waits = Waits::default();
+        assert_eq!(waits.replace(at(1), A, &[edge(0, B)]), [(edge(0, B), at(1))]);
+        let both = [(edge(0, B), at(1)), (edge(1, B), at(2))];
+        assert_eq!(waits.replace(at(2), A, &[edge(1, B), edge(0, B)]), both);
+        assert_eq!(waits.replace(at(3), A, &[]), []);
+        assert_eq!(waits.replace(at(4), A, &[edge(0, B)]), [(edge(0, B), at(4))]);
+        waits.slept(at(9), Span::from_secs(3));
+        assert_eq!(waits.replace(at(9), A, &[edge(0, B)]), [(edge(0, B), at(7))]);
+        waits.forget(A);
+        assert!(waits.edges.is_empty());
+    }
+
+    #[test]
+    fn who_waits_for_another_in_the_same_lane_is_excused() {
+        let mut waits = Waits::default();
+        waits.replace(at(1), B, &[edge(0, C), edge(1, A)]);
+        assert!(waits.is_excused(A, edge(0, B)));
+        assert!(!waits.is_excused(C, edge(0, B)), "each waits for the other");
+        assert!(!waits.is_excused(A, edge(1, B)));
+        assert!(!waits.is_excused(A, edge(2, B)) && !waits.is_excused(A, edge(0, C)));
+    }
+}
