@@ -170,13 +170,18 @@ impl World {
     /// Whom a node can reach, and whom not.
     fn tried(&self, from: NodeId) -> LinkReport {
         let others = self.nodes().filter(|other| *other != from);
-        let (reached, unreached) =
-            others.partition(|to| self.can_receive(Party::Agent(from), Party::Agent(*to)));
+        let (reached, unreached) = others.partition(|to| self.can_reach(from, *to));
         LinkReport { reached, unreached, ..LinkReport::default() }
     }
 
+    fn can_reach(&self, from: NodeId, to: NodeId) -> bool {
+        let carries = !self.is_link_dead(from) && !self.is_link_dead(to);
+        carries && self.can_receive(Party::Agent(from), Party::Agent(to))
+    }
+
     fn send_peer(&mut self, from: NodeId, to: NodeId, event: impl Fn() -> Event) {
-        if !self.can_receive(Party::Agent(from), Party::Agent(to)) && self.random.per_mille(700) {
+        let is_broken = !self.can_receive(Party::Agent(from), Party::Agent(to));
+        if is_broken && !self.host(to).has_vanished && self.random.per_mille(700) {
             // The connection breaks, and the sender learns of it.
             self.answer(from, agent::AgentInput::PeerLost(to), None);
             return;

@@ -23,6 +23,10 @@ pub enum Kind {
     Partition,
     /// A node that speaks counts as silent, since no other can reach it.
     CutOff,
+    /// A machine loses its power, and nobody is told.
+    Vanish,
+    /// A link carries nothing for a while.
+    DeadLink,
     /// A repair loses a helper, or leaves one that lags, and goes on with what has come.
     GoneOn,
     /// A session breaks and is made anew.
@@ -107,13 +111,15 @@ pub enum Kind {
 
 impl Kind {
     /// All kinds, in the order of the table that people read.
-    pub const ALL: [Kind; 46] = [
+    pub const ALL: [Kind; 48] = [
         Kind::Drop,
         Kind::Duplicate,
         Kind::Reorder,
         Kind::Delay,
         Kind::Partition,
         Kind::CutOff,
+        Kind::Vanish,
+        Kind::DeadLink,
         Kind::GoneOn,
         Kind::SessionBreak,
         Kind::AgentCrash,
@@ -166,6 +172,8 @@ impl fmt::Display for Kind {
             Kind::Delay => "message delayed",
             Kind::Partition => "partition",
             Kind::CutOff => "node cut off",
+            Kind::Vanish => "machine vanished",
+            Kind::DeadLink => "link at zero",
             Kind::GoneOn => "repair gone on another way",
             Kind::SessionBreak => "session broken",
             Kind::AgentCrash => "agent crashed",
@@ -296,6 +304,10 @@ pub enum Fault {
     Partition(Span),
     /// No other agent can reach a node for the span, and the coordinator can.
     CutOff(Span),
+    /// A machine loses its power, of which nobody is told, and begins anew after the span.
+    Vanish(Span),
+    /// A node's link carries nothing for the span, and then all that waited.
+    DeadLink(Span),
     /// An agent's session breaks.
     SessionBreak,
     /// A bit of a chunk changes.
@@ -442,6 +454,18 @@ pub fn cut_off_nodes(random: &mut Random, until: Span) -> Vec<(Time, Fault)> {
     let one = |_| {
         let at = Time { ns: random.below(until.ns) };
         (at, Fault::CutOff(Span::from_millis(random.between(1000, 8000))))
+    };
+    (0..count).map(one).collect()
+}
+
+/// The machines of one seed that vanish, and its links that carry nothing, in whatever order: in
+/// most none. It lasts for longer than it takes a node to count as dead, or not.
+pub fn vanished(random: &mut Random, until: Span) -> Vec<(Time, Fault)> {
+    let count = if random.per_mille(250) { random.between(1, 4) } else { 0 };
+    let one = |_| {
+        let at = Time { ns: random.below(until.ns) };
+        let span = Span::from_millis(random.between(100, 4000));
+        (at, if random.per_mille(500) { Fault::Vanish(span) } else { Fault::DeadLink(span) })
     };
     (0..count).map(one).collect()
 }

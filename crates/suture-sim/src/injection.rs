@@ -11,6 +11,7 @@ mod disks;
 mod impostor;
 mod intent;
 mod restored;
+mod vanished;
 
 use std::collections::BTreeSet;
 
@@ -57,7 +58,8 @@ impl World {
             self.recover(Recovery::Memory(node));
             self.recover(Recovery::Reads(node));
             self.recover(Recovery::Errors(node));
-            self.hosts[node.index()].hangs_until = Some(self.now);
+            let host = &mut self.hosts[node.index()];
+            (host.hangs_until, host.link_back) = (Some(self.now), None);
             self.recover(Recovery::Answers(node));
             self.recover(Recovery::Descriptors(node));
             if self.host(node).agent.is_none() && !self.host(node).gone {
@@ -116,6 +118,8 @@ impl World {
             Fault::ClockSet { by, back } => self.set_day(by, back),
             Fault::Partition(span) => self.partition(span),
             Fault::CutOff(span) => self.cut_off(span),
+            Fault::Vanish(span) => self.vanish(span),
+            Fault::DeadLink(span) => self.kill_link(span),
             Fault::SessionBreak => self.break_session(),
             Fault::Flip | Fault::Tear | Fault::Replace => self.damage(fault),
             Fault::OperatorFail(span) => {
@@ -289,12 +293,17 @@ impl World {
         self.crash_for(node, back_after);
     }
 
-    fn stop_agent(&mut self, node: NodeId) {
-        let start = self.starts;
+    /// The keeper takes a node for dead that has been down for a while.
+    fn watch_stopped(&mut self, node: NodeId) {
         if self.options.liveness == Liveness::Keeper {
             let watch = Recovery::Watch(node, self.host(node).incarnation);
             self.later(DEAD_AFTER, Event::Recovery(watch));
         }
+    }
+
+    fn stop_agent(&mut self, node: NodeId) {
+        let start = self.starts;
+        self.watch_stopped(node);
         if self.hosts[node.index()].agent.take().is_some() && self.random.per_mille(700) {
             let after = Span { ns: self.random.between(1_000_000, 20_000_000) };
             self.later(after, Event::Lost { node, start });

@@ -113,6 +113,7 @@ impl Trial {
         faults.extend(fault::failing_disks(&mut Random::new(seed ^ 0xd15c_e110), SAFETY));
         faults.extend(fault::hanging_disks(&mut Random::new(seed ^ 0x04a_9175), SAFETY));
         faults.extend(fault::cut_off_nodes(&mut Random::new(seed ^ 0xc07_0ff), SAFETY));
+        faults.extend(fault::vanished(&mut Random::new(seed ^ 0x0a11_517e), SAFETY));
         faults.extend(fault::impostors(&mut Random::new(seed ^ 0x1_3905), SAFETY));
         if options.liveness == Liveness::Own {
             faults.extend(fault::intents(&mut Random::new(seed ^ 0x0d_4a15), SAFETY));
@@ -421,6 +422,8 @@ impl Textual for Fault {
             }
             Fault::Partition(span) => line.word("partition").field("for", span),
             Fault::CutOff(span) => line.word("node-cut-off").field("for", span),
+            Fault::Vanish(span) => line.word("machine-vanishes").field("for", span),
+            Fault::DeadLink(span) => line.word("link-at-zero").field("for", span),
             Fault::SessionBreak => line.word("session-breaks"),
             Fault::Flip => line.word("bit-flips"),
             Fault::Tear => line.word("chunk-torn"),
@@ -460,6 +463,8 @@ impl Textual for Fault {
             "clock-set" => Fault::ClockSet { by: line.field("by")?, back: line.take("back") },
             "partition" => Fault::Partition(line.field("for")?),
             "node-cut-off" => Fault::CutOff(line.field("for")?),
+            "machine-vanishes" => Fault::Vanish(line.field("for")?),
+            "link-at-zero" => Fault::DeadLink(line.field("for")?),
             "session-breaks" => Fault::SessionBreak,
             "bit-flips" => Fault::Flip,
             "chunk-torn" => Fault::Tear,

@@ -193,6 +193,10 @@ pub(crate) struct Host {
     pub(crate) has_bad_memory: bool,
     /// Until when its disk answers nothing.
     pub(crate) hangs_until: Option<Time>,
+    /// Until when its link carries nothing.
+    pub(crate) link_back: Option<Time>,
+    /// Whether it went down without anybody being told.
+    pub(crate) has_vanished: bool,
     /// Slices in memory: by id and the child they came from (`None`: read here).
     pub(crate) buffers: BTreeMap<(SliceId, Option<NodeId>), Vec<u8>>,
     /// By how much its clock is ahead of the simulated time.
@@ -346,6 +350,8 @@ impl World {
             disk: Disk::new(options.disk_bytes, options.safeguards),
             has_bad_memory: false,
             hangs_until: None,
+            link_back: None,
+            has_vanished: false,
             writers: BTreeMap::new(),
             spools: BTreeMap::new(),
             gone: false,
@@ -446,6 +452,9 @@ impl World {
     }
 
     fn perform(&mut self, event: Event) {
+        if let Some(back) = self.held_until(&event) {
+            return self.later(back.since(self.now), event);
+        }
         match event {
             Event::ToAgent { to, start, message } => {
                 let current = self.coordinator.is_some() && self.starts == start;

@@ -63,7 +63,7 @@ fn trials_of_seeds_read_back_as_they_were_written() {
         assert_eq!(format!("{:?}", read.trial), format!("{trial:?}"));
         kinds.extend(trial.faults.iter().map(|(_, fault)| fault_kind(fault)));
     }
-    assert_eq!(kinds.len(), 31, "{kinds:?}");
+    assert_eq!(kinds.len(), 33, "{kinds:?}");
 }
 
 /// A new fault has to be counted here.
@@ -100,6 +100,8 @@ fn fault_kind(fault: &Fault) -> usize {
         Fault::ClockLeap(_) => 28,
         Fault::ClockSet { .. } => 29,
         Fault::Burst(_) => 30,
+        Fault::Vanish(_) => 31,
+        Fault::DeadLink(_) => 32,
     }
 }
 

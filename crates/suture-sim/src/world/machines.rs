@@ -69,6 +69,7 @@ impl World {
         host.ahead = clock_of(incarnation);
         host.incarnation = incarnation;
         host.agent = Some(Agent::new(config));
+        host.has_vanished = false;
         host.crash();
         host.armed = None;
         self.make_mistakes();
@@ -106,7 +107,7 @@ impl World {
             return;
         }
         let reachable = self.can_receive(Party::Agent(node), Party::Coordinator);
-        if reachable {
+        if reachable && !self.is_link_dead(node) {
             self.join(node);
         } else {
             // It goes on trying, as the driver does.
