@@ -16,7 +16,8 @@
 //! about the minutes that a repair takes. When the average changes, what waits is planned again.
 //! Then, and when a repair gets less than half of its fair share, what runs through the straggler
 //! goes on without it, for the rest of every lane: with a helper that a lane did without so far, or
-//! by gathering enough of the others (`plan/detour.rs`).
+//! by gathering enough of the others (`plan/detour.rs`). The last slices of a chunk are hedged:
+//! nothing that comes later could make up for them, so they are looked at more often.
 
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::sync::Arc;
@@ -53,6 +54,19 @@ const MEASURE: Span = Span::from_secs(3);
 /// What lies closer together says little.
 const MEASURE_MIN: Span = Span::from_secs(2);
 
+/// What lacks less than this part of its chunk lacks its last slices.
+const LAST: f64 = 1.0 / 8.0;
+
+/// Over which time the last slices are measured.
+const MEASURE_LAST: Span = Span::from_secs(1);
+
+/// Words of agents come once a second, about.
+const MEASURE_LAST_MIN: Span = Span::from_millis(750);
+
+/// Last slices that lag and are there within so many seconds are left in peace: another plan takes
+/// some round trips to begin.
+const REST_LAST_SECONDS: f64 = 0.5;
+
 /// The same where whole chunks would take the place of traces, which take up to twice as much.
 const LAGGING_TRACES: f64 = 0.25;
 
@@ -65,6 +79,24 @@ const REST_SECONDS: f64 = 1.0;
 /// This part of a chunk may be on its way through a plan, and not have come yet: a few slices of
 /// each lane.
 const UNDER_WAY: f64 = 1.0 / 16.0;
+
+/// Which repairs are looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Look {
+    All,
+    /// Those that lack their last slices.
+    Last,
+}
+
+/// How a repair gets on beside its fair share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Standing {
+    Enough,
+    /// It gets less than half of it, and is to be left in peace.
+    Late,
+    /// It is late, and better without the straggler.
+    Lags,
+}
 
 /// Why a repair leaves a helper.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -88,7 +120,9 @@ pub(super) struct Waves {
     load: BTreeMap<NodeId, LinkLoad>,
     /// How far repairs were when they were last looked at, and when.
     seen: BTreeMap<RepairId, (Time, u64)>,
+    /// When all of them were, and when those that lack their last slices.
     measured_at: Time,
+    looked_at: Time,
     /// Repairs that got another helper, once.
     treated: BTreeSet<RepairId>,
     replaced: BTreeSet<StripeId>,
@@ -222,7 +256,10 @@ impl Waves {
             directives = self.follow_links(snapshot);
         }
         if is_due {
-            directives.extend(self.measure(snapshot));
+            self.measured_at = snapshot.now;
+            directives.extend(self.measure(snapshot, Look::All));
+        } else if snapshot.now.since(self.looked_at) >= MEASURE_LAST {
+            directives.extend(self.measure(snapshot, Look::Last));
         }
         directives
     }
@@ -255,40 +292,34 @@ impl Waves {
         directives
     }
 
-    /// What gets less than half of its share through no fault that links tell of. A repair is
-    /// measured from one word about it to a later one: in large clusters those are rare. What has
-    /// come in full waits for its proof, and for no node.
-    fn measure(&mut self, snapshot: &Snapshot<'_>) -> Vec<Directive> {
-        self.measured_at = snapshot.now;
+    /// What gets less than half of its share through no fault that links tell of.
+    fn measure(&mut self, snapshot: &Snapshot<'_>, look: Look) -> Vec<Directive> {
+        self.looked_at = snapshot.now;
         let (mut late, mut lags) = (Vec::new(), BTreeSet::new());
+        let mut compared: Vec<RepairId> = Vec::new();
         for (id, repair) in snapshot.active {
-            let (since, before) = self.seen.get(id).copied().unwrap_or((repair.since, 0));
-            if repair.reported_at < since + MEASURE_MIN || repair.fraction_left() <= 0.0 {
-                continue;
+            let is_last = repair.fraction_left() <= LAST;
+            let is_looked_at = is_last || look == Look::All;
+            let standing =
+                is_looked_at.then(|| self.standing(snapshot.cluster, *id, repair)).flatten();
+            if standing.is_some() || look == Look::All {
+                compared.push(*id);
             }
-            self.seen.insert(*id, (repair.reported_at, repair.bytes_done));
-            let seconds = repair.reported_at.since(since).as_secs_f64();
-            let come = repair.bytes_done.saturating_sub(before) as f64;
-            let bytes = repair.work.plan.range.bytes() as f64;
-            let fair = self.share(snapshot.cluster, repair) * seconds;
-            let is_below = |part: f64| come + UNDER_WAY * bytes < part * fair;
-            if !is_below(LAGGING) {
-                continue;
+            if matches!(standing, Some(Standing::Late | Standing::Lags)) {
+                late.push(*id);
             }
-            late.push(*id);
-            let takes_long = repair.fraction_left() * bytes > come / seconds * REST_SECONDS;
-            if takes_long && (!has_traces(repair) || is_below(LAGGING_TRACES)) {
+            if standing == Some(Standing::Lags) {
                 lags.insert(*id);
             }
         }
         let repair = |id: &RepairId| &snapshot.active[id];
-        let straggler = find_straggler(late.iter().map(repair), snapshot.active.values());
+        let straggler = find_straggler(late.iter().map(repair), compared.iter().map(repair));
         let Some(straggler) = straggler else { return Vec::new() };
         let takes_part = |id: &RepairId| snapshot.active[id].work.uses(straggler);
         let (late, others): (Vec<RepairId>, Vec<RepairId>) = late.into_iter().partition(takes_part);
-        let its = snapshot.active.keys().filter(|id| takes_part(id)).count();
+        let its = compared.iter().filter(|id| takes_part(id)).count();
         let part = |late: usize, all: usize| late as f64 / all.max(1) as f64;
-        if part(late.len(), its) < 2.0 * part(others.len(), snapshot.active.len() - its) {
+        if part(late.len(), its) < 2.0 * part(others.len(), compared.len() - its) {
             // The others are late as well: what slows them down is no single node.
             return Vec::new();
         }
@@ -297,6 +328,44 @@ impl Waves {
             self.leave(snapshot, id, &snapshot.active[&id], straggler, Cause::Lags)
         })
         .collect()
+    }
+
+    /// How a repair gets on, if that can be told: it is measured from one word about it to a later
+    /// one, since those are rare in large clusters, and for so long that its share is more than
+    /// what may be under way. What has come in full waits for its proof, and for no node.
+    fn standing(
+        &mut self,
+        cluster: &Cluster,
+        id: RepairId,
+        repair: &ActiveRepair,
+    ) -> Option<Standing> {
+        let (since, before) = self.seen.get(&id).copied().unwrap_or((repair.since, 0));
+        let left = repair.fraction_left();
+        let (measure_min, rest_seconds) = if left <= LAST {
+            (MEASURE_LAST_MIN, REST_LAST_SECONDS)
+        } else {
+            (MEASURE_MIN, REST_SECONDS)
+        };
+        if repair.reported_at < since + measure_min || left <= 0.0 {
+            return None;
+        }
+        let seconds = repair.reported_at.since(since).as_secs_f64();
+        let come = repair.bytes_done.saturating_sub(before) as f64;
+        let bytes = repair.work.plan.range.bytes() as f64;
+        let fair = self.share(cluster, repair) * seconds;
+        let is_below = |part: f64| come + UNDER_WAY * bytes < part * fair;
+        let is_late = is_below(LAGGING);
+        if !is_late && LAGGING * fair < 2.0 * UNDER_WAY * bytes {
+            // Too little was due, whatever has come.
+            return None;
+        }
+        self.seen.insert(id, (repair.reported_at, repair.bytes_done));
+        if !is_late {
+            return Some(Standing::Enough);
+        }
+        let takes_long = left * bytes > come / seconds * rest_seconds;
+        let lags = takes_long && (!has_traces(repair) || is_below(LAGGING_TRACES));
+        Some(if lags { Standing::Lags } else { Standing::Late })
     }
 
     /// The bytes of its chunk that a repair gets in a second at least, if every port serves its

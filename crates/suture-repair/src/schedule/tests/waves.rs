@@ -157,6 +157,36 @@ fn a_repair_lags_by_what_has_come_since_it_was_last_looked_at() {
 }
 
 #[test]
+fn the_last_slices_of_a_chunk_are_looked_at_every_second() {
+    for (come, is_last) in [(115, true), (64, false)] {
+        let mut bench = running(vec![work(0, PAIR)]);
+        bench.now = at(2.0);
+        bench.progress(0, come);
+        bench.now = at(3.0);
+        assert_eq!(left(&mut bench), None, "it had its share");
+        bench.progress(0, come + 1);
+        bench.now = at(4.0);
+        let expected = is_last.then(|| (0, vec![(8, 3), (2, 3)]));
+        assert_eq!(left(&mut bench), expected, "{come} had come");
+    }
+}
+
+/// 32 chunks come through node 3's downlink: 4 bytes a second are fair, and 8 may be under way.
+#[test]
+fn a_repair_whose_share_is_small_is_measured_until_that_is_more_than_what_is_under_way() {
+    let other: Edges<'_> = &[(4, 3)];
+    let mut all: Vec<Edges<'_>> = vec![&[(1, 3)]];
+    all.extend([other; 31]);
+    let mut bench = running(works(&all));
+    bench.now = at(3.0);
+    bench.progress(0, 0);
+    assert_eq!(left(&mut bench), None, "six bytes, half of its share, may be on their way");
+    bench.now = at(6.0);
+    bench.progress(0, 0);
+    assert_eq!(left(&mut bench), Some((0, vec![(8, 3)])));
+}
+
+#[test]
 fn what_has_ended_leaves_its_share_to_the_others() {
     for other in [(4, 3), (1, 5)] {
         let mut bench = running(works(&[&[(1, 3)], &[other]]));
