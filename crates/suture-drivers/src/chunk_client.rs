@@ -21,7 +21,7 @@ use suture_repair::plan::Range;
 use suture_repair::wire::{Denial, Frame, Payload};
 
 use crate::address::AgentAddress;
-use crate::limit::{Port, Purpose};
+use crate::limit::{Moved, Port, Purpose};
 use crate::net::connection::{Connection, Traffic};
 use crate::net::error::NetError;
 use crate::net::greeting::Greeting;
@@ -125,7 +125,19 @@ impl ChunkClient {
         &self,
         agent: impl Into<AgentAddress>,
     ) -> Result<ChunkConnection, ChunkError> {
-        let (agent, unlimited) = (agent.into(), Port::unlimited());
+        self.connect_counting(agent, Moved::default()).await
+    }
+
+    /// The same; payload that comes or goes is counted there as that of clients while it moves.
+    ///
+    /// # Errors
+    /// As [`ChunkClient::connect`].
+    pub async fn connect_counting(
+        &self,
+        agent: impl Into<AgentAddress>,
+        moved: Moved,
+    ) -> Result<ChunkConnection, ChunkError> {
+        let (agent, unlimited) = (agent.into(), Port::unlimited().counting(moved));
         let number = self.number();
         let opened =
             Connection::open(&agent, &self.greeting, &unlimited, self.connect_timeout).await;

@@ -382,6 +382,19 @@ fn a_put_needs_one_node_more_than_hold_the_data_and_the_others_get_their_chunks_
 }
 
 #[test]
+fn an_object_that_lacks_chunks_comes_in_order_to_a_pipe() {
+    let cluster = Cluster::of(5);
+    let content = cluster.put("x", 9_000_000, &["--code", "rs(3,2)", "--chunk-size", "1MiB"]);
+    cluster.ok(&["repair", "pause"]);
+    cluster.ok(&["node", "fail", "n0"]);
+    let mut get = suture();
+    get.args(["get", "x", "-o", "-"]).env("SUTURE_COORDINATOR", &cluster.address);
+    let got = get.output().unwrap();
+    assert!(got.status.success(), "{}", String::from_utf8_lossy(&got.stderr));
+    assert!(got.stdout == content, "it came back with other bytes");
+}
+
+#[test]
 fn a_put_does_not_wait_for_one_node_that_lags_far_behind_the_others() {
     let mut cluster = Cluster::of(0);
     let (folder, address) = (cluster.folder.path().to_path_buf(), cluster.address.clone());

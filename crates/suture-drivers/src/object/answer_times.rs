@@ -5,7 +5,9 @@
 //! long as it moves a byte now and then. So each is measured against the others: whoever takes
 //! several times as long as they usually do for as many bytes lags, and is asked only when nothing
 //! else will do, until it gets another chance. What slows all of them down, as the reader's own
-//! link, slows what is usual too, and nobody lags by that.
+//! link, slows what is usual too, and nobody lags by that. Where nobody is to be measured against
+//! yet, as at the beginning of a read, one of which no byte comes for a second lags all the same: a
+//! machine that vanished ends no connection.
 //! Knows no sockets and no clock.
 
 use std::collections::BTreeMap;
@@ -28,6 +30,12 @@ const NEWS: f64 = 0.3;
 /// After so long an agent that lagged is asked again.
 const AGAIN_AFTER: Duration = Duration::from_secs(2);
 
+/// One that owes something, and of which no byte has come for so long, is not waited for.
+const QUIET: Duration = Duration::from_secs(1);
+
+/// After so long it is asked again: each time the read may stand still.
+const AGAIN_AFTER_QUIET: Duration = Duration::from_secs(15);
+
 /// What is known of each agent.
 #[derive(Debug)]
 pub struct AnswerTimes {
@@ -41,6 +49,9 @@ struct Known {
     seconds_per_byte: f64,
     /// It lagged, and gets another chance then.
     slow_until: Option<Instant>,
+    /// Bytes that have come of it, and when that was last seen to have grown.
+    received: u64,
+    moved_at: Option<Instant>,
 }
 
 impl Default for AnswerTimes {
@@ -71,6 +82,28 @@ impl AnswerTimes {
     /// An agent has not answered for longer than others take.
     pub fn lagged(&mut self, agent: &AgentAddress, now: Instant) {
         self.agents.entry(agent.clone()).or_default().slow_until = Some(now + AGAIN_AFTER);
+    }
+
+    /// An agent was asked at `since`, and so many bytes have come of it in all by now: whether
+    /// nothing has come for so long that others are to be asked. To be called again and again while
+    /// it is waited for.
+    pub fn is_quiet(
+        &mut self,
+        agent: &AgentAddress,
+        received: u64,
+        since: Instant,
+        now: Instant,
+    ) -> bool {
+        let known = self.agents.entry(agent.clone()).or_default();
+        if received != known.received {
+            (known.received, known.moved_at) = (received, Some(now));
+        }
+        let last = known.moved_at.map_or(since, |at| at.max(since));
+        let is_quiet = now.saturating_duration_since(last) > QUIET;
+        if is_quiet {
+            known.slow_until = Some(now + AGAIN_AFTER_QUIET);
+        }
+        is_quiet
     }
 
     /// Whether the agent lagged of late.
@@ -122,6 +155,22 @@ mod tests {
         assert!(times.is_slow(&agent(4), now));
         times.answered(&agent(4), MIB, Duration::from_millis(90), now);
         assert!(!times.is_slow(&agent(4), now));
+    }
+
+    #[test]
+    fn an_agent_of_which_no_byte_comes_lags_whoever_else_is_known() {
+        let (mut times, begun) = (AnswerTimes::default(), Instant::now());
+        let at = |millis| begun + Duration::from_millis(millis);
+        let one = agent(1);
+        assert!(!times.is_quiet(&one, 0, begun, at(1000)));
+        assert!(!times.is_quiet(&one, 7, begun, at(1001)), "it has begun");
+        assert!(!times.is_quiet(&one, 7, begun, at(2001)));
+        assert!(!times.is_quiet(&one, 7, at(2000), at(3000)), "it was not asked until then");
+        assert!(times.is_quiet(&one, 7, begun, at(2002)));
+        assert!(times.is_slow(&one, at(10_000)), "it is left alone for longer");
+        let (bytes, took) = (MIB, Duration::from_millis(5));
+        times.answered(&one, bytes, took, at(2003));
+        assert!(!times.is_slow(&one, at(2004)), "it has come back");
     }
 
     #[test]

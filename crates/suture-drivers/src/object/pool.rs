@@ -16,6 +16,7 @@ use tokio::time::Instant;
 use crate::address::AgentAddress;
 use crate::chunk_client::{ChunkClient, ChunkConnection, ChunkError};
 use crate::identity::credentials::Kept;
+use crate::limit::Moved;
 use crate::net::greeting::Greeting;
 
 /// An agent that is there takes milliseconds.
@@ -66,6 +67,7 @@ pub struct ConnectionPool {
     client: ChunkClient,
     idle: Mutex<BTreeMap<AgentAddress, Vec<ChunkConnection>>>,
     silences: Mutex<Silences>,
+    moved: Mutex<BTreeMap<AgentAddress, Moved>>,
 }
 
 impl ConnectionPool {
@@ -74,7 +76,18 @@ impl ConnectionPool {
         let greeting = Greeting { cluster, who: Who::Client, credentials };
         let (connect_timeout, idle_timeout) = (CONNECT_TIMEOUT, IDLE_TIMEOUT);
         let client = ChunkClient { greeting, connect_timeout, idle_timeout };
-        ConnectionPool { client, idle: Mutex::default(), silences: Mutex::default() }
+        let (idle, silences, moved) = Default::default();
+        ConnectionPool { client, idle, silences, moved }
+    }
+
+    /// Bytes of chunks that have come from the agent so far, or gone to it, on whatever connection.
+    pub fn moved(&self, agent: &AgentAddress) -> u64 {
+        self.counters(agent).client.get()
+    }
+
+    fn counters(&self, agent: &AgentAddress) -> Moved {
+        let mut moved = self.moved.lock().expect("no thread panics here");
+        moved.entry(agent.clone()).or_default().clone()
     }
 
     /// Whether the agent failed to answer a while ago, and is not to be asked again yet.
@@ -90,7 +103,8 @@ impl ConnectionPool {
         match self.idle(agent) {
             Some(connection) => Ok(connection),
             None => {
-                let connection = self.client.connect(agent.clone()).await;
+                let counters = self.counters(agent);
+                let connection = self.client.connect_counting(agent.clone(), counters).await;
                 self.note(agent, &connection);
                 connection
             }

@@ -5,12 +5,13 @@
 //! it; when that cannot be had, the same range of others is read and decoded. A copy that is
 //! found to be of no use is reported once and not asked for again; an agent that is silent is not
 //! asked again either, so one dead node costs one wait and not one for each chunk. One that lags
-//! behind the others is not waited for: the piece is decoded from others meanwhile, and whichever
-//! comes first is taken (`answer_times.rs`).
+//! behind the others, or of which nothing comes, is not waited for: the piece is decoded from
+//! others meanwhile, and whichever comes first is taken (`answer_times.rs`).
 //!
 //! Where bytes may come in any order, the same range of all chunks of a stripe is read together,
 //! and what is read of one serves to decode another: so a stripe that lacks a chunk costs no more
-//! than one that lacks none.
+//! than one that lacks none. In order, what is read to decode an earlier chunk is kept for its own
+//! turn, where the stripe is small enough.
 //!
 //! Invariant: every byte was checked against its block's checksum where it was read, against its
 //! frame's on arrival, and the whole against the checksum recorded when it was written; nothing
@@ -56,6 +57,9 @@ const DECODE_BYTES: usize = 8 << 20;
 
 /// Bytes of pieces under way, about, where they are whole chunks; but always two of them.
 const CHUNK_BYTES_AT_ONCE: u64 = 64 << 20;
+
+/// What is kept of a stripe whose bytes are given in order and that lacks a chunk.
+const ROWS_BYTES_MAX: u64 = 64 << 20;
 
 /// How often it is looked whether an agent lags.
 const CHECK_EVERY: Duration = Duration::from_millis(10);
@@ -116,7 +120,8 @@ pub async fn get(
                 let data_bytes = entry.data_bytes;
                 let range = stripe_offset..stripe_offset + data_bytes;
                 stripe_sums.expect(entry.stripe.id, range, entry.checksum);
-                wanted.extend(pieces(entry, stripe_offset, sink.takes_any_order()));
+                let order = reader.order(&entry.stripe, sink.takes_any_order());
+                wanted.extend(pieces(entry, stripe_offset, order));
                 stripe_offset += data_bytes;
             }
         }
@@ -232,9 +237,19 @@ impl Piece {
     }
 }
 
-/// The pieces of a stripe: chunk after chunk, or, where order does not matter, range after range,
-/// which asks all agents of the stripe at once.
-fn pieces(entry: ObjectStripe, stripe_offset: u64, any_order: bool) -> Vec<Want> {
+/// In which order the pieces of a stripe are read, and what each read serves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum PieceOrder {
+    /// Range after range, each of all chunks at once.
+    Rows,
+    /// Chunk after chunk; what is read to decode one is kept for the turn of its own.
+    KeptRows,
+    /// Chunk after chunk, and nothing is kept.
+    Chunks,
+}
+
+/// The pieces of a stripe in this order.
+fn pieces(entry: ObjectStripe, stripe_offset: u64, order: PieceOrder) -> Vec<Want> {
     let ObjectStripe { stripe, data_bytes, .. } = entry;
     let stripe = Arc::new(stripe);
     // With sub-chunks no range can be decoded alone.
@@ -245,8 +260,13 @@ fn pieces(entry: ObjectStripe, stripe_offset: u64, any_order: bool) -> Vec<Want>
         let in_chunk = data_in_chunk(chunk, stripe.chunk_bytes, data_bytes);
         for from in (0..in_chunk).step_by(step as usize) {
             let new = || PieceRow::new(&stripe, from, step.min(stripe.chunk_bytes - from));
-            // In order, a row would be kept until its last chunk has its turn.
-            let row = if any_order { rows.entry(from).or_insert_with(new).clone() } else { new() };
+            // In order, a row is kept until its last chunk has its turn.
+            let row = match order {
+                PieceOrder::Chunks => new(),
+                PieceOrder::Rows | PieceOrder::KeptRows => {
+                    rows.entry(from).or_insert_with(new).clone()
+                }
+            };
             pieces.push(Want {
                 row,
                 chunk: ChunkIndex(chunk as u8),
@@ -255,7 +275,7 @@ fn pieces(entry: ObjectStripe, stripe_offset: u64, any_order: bool) -> Vec<Want>
             });
         }
     }
-    if any_order {
+    if order == PieceOrder::Rows {
         pieces.sort_by_key(|piece| (piece.row.from, piece.chunk));
     }
     pieces
@@ -289,7 +309,8 @@ impl Reader {
             let decoded = self.clone().decode(want).await;
             decoded.map(|bytes| (Arc::new(bytes), true))
         };
-        if self.is_slow(&want.row.stripe, want.chunk) {
+        let is_here = want.row.read(want.chunk).is_some();
+        if !is_here && self.is_slow(&want.row.stripe, want.chunk) {
             return match decode().await {
                 Ok(decoded) => Ok(decoded),
                 Err(_) => own.await.map(|bytes| (bytes, false)),
@@ -350,13 +371,33 @@ impl Reader {
     /// noted.
     fn is_late(&self, stripe: &Stripe, chunk: ChunkIndex, bytes: u64, since: Instant) -> bool {
         let Some((_, agent, _)) = self.holder(stripe, chunk) else { return false };
+        let (received, now) = (self.pool.moved(agent), Instant::now());
         let mut times = self.times.lock().expect("no thread panics here");
+        if times.is_quiet(agent, received, since, now) {
+            return true;
+        }
         let timeout = times.timeout(agent, bytes);
-        let is_late = timeout.is_some_and(|timeout| since.elapsed() > timeout);
+        let is_late = timeout.is_some_and(|timeout| now.duration_since(since) > timeout);
         if is_late {
-            times.lagged(agent, Instant::now());
+            times.lagged(agent, now);
         }
         is_late
+    }
+
+    /// How the pieces of a stripe are read, as far as is known what it lacks.
+    fn order(&self, stripe: &Stripe, any_order: bool) -> PieceOrder {
+        if any_order {
+            return PieceOrder::Rows;
+        }
+        let data_chunks = stripe.code.data_chunks();
+        // A parity chunk is kept as well.
+        let bytes = stripe.chunk_bytes.saturating_mul(data_chunks as u64 + 1);
+        let is_small = stripe.code.sub_chunk_count() == 1 && bytes <= ROWS_BYTES_MAX;
+        let mut data = stripe.indices().take(data_chunks);
+        let lacks_any = data.any(|chunk| {
+            !stripe.record(chunk).is_known_zero() && self.holder(stripe, chunk).is_none()
+        });
+        if is_small && lacks_any { PieceOrder::KeptRows } else { PieceOrder::Chunks }
     }
 
     /// Where a chunk can be read, as far as is known.
@@ -544,4 +585,51 @@ fn decode(
     let mut rows = vec![vec![0; bytes]; program.outputs().len()];
     program.run(&sources, &mut rows.iter_mut().map(Vec::as_mut_slice).collect::<Vec<_>>())?;
     Ok(rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use suture_repair::id::{Generation, Stamp, StripeId};
+    use suture_repair::stripe::ChunkRecord;
+
+    use super::*;
+
+    /// Two data chunks of two and a half pieces, the second of them with data in one and a half.
+    fn entry() -> ObjectStripe {
+        let chunk_bytes = 5 * PIECE_BYTES / 2;
+        let record = |node| ChunkRecord {
+            node: Some(NodeId(node)),
+            stamp: Stamp(0),
+            bytes: chunk_bytes,
+            crc: Some(0),
+        };
+        let stripe = Stripe {
+            id: StripeId(1),
+            code: "rs(2,1)".parse().unwrap(),
+            chunk_bytes,
+            unit_bytes: chunk_bytes,
+            generation: Generation(0),
+            chunks: (0..3).map(record).collect(),
+        };
+        ObjectStripe { stripe, data_bytes: 4 * PIECE_BYTES, checksum: None }
+    }
+
+    #[test]
+    fn in_order_a_row_is_one_for_all_chunks_where_it_is_kept() {
+        for order in [PieceOrder::KeptRows, PieceOrder::Chunks] {
+            let all = pieces(entry(), 7, order);
+            let read: Vec<(u8, u64)> = all.iter().map(|want| (want.chunk.0, want.bytes)).collect();
+            let half = PIECE_BYTES / 2;
+            let first = [(0, PIECE_BYTES), (0, PIECE_BYTES), (0, half)];
+            assert_eq!(read, [&first[..], &[(1, PIECE_BYTES), (1, half)]].concat());
+            let ends = all.iter().map(|want| want.offset + want.bytes);
+            assert!(ends.zip(&all[1..]).all(|(end, next)| end == next.offset), "{order:?}");
+            let is_shared = Arc::ptr_eq(&all[0].row, &all[3].row);
+            assert_eq!(is_shared, order == PieceOrder::KeptRows);
+            assert!(!Arc::ptr_eq(&all[0].row, &all[1].row));
+        }
+        let rows = pieces(entry(), 7, PieceOrder::Rows);
+        let chunks: Vec<u8> = rows.iter().map(|want| want.chunk.0).collect();
+        assert_eq!(chunks, [0, 1, 0, 1, 0]);
+    }
 }
