@@ -215,8 +215,8 @@ impl Agent {
 
     /// When to call `handle(now, Tick)` at the latest.
     pub fn next_deadline(&self) -> Option<Time> {
-        let look = self.next_look();
-        Some(look.map_or(self.next_beat, |look| look.min(self.next_beat)))
+        let inspection = self.next_inspection();
+        Some(inspection.map_or(self.next_beat, |at| at.min(self.next_beat)))
     }
 
     fn send(&mut self, message: FromAgent) {
@@ -505,7 +505,7 @@ impl Agent {
     }
 
     fn beat(&mut self, now: Time) {
-        if now >= self.peer_watch.next_look && !self.tasks.is_empty() {
+        if now >= self.peer_watch.inspect_at && !self.tasks.is_empty() {
             self.watch_peers(now);
         }
         if now >= self.next_beat {

@@ -22,11 +22,11 @@ use crate::time::{Span, Time};
 /// Edges that a beat names at most: four for each repair that an agent may take part in.
 const WAITS_MAX: usize = 4096;
 
-/// So many looks are taken in a beat.
-const LOOKS_A_BEAT: u64 = 4;
+/// So many times in a beat it is looked for such peers.
+const INSPECTIONS_A_BEAT: u64 = 4;
 
-/// Nothing has come in so many looks.
-const LOOKS_QUIET: u64 = 2;
+/// Nothing has come in so many of these times.
+const INSPECTIONS_QUIET: u64 = 2;
 
 /// What is known of peers that owe something.
 #[derive(Debug, Default)]
@@ -35,7 +35,7 @@ pub(super) struct PeerWatch {
     /// The edges that wait, as of the last look.
     waits: Vec<EdgeRef>,
     /// When to look again.
-    pub next_look: Time,
+    pub inspect_at: Time,
 }
 
 /// A peer that owes something.
@@ -79,8 +79,8 @@ impl PeerWatch {
 
 impl Agent {
     /// When it is looked for peers that owe something, while anything runs.
-    pub(super) fn next_look(&self) -> Option<Time> {
-        (!self.tasks.is_empty()).then_some(self.peer_watch.next_look)
+    pub(super) fn next_inspection(&self) -> Option<Time> {
+        (!self.tasks.is_empty()).then_some(self.peer_watch.inspect_at)
     }
 
     /// Edges that wait for their peer, as of the last look.
@@ -92,10 +92,10 @@ impl Agent {
     /// Looks for peers that owe something and of which nothing comes.
     #[inline(never)]
     pub(super) fn watch_peers(&mut self, now: Time) {
-        let every = Span { ns: self.config.heartbeat_every.ns / LOOKS_A_BEAT };
-        let quiet_after = every.times(LOOKS_QUIET);
-        let has_slept = now.since(self.peer_watch.next_look) > quiet_after;
-        self.peer_watch.next_look = now + every.max(Span { ns: 1 });
+        let every = Span { ns: self.config.heartbeat_every.ns / INSPECTIONS_A_BEAT };
+        let quiet_after = every.times(INSPECTIONS_QUIET);
+        let has_slept = now.since(self.peer_watch.inspect_at) > quiet_after;
+        self.peer_watch.inspect_at = now + every.max(Span { ns: 1 });
         if has_slept {
             // What came meanwhile waits to be taken.
             self.peer_watch.peers.clear();

@@ -82,7 +82,7 @@ const UNDER_WAY: f64 = 1.0 / 16.0;
 
 /// Which repairs are looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Look {
+enum Examined {
     All,
     /// Those that lack their last slices.
     Last,
@@ -257,9 +257,9 @@ impl Waves {
         }
         if is_due {
             self.measured_at = snapshot.now;
-            directives.extend(self.measure(snapshot, Look::All));
+            directives.extend(self.measure(snapshot, Examined::All));
         } else if snapshot.now.since(self.looked_at) >= MEASURE_LAST {
-            directives.extend(self.measure(snapshot, Look::Last));
+            directives.extend(self.measure(snapshot, Examined::Last));
         }
         directives
     }
@@ -293,16 +293,16 @@ impl Waves {
     }
 
     /// What gets less than half of its share through no fault that links tell of.
-    fn measure(&mut self, snapshot: &Snapshot<'_>, look: Look) -> Vec<Directive> {
+    fn measure(&mut self, snapshot: &Snapshot<'_>, examined: Examined) -> Vec<Directive> {
         self.looked_at = snapshot.now;
         let (mut late, mut lags) = (Vec::new(), BTreeSet::new());
         let mut compared: Vec<RepairId> = Vec::new();
         for (id, repair) in snapshot.active {
             let is_last = repair.fraction_left() <= LAST;
-            let is_looked_at = is_last || look == Look::All;
+            let is_looked_at = is_last || examined == Examined::All;
             let standing =
                 is_looked_at.then(|| self.standing(snapshot.cluster, *id, repair)).flatten();
-            if standing.is_some() || look == Look::All {
+            if standing.is_some() || examined == Examined::All {
                 compared.push(*id);
             }
             if matches!(standing, Some(Standing::Late | Standing::Lags)) {
