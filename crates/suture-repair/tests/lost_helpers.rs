@@ -14,7 +14,11 @@ use suture_repair::time::Span;
 
 /// One chunk is lost, and is rebuilt from two of three others.
 fn one_repair() -> (Story, Task) {
-    let mut story = Story::by("star/greedy/all", 7, [stripe(0, [0, 1, 2, 3])]);
+    one_repair_by("star/greedy/all")
+}
+
+fn one_repair_by(policy: &str) -> (Story, Task) {
+    let mut story = Story::by(policy, 7, [stripe(0, [0, 1, 2, 3])]);
     (0..7).for_each(|node| story.greet_with(node, Abilities::ALL));
     story.give(Input::Operator(Command::FailNode(NodeId(0))));
     let task = story.dispatched().remove(0);
@@ -298,8 +302,10 @@ fn who_speaks_is_waited_for_longer_and_less_where_only_the_last_slices_lack() {
 
 #[test]
 fn of_those_who_wait_for_each_other_the_last_is_left() {
-    let (mut story, task) = one_repair();
-    let (waiting, slow) = (helper(&task), helper_beside(&task));
+    let (mut story, task) = one_repair_by("chain/greedy/all");
+    let (one, other) = (helper(&task), helper_beside(&task));
+    let sends_on = |node| task.plan.lanes[0].parent(node) == Some(destination(&task));
+    let (waiting, slow) = if sends_on(one) { (one, other) } else { (other, one) };
     for _ in 0..4 {
         pass(&mut story, &[waiting, destination(&task)]);
         story.take();
@@ -308,6 +314,23 @@ fn of_those_who_wait_for_each_other_the_last_is_left() {
     }
     let participants = next(&mut story, &task).plan.participants();
     assert!(participants.contains(&waiting) && !participants.contains(&slow));
+}
+
+#[test]
+fn who_is_granted_nothing_has_nobody_left() {
+    let (mut story, task) = one_repair_by("chain/greedy/all");
+    let (one, other) = (helper(&task), helper_beside(&task));
+    for (waiting, parent) in [(one, other), (other, one), (one, destination(&task))] {
+        if task.plan.lanes[0].parent(waiting) != Some(parent) {
+            continue;
+        }
+        for _ in 0..6 {
+            pass(&mut story, &[waiting]);
+            waits(&mut story, waiting, &task, parent);
+        }
+    }
+    let is_left = |output: &Output| matches!(output, Output::Report(Report::Replaced { .. }));
+    assert!(!story.said.iter().any(is_left), "a receiver would say so");
 }
 
 #[test]

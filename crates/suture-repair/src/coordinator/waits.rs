@@ -9,6 +9,8 @@
 //!
 //! All who come after a helper in a lane wait with it, and say so of the next one; so the helper to
 //! do without is the end of the chain: who is waited for, and waits for nobody else in that lane.
+//! Only who receives has a helper left. Who sends, and is granted nothing more, excuses itself by
+//! saying so: its parent may wait for another of its children.
 //! - It has said nothing for longer than a beat: it is left at once, in all of its repairs, as
 //!   after a broken session (`leave_silent` in `failed.rs`).
 //! - It speaks, and yet nothing comes of it for several beats, and for longer than its links take
@@ -102,8 +104,8 @@ impl Coordinator {
         for (edge, since) in edges {
             // One of the same repair may have put another in its place.
             let rebuild = self.ledger.get(edge.repair).and_then(Attempt::rebuild);
-            let takes_part = |r: &&Rebuild| r.involves(edge.peer) && r.involves(waiter);
-            let Some(rebuild) = rebuild.filter(takes_part) else { continue };
+            let rebuild = rebuild.filter(|rebuild| is_child(rebuild, waiter, edge));
+            let Some(rebuild) = rebuild else { continue };
             let is_silent = self.is_silent_for_long(now, edge.peer);
             if is_silent || self.is_late(now, waiter, (edge, since), rebuild) {
                 self.try_without(now, edge);
@@ -165,6 +167,13 @@ impl Coordinator {
             self.goes_on(now, edge.repair, None, &Failure::PeerLost(edge.peer));
         }
     }
+}
+
+/// Whether the peer of an edge sends on it.
+fn is_child(rebuild: &Rebuild, waiter: NodeId, edge: EdgeRef) -> bool {
+    let lane = rebuild.work.plan.lanes.get(usize::from(edge.lane));
+    let mut edges = lane.into_iter().flat_map(|lane| &lane.edges);
+    edges.any(|of_lane| (of_lane.child, of_lane.parent) == (edge.peer, waiter))
 }
 
 #[cfg(test)]
