@@ -18,6 +18,7 @@
 //! gets its name before that.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::Range;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -206,18 +207,32 @@ struct PieceRow {
     /// The first byte, within each chunk.
     from: u64,
     bytes: u64,
+    /// Whether each data chunk is read once for its own turn and to decode others.
+    is_shared: bool,
     chunks: Vec<OnceCell<Arc<Vec<u8>>>>,
 }
 
 impl PieceRow {
-    fn new(stripe: &Arc<Stripe>, from: u64, bytes: u64) -> Arc<PieceRow> {
+    fn new(stripe: &Arc<Stripe>, from: u64, bytes: u64, order: PieceOrder) -> Arc<PieceRow> {
         let chunks = stripe.indices().map(|_| OnceCell::new()).collect();
-        Arc::new(PieceRow { stripe: stripe.clone(), from, bytes, chunks })
+        let is_shared = order != PieceOrder::Chunks;
+        Arc::new(PieceRow { stripe: stripe.clone(), from, bytes, is_shared, chunks })
     }
 
     /// What was read of a chunk.
     fn read(&self, chunk: ChunkIndex) -> Option<&Arc<Vec<u8>>> {
         self.chunks[usize::from(chunk.0)].get()
+    }
+
+    /// Where in what is read of a chunk for the row these bytes lie, `(from, bytes)` of the chunk,
+    /// if that is read anyway: for its own turn, or because they are all of it.
+    fn part_of(&self, chunk: ChunkIndex, (from, bytes): (u64, u64)) -> Option<Range<usize>> {
+        let is_data = usize::from(chunk.0) < self.stripe.code.data_chunks();
+        let is_read = self.is_shared && is_data || self.read(chunk).is_some();
+        let lies_within = self.from <= from && from + bytes <= self.from + self.bytes;
+        let is_whole = (from, bytes) == (self.from, self.bytes);
+        let start = from.saturating_sub(self.from) as usize;
+        (lies_within && (is_read || is_whole)).then_some(start..start + bytes as usize)
     }
 }
 
@@ -259,13 +274,11 @@ fn pieces(entry: ObjectStripe, stripe_offset: u64, order: PieceOrder) -> Vec<Wan
     for chunk in 0..stripe.code.data_chunks() as u64 {
         let in_chunk = data_in_chunk(chunk, stripe.chunk_bytes, data_bytes);
         for from in (0..in_chunk).step_by(step as usize) {
-            let new = || PieceRow::new(&stripe, from, step.min(stripe.chunk_bytes - from));
+            let new = || PieceRow::new(&stripe, from, step.min(stripe.chunk_bytes - from), order);
             // In order, a row is kept until its last chunk has its turn.
             let row = match order {
                 PieceOrder::Chunks => new(),
-                PieceOrder::Rows | PieceOrder::KeptRows => {
-                    rows.entry(from).or_insert_with(new).clone()
-                }
+                _ => rows.entry(from).or_insert_with(new).clone(),
             };
             pieces.push(Want {
                 row,
@@ -386,18 +399,16 @@ impl Reader {
 
     /// How the pieces of a stripe are read, as far as is known what it lacks.
     fn order(&self, stripe: &Stripe, any_order: bool) -> PieceOrder {
-        if any_order {
-            return PieceOrder::Rows;
-        }
         let data_chunks = stripe.code.data_chunks();
         // A parity chunk is kept as well.
         let bytes = stripe.chunk_bytes.saturating_mul(data_chunks as u64 + 1);
-        let is_small = stripe.code.sub_chunk_count() == 1 && bytes <= ROWS_BYTES_MAX;
-        let mut data = stripe.indices().take(data_chunks);
-        let lacks_any = data.any(|chunk| {
-            !stripe.record(chunk).is_known_zero() && self.holder(stripe, chunk).is_none()
-        });
-        if is_small && lacks_any { PieceOrder::KeptRows } else { PieceOrder::Chunks }
+        let is_known = |chunk| self.holder(stripe, chunk).is_some();
+        let lacks = |chunk| !stripe.record(chunk).is_known_zero() && !is_known(chunk);
+        match stripe.indices().take(data_chunks).any(lacks) {
+            _ if any_order => PieceOrder::Rows,
+            true if bytes <= ROWS_BYTES_MAX => PieceOrder::KeptRows,
+            _ => PieceOrder::Chunks,
+        }
     }
 
     /// Where a chunk can be read, as far as is known.
@@ -565,10 +576,9 @@ impl Reader {
         let pieces = range.pieces_by_sub_chunk(parts.iter().map(|part| part.sub_chunk));
         for (part, piece) in parts.iter().zip(pieces) {
             let wanted = (piece.offset, piece.bytes as u64);
-            let bytes = if wanted == (row.from, row.bytes) {
-                self.read_row(row, part.chunk).await?.to_vec()
-            } else {
-                self.read(&row.stripe, part.chunk, wanted).await?
+            let bytes = match row.part_of(part.chunk, wanted) {
+                Some(range) => self.read_row(row, part.chunk).await?[range].to_vec(),
+                None => self.read(&row.stripe, part.chunk, wanted).await?,
             };
             read.push((*part, bytes));
         }
@@ -628,6 +638,25 @@ mod tests {
             assert_eq!(is_shared, order == PieceOrder::KeptRows);
             assert!(!Arc::ptr_eq(&all[0].row, &all[1].row));
         }
+    }
+
+    #[test]
+    fn a_part_of_a_chunk_is_taken_from_what_is_read_of_it_anyway() {
+        let row_of = |order| pieces(entry(), 0, order).swap_remove(1).row;
+        let (kept, alone) = (row_of(PieceOrder::KeptRows), row_of(PieceOrder::Chunks));
+        let (data, parity) = (ChunkIndex(1), ChunkIndex(2));
+        let part = (PIECE_BYTES + 3, 5);
+        assert_eq!(kept.part_of(data, part), Some(3..8));
+        assert_eq!((kept.part_of(parity, part), alone.part_of(data, part)), (None, None));
+        let all = (PIECE_BYTES, PIECE_BYTES);
+        assert_eq!(alone.part_of(parity, all), Some(0..PIECE_BYTES as usize));
+        assert_eq!(kept.part_of(data, (PIECE_BYTES - 1, 5)), None, "it begins in the row before");
+        assert!(kept.chunks[2].set(Arc::default()).is_ok());
+        assert_eq!(kept.part_of(parity, part), Some(3..8), "it was read for another");
+    }
+
+    #[test]
+    fn where_any_order_will_do_rows_are_read_one_after_the_other() {
         let rows = pieces(entry(), 7, PieceOrder::Rows);
         let chunks: Vec<u8> = rows.iter().map(|want| want.chunk.0).collect();
         assert_eq!(chunks, [0, 1, 0, 1, 0]);
