@@ -282,7 +282,7 @@ fn a_helper_that_vanishes_is_left_soon_after_others_wait_for_it_and_is_not_decla
 
 #[test]
 fn who_speaks_is_waited_for_longer_and_less_where_only_the_last_slices_lack() {
-    for (come, words) in [(1024, 4), (3840, 2)] {
+    for (come, words) in [(1024, 5), (3840, 2)] {
         let (mut story, task) = one_repair();
         progress(&mut story, &task, come);
         let slow = helper(&task);
@@ -306,7 +306,7 @@ fn of_those_who_wait_for_each_other_the_last_is_left() {
     let (one, other) = (helper(&task), helper_beside(&task));
     let sends_on = |node| task.plan.lanes[0].parent(node) == Some(destination(&task));
     let (waiting, slow) = if sends_on(one) { (one, other) } else { (other, one) };
-    for _ in 0..4 {
+    for _ in 0..5 {
         pass(&mut story, &[waiting, destination(&task)]);
         story.take();
         waits(&mut story, waiting, &task, slow);

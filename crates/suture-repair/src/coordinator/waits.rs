@@ -33,6 +33,10 @@ use crate::time::{Span, Time};
 /// within that, and one that is late alone is not to be taken for a node that is gone.
 const SILENCE_DIVISOR: u64 = 3;
 
+/// It has so long at least, since a busy machine is late by tenths of a second, but no longer than
+/// half of `suspect_after`.
+const SILENCE_MIN: Span = Span::from_millis(400);
+
 /// An agent says that it waits once nothing has come for half a beat, about this part of
 /// `suspect_after`.
 const QUIET_DIVISOR: u64 = 10;
@@ -122,7 +126,9 @@ impl Coordinator {
     }
 
     fn silence_max(&self) -> Span {
-        Span { ns: self.config.timers.suspect_after.ns / SILENCE_DIVISOR }
+        let suspect_after = self.config.timers.suspect_after.ns;
+        let part = |divisor: u64| Span { ns: suspect_after / divisor };
+        part(SILENCE_DIVISOR).max(SILENCE_MIN.min(part(2)))
     }
 
     /// A node that is waited for may speak until then.
