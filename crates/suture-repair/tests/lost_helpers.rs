@@ -251,9 +251,8 @@ fn a_stripe_that_loses_helper_after_helper_waits_in_the_end() {
 /// A node says that it is the turn of another one, of which nothing comes.
 fn waits(story: &mut Story, by: NodeId, task: &Task, peer: NodeId) {
     let waits = vec![EdgeRef { repair: task.repair, lane: 0, peer }];
-    let running = vec![(task.repair, 0)];
-    let beat = Heartbeat { incarnation: 1, free_bytes: 1 << 30, running, ..Heartbeat::default() };
-    story.hear(by.0, FromAgent::Heartbeat(Heartbeat { waits, ..beat }));
+    let beat = Heartbeat { incarnation: 1, free_bytes: 1 << 30, waits, ..Heartbeat::default() };
+    story.hear(by.0, FromAgent::Heartbeat(beat));
 }
 
 /// A fifth of the time passes after which a silent node is suspect; all but these speak, and wait
