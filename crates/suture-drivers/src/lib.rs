@@ -5,8 +5,9 @@
 //!
 //! The data plane, in the order in which a slice meets it: a [`store`] keeps chunks and proves
 //! them, an [`agent`] performs what the agent core asks for, [`net`] carries slices between agents
-//! within the rates of [`limit`], and [`chunk_client`] puts and gets chunks from outside. A slice
-//! in memory is a [`buffer`], computed on the way by a [`combination`].
+//! within the rates of [`limit`], counted by peers as [`sent`], and [`chunk_client`] puts and gets
+//! chunks from outside. A slice in memory is a [`buffer`], computed on the way by a
+//! [`combination`].
 //!
 //! The control plane: [`metadata`] is the durable map of stripes, [`coordinator`] drives the
 //! coordinator core, [`control`] carries messages between them, agents and people; [`object`] puts
@@ -44,4 +45,5 @@ pub mod object;
 pub mod put_key;
 pub mod rebuild;
 pub mod record;
+pub mod sent;
 pub mod store;

@@ -32,6 +32,8 @@ use prometheus_client::metrics::counter::Counter;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
+use crate::sent::SentTallies;
+
 /// Unused rate that is remembered.
 const CREDIT: Duration = Duration::from_millis(16);
 
@@ -101,6 +103,7 @@ pub struct Port {
     repair: Bucket,
     link: Option<Bucket>,
     moved: Moved,
+    sent: SentTallies,
     /// What repair may have by configuration, and what it may have for now, if that is less.
     repair_cap: AtomicU64,
     repair_limit: AtomicU64,
@@ -169,6 +172,7 @@ impl Port {
             clients: AtomicUsize::new(0),
             calm: Notify::new(),
             moved: Moved::default(),
+            sent: SentTallies::default(),
         }
     }
 
@@ -222,6 +226,11 @@ impl Port {
     /// Bytes that have passed so far.
     pub fn moved(&self) -> &Moved {
         &self.moved
+    }
+
+    /// What repairs have sent through it, by peers.
+    pub fn sent(&self) -> &SentTallies {
+        &self.sent
     }
 
     /// Waits for a turn, in the order of asking, and pays for it. Gives the bytes that may pass

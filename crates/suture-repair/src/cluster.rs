@@ -3,6 +3,8 @@
 //! Place: `failure -> stripes -> queue -> [plan] -> admit -> dispatch -> slices -> commit`.
 //! Names belong to the edges; inside, a node is its index. Rates are payload bytes per second.
 
+use std::collections::BTreeMap;
+
 use crate::id::{NodeId, RackId};
 use crate::time::Time;
 
@@ -106,6 +108,8 @@ pub struct Cluster {
     pub racks: Vec<String>,
     /// Rack links, when modelled.
     pub core: Option<Core>,
+    /// The links of single racks, as far as they have been measured: in place of `core`.
+    pub measured_racks: BTreeMap<RackId, Core>,
 }
 
 impl Cluster {
@@ -115,6 +119,7 @@ impl Cluster {
             nodes: (0..count).map(|i| Node::new(format!("n{i}"), link)).collect(),
             racks: Vec::new(),
             core: None,
+            measured_racks: BTreeMap::new(),
         }
     }
 
@@ -126,6 +131,28 @@ impl Cluster {
     /// The node of this name.
     pub fn find(&self, name: &str) -> Option<NodeId> {
         self.nodes.iter().position(|n| n.name == name).map(|i| NodeId(i as u32))
+    }
+
+    /// Whether links of racks limit anything.
+    pub fn has_rack_links(&self) -> bool {
+        self.core.is_some() || !self.measured_racks.is_empty()
+    }
+
+    /// What a rack can send to others and receive from them; none where links of racks limit
+    /// nothing. Where those of others do, and nothing is known of these, it is what its nodes can
+    /// together.
+    pub fn rack_links(&self, rack: RackId) -> Option<Core> {
+        let known = self.measured_racks.get(&rack).copied().or(self.core);
+        known.or_else(|| self.has_rack_links().then(|| self.links_of_members(rack)))
+    }
+
+    /// What the nodes of a rack can send and receive together.
+    pub fn links_of_members(&self, rack: RackId) -> Core {
+        let members = || self.nodes.iter().filter(|node| node.rack == Some(rack));
+        Core {
+            rack_uplink: Rate(members().map(|node| node.uplink.0).sum()),
+            rack_downlink: Rate(members().map(|node| node.downlink.0).sum()),
+        }
     }
 
     /// The rack of this name, new or known; racks are numbered in the order in which they are

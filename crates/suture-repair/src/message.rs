@@ -144,6 +144,9 @@ pub struct Moved {
 /// Results of probes in a report.
 pub const PROBED_MAX: usize = 64;
 
+/// Peers in a report to which something was sent; of more only these are told of.
+pub const SENT_TO_MAX: usize = 256;
+
 /// What an agent has seen of its links since its last report.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LinkReport {
@@ -169,6 +172,21 @@ pub struct LinkReport {
     pub limit: RepairLimit,
     /// What its own configuration lets repair move in each direction, in bytes per second.
     pub cap: Option<u64>,
+    /// What it has sent for repairs, by peers; each is named once. Empty too where the agent does
+    /// not say that.
+    pub sent_to: Vec<SentTo>,
+}
+
+/// What an agent has sent to a peer for repairs since its last report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SentTo {
+    /// The receiver.
+    pub peer: NodeId,
+    /// Bytes of payload that have left.
+    pub bytes: u64,
+    /// How long there was more to send that did not leave: the links between both, or the peer,
+    /// took no more.
+    pub waited: Span,
 }
 
 impl LinkReport {
@@ -191,6 +209,16 @@ impl LinkReport {
             tried.splice(0..0, before);
             let extra = tried.len().saturating_sub(PROBED_MAX);
             tried.drain(..extra);
+        }
+        for before in before.sent_to {
+            match self.sent_to.iter_mut().find(|sent| sent.peer == before.peer) {
+                Some(sent) => {
+                    sent.bytes = sent.bytes.saturating_add(before.bytes);
+                    sent.waited.ns = sent.waited.ns.saturating_add(before.waited.ns);
+                }
+                None if self.sent_to.len() < SENT_TO_MAX => self.sent_to.push(before),
+                None => {}
+            }
         }
     }
 

@@ -200,7 +200,7 @@ fn beside(policy: Policy, jobs: &[Job], view: &View<'_>) -> Vec<Policy> {
     let bytes = |job: &Job| job.chunk_bytes.saturating_mul(job.lost.len() as u64);
     let wanted = jobs.iter().map(bytes).fold(0, u64::saturating_add);
     let is_scarce = || view.free_bytes.iter().any(|free| (1..wanted).contains(free));
-    if view.cluster.core.is_none() && !jobs.iter().any(is_more) && !is_scarce() {
+    if !view.cluster.has_rack_links() && !jobs.iter().any(is_more) && !is_scarce() {
         return Vec::new();
     }
     let pairs = [

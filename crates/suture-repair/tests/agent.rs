@@ -10,7 +10,7 @@ use suture_repair::id::{
 use suture_repair::label::Label;
 use suture_repair::message::{
     Check, CopyFault, DiskState, Failure, FromAgent, Heartbeat, LinkReport, Moved, Refusal,
-    RepairLimit, Task, ToAgent,
+    RepairLimit, SentTo, Task, ToAgent,
 };
 use suture_repair::plan::{Carries, Edge, Lane, Mode, Plan, Range, Start};
 use suture_repair::planner::Abilities;
@@ -512,9 +512,12 @@ fn a_peer_that_is_lost_after_its_last_slice_came_is_not_missed() {
 #[test]
 fn what_links_carried_between_two_heartbeats_is_told_once_and_together() {
     let mut host = Host::new();
+    let sent_to = |bytes, ms| SentTo { peer: HELPERS[0], bytes, waited: Span::from_millis(ms) };
     let measured = |repair| {
         let sent = Moved { repair, others: 1 };
-        Box::new(LinkReport { span: Span::from_secs(1), sent, ..LinkReport::default() })
+        let sent_to = vec![sent_to(repair, 100), SentTo { peer: HELPERS[1], ..sent_to(repair, 0) }];
+        let span = Span::from_secs(1);
+        Box::new(LinkReport { span, sent, sent_to, ..LinkReport::default() })
     };
     host.pass(Span::from_secs(1));
     host.handle(AgentInput::Measured(measured(5)));
@@ -535,7 +538,13 @@ fn what_links_carried_between_two_heartbeats_is_told_once_and_together() {
         outputs.into_iter().filter_map(links).map(|links| *links).collect::<Vec<LinkReport>>()
     };
     let sent = Moved { repair: 12, others: 2 };
-    let both = LinkReport { span: Span::from_secs(2), sent, limit, ..LinkReport::default() };
+    let both = LinkReport {
+        span: Span::from_secs(2),
+        sent,
+        limit,
+        sent_to: vec![sent_to(12, 200), SentTo { peer: HELPERS[1], ..sent_to(12, 0) }],
+        ..LinkReport::default()
+    };
     assert_eq!(told(host.pass(Span::from_secs(1))), [both]);
     assert_eq!(told(host.pass(Span::from_secs(2))), [], "nothing was measured since");
 }

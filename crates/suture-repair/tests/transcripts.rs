@@ -18,7 +18,7 @@ use suture_repair::id::{
 use suture_repair::label::Label;
 use suture_repair::message::{
     Check, CopyFault, DiskState, Failure, FingerprintRequest, FromAgent, Heartbeat, Hello,
-    LinkReport, Moved, Refusal, RepairLimit, Task, ToAgent,
+    LinkReport, Moved, Refusal, RepairLimit, SentTo, Task, ToAgent,
 };
 use suture_repair::plan::{Carries, Edge, Lane, Mode, Plan, Range, SchemeId, Start};
 use suture_repair::planner::Abilities;
@@ -371,6 +371,11 @@ fn link_report(random: &mut Random) -> LinkReport {
         has_downlink: random.per_mille(500),
         limit: repair_limit(random),
         cap: maybe(random, number),
+        sent_to: some(random, |r| SentTo {
+            peer: node(r),
+            bytes: number(r),
+            waited: Span { ns: number(r) },
+        }),
     }
 }
 

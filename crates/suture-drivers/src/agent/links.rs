@@ -211,6 +211,7 @@ impl LinkMeter {
             has_downlink: self.settings.has_downlink,
             limit: Default::default(),
             cap: self.uplink.repair_cap(),
+            sent_to: self.uplink.sent().take(),
         }
     }
 

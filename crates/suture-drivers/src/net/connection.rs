@@ -12,6 +12,7 @@ mod shared;
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::net::sockopt;
@@ -30,6 +31,7 @@ use crate::address::AgentAddress;
 use crate::identity::Principal;
 use crate::identity::credentials::Proven;
 use crate::limit::{Port, Purpose};
+use crate::sent::SentTally;
 
 /// How long the other side may move nothing, once something was begun.
 pub const TIMEOUT: Duration = Duration::from_secs(15);
@@ -66,6 +68,8 @@ pub struct Connection {
     turn: usize,
     /// Of the operation that runs, if it is one of a client.
     allowance: Option<Allowance>,
+    /// Where what is sent for repairs is counted.
+    sent: Option<Arc<SentTally>>,
 }
 
 /// How payload is to be moved: within which limits, on behalf of whom. One connection carries
@@ -190,7 +194,13 @@ impl Connection {
             filled: 0,
             turn: 0,
             allowance: None,
+            sent: None,
         }
+    }
+
+    /// The same, with all that is sent counted there, and each wait for the socket.
+    pub fn counted(self, sent: Arc<SentTally>) -> Connection {
+        Connection { sent: Some(sent), ..self }
     }
 
     /// Where the other side is.
@@ -429,6 +439,7 @@ impl Connection {
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     self.end_turn(traffic);
+                    let _waits = self.sent.as_deref().map(SentTally::wait);
                     let ready = self.stream.writable();
                     wait(self.timeout, &mut self.allowance, "sending", ready).await?;
                 }
@@ -487,6 +498,7 @@ impl Connection {
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     self.end_turn(traffic);
+                    let _waits = self.sent.as_deref().map(SentTally::wait);
                     let ready = self.stream.writable();
                     let ready = wait(self.timeout, &mut self.allowance, "sending", ready);
                     if !unless_wanted(place, ready).await? {
@@ -511,6 +523,7 @@ impl Connection {
                 Ok(()) => return Ok(()),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     self.end_turn(traffic);
+                    let _waits = self.sent.as_deref().map(SentTally::wait);
                     let ready = self.stream.writable();
                     wait(self.timeout, &mut self.allowance, "sending", ready).await?;
                 }
@@ -538,6 +551,9 @@ impl Connection {
     }
 
     fn moved(&mut self, bytes: usize) {
+        if let Some(sent) = &self.sent {
+            sent.sent(bytes);
+        }
         if let Some(allowance) = &mut self.allowance {
             allowance.moved(bytes);
         }

@@ -134,7 +134,7 @@ async fn connect(to: &Destination) -> Result<Connection, NetError> {
             if let Some(dscp) = to.dscp {
                 connection.mark(dscp)?;
             }
-            Ok(connection)
+            Ok(connection.counted(to.uplink.sent().of(to.peer)))
         }
         found => Err(NetError::OtherNode { found, meant: to.peer }),
     }

@@ -25,6 +25,7 @@
 //! `ledger/progress.rs`.
 
 mod invariants;
+mod links;
 mod progress;
 
 use std::collections::BTreeMap;
@@ -32,7 +33,7 @@ use std::sync::Arc;
 
 use super::attempt::{Adopt, Attempt, ClaimState, GoalState, Pending, Rebuild, SettledCommit};
 use crate::budget::{Budget, NotAdmitted};
-use crate::cluster::{Cluster, Node};
+use crate::cluster::Cluster;
 use crate::event::{Claim, Commit};
 use crate::id::{ChunkCopy, Generation, NodeId, RackId, RepairId, StripeId};
 use crate::label::Label;
@@ -219,38 +220,6 @@ impl Ledger {
     /// The number of a rack of this name.
     pub fn rack(&mut self, name: &str) -> RackId {
         self.cluster.rack(name)
-    }
-
-    /// A node that is new, or has other rates, or is in another rack than before. A load is taken
-    /// off as it was put on, so when a node moves all that is charged is charged again.
-    pub fn set_node(&mut self, now: Time, id: NodeId, node: Node) {
-        if self.replace_node(id, node) {
-            self.schedule.links_changed(now, &self.cluster);
-        }
-    }
-
-    /// What a known node's links carry is better known than before.
-    pub fn set_measured(&mut self, now: Time, id: NodeId, node: Node) {
-        if self.replace_node(id, node) {
-            self.schedule.links_measured(now, id, &self.cluster);
-        }
-    }
-
-    /// Returns whether only its links may be other than they were.
-    fn replace_node(&mut self, id: NodeId, node: Node) -> bool {
-        let Some(known) = self.cluster.nodes.get_mut(id.index()) else {
-            assert_eq!(id.index(), self.cluster.nodes.len(), "node ids are given in order");
-            self.cluster.nodes.push(node);
-            let load = std::mem::replace(&mut self.load, Load::new(&self.cluster));
-            self.load.add_load(&load);
-            return false;
-        };
-        let has_moved = known.rack != node.rack;
-        *known = node;
-        if has_moved {
-            self.load = self.charged();
-        }
-        !has_moved
     }
 
     /// The load of everything that waits and runs, counted anew.

@@ -4,10 +4,12 @@
 //! between both change what planners and schedules take links for. What is decided is decided in
 //! `throttle.rs` and `rates.rs`.
 
+use std::collections::BTreeMap;
+
 use super::Coordinator;
-use crate::cluster::{Node, Rate};
-use crate::event::{ThrottleStatus, TightestLink};
-use crate::id::{NodeId, StripeId};
+use crate::cluster::{Core, Node, Rate};
+use crate::event::{LinkStatus, ThrottleStatus, TightestLink};
+use crate::id::{NodeId, RackId, StripeId};
 use crate::message::{LinkReport, ToAgent};
 use crate::queue::Margin;
 use crate::throttle::{Direction, Limited, Situation, ThrottleConfig};
@@ -24,12 +26,12 @@ impl Coordinator {
     /// An agent has reported what its links carry.
     pub(super) fn links(&mut self, now: Time, node: NodeId, report: &LinkReport) {
         self.tried(now, node, report);
-        if self.throttle.report(node, report) {
-            self.count_links(now, node);
-        }
+        self.throttle.report(node, report);
+        // Of the node itself at least, of which another cap may be told.
         for changed in self.rates.report(node, report) {
             self.count_links(now, changed);
         }
+        self.count_racks(now);
     }
 
     /// Applies a changed throttle configuration.
@@ -89,7 +91,6 @@ impl Coordinator {
     fn count_links(&mut self, now: Time, id: NodeId) {
         let known = self.ledger.cluster().node(id);
         let node = self.counted(id, known.rack);
-        let is_same = |a: Rate, b: Rate| (a.0 - b.0).abs() <= a.0 * SAME_FRACTION;
         let is_free_same = is_same(known.uplink_free(), node.uplink_free())
             && is_same(known.downlink_free(), node.downlink_free());
         // What a link carries in all was declared once, or is measured.
@@ -97,12 +98,48 @@ impl Coordinator {
         match (is_known, is_free_same) {
             (true, true) => {}
             (true, false) => self.ledger.set_node(now, id, node),
+            // What transfers have agreed on changes as links do that are told of.
+            (false, _) if self.rates.is_settled(id) => self.ledger.set_node(now, id, node),
             (false, _) => self.ledger.set_measured(now, id, node),
         }
     }
 
+    /// Has planners count with what is known of the links of racks. What is modelled of all of them
+    /// is a ceiling.
+    fn count_racks(&mut self, now: Time) {
+        let cluster = self.ledger.cluster();
+        let racks = (0..cluster.racks.len() as u32).map(RackId);
+        let measured = racks.filter_map(|rack| Some((rack, self.measured_rack(rack)?)));
+        let measured: BTreeMap<RackId, Core> = measured.collect();
+        let known = &cluster.measured_racks;
+        let is_same_rack = |(a, b): (&Core, &Core)| {
+            is_same(a.rack_uplink, b.rack_uplink) && is_same(a.rack_downlink, b.rack_downlink)
+        };
+        let are_same = known.len() == measured.len()
+            && known.keys().eq(measured.keys())
+            && known.values().zip(measured.values()).all(is_same_rack);
+        if !are_same {
+            self.ledger.set_racks(now, measured);
+        }
+    }
+
+    /// What a rack's links carry, if one of them has been the limit.
+    fn measured_rack(&self, rack: RackId) -> Option<Core> {
+        let [up, down] = self.rates.rack_status(rack);
+        up.or(down)?;
+        let cluster = self.ledger.cluster();
+        let ceiling = cluster.core.unwrap_or_else(|| cluster.links_of_members(rack));
+        let least = |known: Option<LinkStatus>, most: Rate| {
+            Rate(known.map_or(most.0, |known| most.0.min(known.capacity as f64)))
+        };
+        Some(Core {
+            rack_uplink: least(up, ceiling.rack_uplink),
+            rack_downlink: least(down, ceiling.rack_downlink),
+        })
+    }
+
     /// A node as planners are to see it.
-    pub(super) fn counted(&self, id: NodeId, rack: Option<crate::id::RackId>) -> Node {
+    pub(super) fn counted(&self, id: NodeId, rack: Option<RackId>) -> Node {
         let node = self.rates.node(id);
         let limits = self.throttle.alone(id);
         let taken = |capacity: Rate, foreground: Rate, limited: Option<Limited>| match limited {
@@ -146,4 +183,9 @@ impl Coordinator {
             tightest: tightest.map(|(_, tightest)| tightest),
         }
     }
+}
+
+/// Whether planners need not hear of the difference.
+fn is_same(a: Rate, b: Rate) -> bool {
+    (a.0 - b.0).abs() <= a.0 * SAME_FRACTION
 }

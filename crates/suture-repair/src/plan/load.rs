@@ -188,8 +188,8 @@ impl Load {
         });
         let racks = self.racks.iter().enumerate().flat_map(|(index, load)| {
             let id = RackId(index as u32);
-            let (up, down) =
-                (cluster.core.map(|c| c.rack_uplink), cluster.core.map(|c| c.rack_downlink));
+            let links = cluster.rack_links(id);
+            let (up, down) = (links.map(|l| l.rack_uplink), links.map(|l| l.rack_downlink));
             [
                 port_load(Port::RackUplink(id), load.up_bytes, up),
                 port_load(Port::RackDownlink(id), load.down_bytes, down),

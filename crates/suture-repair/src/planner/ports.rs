@@ -8,7 +8,7 @@
 use std::ops::Range;
 
 use crate::cluster::Rate;
-use crate::id::NodeId;
+use crate::id::{NodeId, RackId};
 use crate::planner::View;
 
 /// The number of a port.
@@ -35,7 +35,7 @@ impl Ports {
     /// The ports of the view's cluster, with what is free of each.
     pub fn new(view: &View<'_>) -> Ports {
         let (cluster, load) = (view.cluster, view.load);
-        let rack_count = if cluster.core.is_some() { cluster.racks.len() } else { 0 };
+        let rack_count = if cluster.has_rack_links() { cluster.racks.len() } else { 0 };
         let rack = |id: NodeId| match cluster.node(id).rack {
             Some(rack) if rack_count > 0 => rack.0,
             _ => (rack_count + id.index()) as u32,
@@ -54,12 +54,14 @@ impl Ports {
         nodes().for_each(|(node, load)| ports.add(Some(node.downlink_free()), load.down_bytes));
         nodes().for_each(|(node, load)| ports.add(node.disk_read, load.disk_read_bytes));
         nodes().for_each(|(node, load)| ports.add(node.disk_write, load.disk_write_bytes));
-        if let Some(core) = cluster.core {
-            // A load may be older than the racks.
-            let racks = || (0..rack_count).map(|rack| load.racks().get(rack).copied());
-            let racks = || racks().map(Option::unwrap_or_default);
-            racks().for_each(|load| ports.add(Some(core.rack_uplink), load.up_bytes));
-            racks().for_each(|load| ports.add(Some(core.rack_downlink), load.down_bytes));
+        // A load may be older than the racks.
+        let rack_load = |rack: usize| load.racks().get(rack).copied().unwrap_or_default();
+        let links = |rack: usize| cluster.rack_links(RackId(rack as u32));
+        for rack in 0..rack_count {
+            ports.add(links(rack).map(|links| links.rack_uplink), rack_load(rack).up_bytes);
+        }
+        for rack in 0..rack_count {
+            ports.add(links(rack).map(|links| links.rack_downlink), rack_load(rack).down_bytes);
         }
         let disks = 2 * ports.node_count..ports.of_nodes().end;
         ports.have_disks = ports.rates[disks].iter().any(|rate| rate.is_finite());

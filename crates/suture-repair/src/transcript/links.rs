@@ -3,7 +3,7 @@
 //! Place: beside [slices flow]: what agents tell of their links, and what they are told.
 
 use crate::id::NodeId;
-use crate::message::{LinkReport, Moved, RepairLimit};
+use crate::message::{LinkReport, Moved, RepairLimit, SentTo};
 use crate::transcript::line::{LineReader, LineWriter, TextError, Textual};
 
 impl Textual for RepairLimit {
@@ -43,6 +43,16 @@ impl Textual for Probed {
     }
 }
 
+impl Textual for SentTo {
+    fn write(&self, line: &mut LineWriter) {
+        line.value(&self.peer).value(&self.bytes).field("waited", &self.waited);
+    }
+
+    fn read(line: &mut LineReader<'_>) -> Result<SentTo, TextError> {
+        Ok(SentTo { peer: line.value()?, bytes: line.value()?, waited: line.field("waited")? })
+    }
+}
+
 impl Textual for LinkReport {
     fn write(&self, line: &mut LineWriter) {
         line.field("span", &self.span).field("sent", &self.sent);
@@ -59,6 +69,9 @@ impl Textual for LinkReport {
         line.flag("has-uplink", self.has_uplink).flag("has-downlink", self.has_downlink);
         let limit = Some(&self.limit).filter(|limit| **limit != RepairLimit::default());
         line.option("limit", limit).option("cap", self.cap.as_ref());
+        if !self.sent_to.is_empty() {
+            line.word("sent-to").list(&self.sent_to);
+        }
     }
 
     fn read(line: &mut LineReader<'_>) -> Result<LinkReport, TextError> {
@@ -80,6 +93,7 @@ impl Textual for LinkReport {
             has_downlink,
             limit: line.option("limit")?.unwrap_or_default(),
             cap: line.option("cap")?,
+            sent_to: if line.take("sent-to") { line.list()? } else { Vec::new() },
         })
     }
 }

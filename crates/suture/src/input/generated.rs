@@ -127,7 +127,8 @@ fn draw_cluster(shape: &Shape, random: &mut Random) -> Cluster {
     }
     let racks = shape.racks.unwrap_or(0);
     let core = shape.oversubscription.map(|factor| oversubscribed(&nodes, racks, factor));
-    Cluster { nodes, racks: (0..racks).map(|rack| format!("r{rack}")).collect(), core }
+    let racks = (0..racks).map(|rack| format!("r{rack}")).collect();
+    Cluster { nodes, racks, core, ..Cluster::default() }
 }
 
 /// The links of racks that carry a rack's share of what all nodes together can move, divided by

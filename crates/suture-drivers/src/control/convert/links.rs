@@ -3,7 +3,7 @@
 //! Place: beside [slices flow]: in heartbeats, and in orders to agents.
 
 use suture_repair::id::NodeId;
-use suture_repair::message::{LinkReport, Moved, PROBED_MAX, RepairLimit};
+use suture_repair::message::{LinkReport, Moved, PROBED_MAX, RepairLimit, SENT_TO_MAX, SentTo};
 use suture_repair::time::Span;
 
 use super::{Malformed, malformed};
@@ -37,7 +37,17 @@ pub(super) fn encode_report(report: LinkReport) -> proto::LinkReport {
         reached: report.reached.into_iter().map(|node| node.0).collect(),
         unreached: report.unreached.into_iter().map(|node| node.0).collect(),
         cap: report.cap,
+        sent_to: report.sent_to.into_iter().map(encode_sent).collect(),
     }
+}
+
+fn encode_sent(SentTo { peer, bytes, waited }: SentTo) -> proto::SentTo {
+    proto::SentTo { node: peer.0, bytes, waited_ns: waited.ns }
+}
+
+fn decode_sent(sent: proto::SentTo) -> SentTo {
+    let proto::SentTo { node, bytes, waited_ns } = sent;
+    SentTo { peer: NodeId(node), bytes, waited: Span { ns: waited_ns } }
 }
 
 pub(super) fn decode_report(report: proto::LinkReport) -> Result<LinkReport, Malformed> {
@@ -46,6 +56,9 @@ pub(super) fn decode_report(report: proto::LinkReport) -> Result<LinkReport, Mal
     }
     if report.reached.len().max(report.unreached.len()) > PROBED_MAX {
         return Err(malformed("LinkReport.reached", format!("more than {PROBED_MAX}")));
+    }
+    if report.sent_to.len() > SENT_TO_MAX {
+        return Err(malformed("LinkReport.sent_to", format!("more than {SENT_TO_MAX}")));
     }
     if report.cap == Some(0) {
         return Err(malformed("LinkReport.cap", "a cap of nothing"));
@@ -63,5 +76,6 @@ pub(super) fn decode_report(report: proto::LinkReport) -> Result<LinkReport, Mal
         has_downlink: report.has_downlink,
         limit: decode_limit(report.limit.unwrap_or_default())?,
         cap: report.cap,
+        sent_to: report.sent_to.into_iter().map(decode_sent).collect(),
     })
 }

@@ -1,7 +1,7 @@
 //! Every word of a session survives its journey, and none that is damaged gets through.
 
 use suture_repair::message::Hello;
-use suture_repair::message::{DiskState, LinkReport, Moved, RepairLimit};
+use suture_repair::message::{DiskState, LinkReport, Moved, RepairLimit, SentTo};
 use suture_repair::plan::arbitrary::arbitrary_plan;
 use suture_repair::plan::{Plan, Start, StripeFacts};
 use suture_repair::planner::Abilities;
@@ -123,6 +123,11 @@ fn whatever_an_agent_says_arrives_as_it_was_said() {
                 has_downlink: false,
                 limit: RepairLimit { up: Some(1), down: None },
                 cap: Some(5),
+                sent_to: vec![SentTo {
+                    peer: NodeId(4),
+                    bytes: u64::MAX,
+                    waited: Span::from_millis(3),
+                }],
             })),
         }),
         FromAgent::Heartbeat(Heartbeat::default()),

@@ -94,7 +94,7 @@ fn is_more_than_flow(instance: &Instance<'_>) -> bool {
     let share_racks =
         |request: &ExactRequest<'_>| cluster.racks.len() > 1 && request.lost.len() > 1;
     let is_more = |request: &ExactRequest<'_>| decodes(request) || share_racks(request);
-    cluster.core.is_some() || instance.requests.iter().any(is_more)
+    cluster.has_rack_links() || instance.requests.iter().any(is_more)
 }
 
 /// Plans by three flows, and whether they are done about when everything must have been sent,

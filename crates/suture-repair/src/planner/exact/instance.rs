@@ -223,7 +223,7 @@ fn request<'a>(
     })?;
     let parts = &needs.get(need).parts;
     parts.iter().try_for_each(|part| view.abilities.suffice(part.is_sum))?;
-    let may_part = view.cluster.core.is_some()
+    let may_part = view.cluster.has_rack_links()
         && view.abilities.partial
         && job.code.sub_chunk_count() == 1
         && parts.iter().any(|part| part.forwards() > 0);

@@ -1,0 +1,150 @@
+//! Estimates of single directions, on traces of what they carry and what is wanted of them.
+
+use super::*;
+use crate::random::Random;
+
+/// A direction that carries `capacity`, of which `wanted` is wanted.
+fn passage(capacity: u64, wanted: u64) -> Passage {
+    let pressure = if wanted > capacity { Pressure::Limit } else { Pressure::Room };
+    Passage { rate: wanted.min(capacity), pressure }
+}
+
+fn mean(estimate: &LinkEstimate, before: u64) -> u64 {
+    estimate.guess().map_or(before, |guess| guess.mean)
+}
+
+fn feed_often(estimate: &mut LinkEstimate, times: u32, before: Guess, passage: Passage) {
+    for _ in 0..times {
+        estimate.feed(before, passage);
+    }
+}
+
+/// The definition, followed step by step over all that was seen: what the direction carried when it
+/// was last the limit, or the most that has passed since; what it was taken for before all that.
+fn oracle(before: u64, seen: &[Passage]) -> u64 {
+    let last = seen.iter().rposition(|passage| passage.pressure == Pressure::Limit);
+    let since = last.map_or(seen, |at| &seen[at..]);
+    let most = since.iter().map(|passage| passage.rate).max().unwrap_or(0);
+    if last.is_some() { most } else { most.max(before) }
+}
+
+#[test]
+fn an_estimate_is_never_below_what_passed_and_near_what_the_oracle_says() {
+    for seed in 0..300 {
+        let random = &mut Random::new(seed);
+        let before = random.between(1_000, 10_000_000);
+        let (mut estimate, mut seen) = (LinkEstimate::default(), Vec::new());
+        let mut capacity = random.between(1_000, 1_000_000);
+        for _ in 0..200 {
+            if random.per_mille(50) {
+                capacity = random.between(1_000, 1_000_000);
+            }
+            let wanted = random.between(0, 2 * capacity);
+            let passage = passage(capacity, wanted);
+            seen.push(passage);
+            estimate.feed(Guess::unsure(before), passage);
+            let (found, expected) = (mean(&estimate, before), oracle(before, &seen));
+            assert!(found >= passage.rate, "seed {seed}: {found} of {passage:?}");
+            if passage.pressure == Pressure::Limit {
+                // What is more than twice that is replaced; else it is half of the way nearer.
+                let most = expected + expected / 2 + 1;
+                let is_near = (expected..=most).contains(&found);
+                assert!(is_near, "seed {seed}: {found} instead of {expected}");
+            }
+        }
+    }
+}
+
+#[test]
+fn nothing_is_learnt_where_little_is_wanted() {
+    let mut estimate = LinkEstimate::default();
+    for wanted in [0, 1, 500, 874] {
+        assert!(!estimate.feed(Guess::unsure(1000), passage(2000, wanted)));
+        assert_eq!(estimate.guess(), None);
+    }
+    assert!(estimate.feed(Guess::unsure(1000), passage(2000, 876)), "that is about all of it");
+}
+
+#[test]
+fn ten_times_too_much_is_known_with_the_first_result_and_ten_times_too_little_after_a_few() {
+    let mut high = LinkEstimate::default();
+    high.feed(Guess::unsure(10_000_000), passage(1_000_000, 10_000_000));
+    assert_eq!(high.guess(), Some(Guess { mean: 1_000_000, deviation: 250_000 }));
+    // Plans ask for as much as is believed to be there.
+    let mut low = LinkEstimate::default();
+    let before = 100_000;
+    let mut believed = Vec::new();
+    for _ in 0..10 {
+        low.feed(Guess::unsure(before), passage(1_000_000, mean(&low, before)));
+        believed.push(mean(&low, before));
+    }
+    assert!(believed[5] >= 1_000_000, "{believed:?}");
+    assert!((1_000_000..1_100_000).contains(&believed[9]), "{believed:?}");
+}
+
+#[test]
+fn an_estimate_follows_a_link_down_and_up() {
+    let mut estimate = LinkEstimate::default();
+    let before = Guess::unsure(1_000_000);
+    let mut after = |capacity: u64, results: u32| {
+        feed_often(&mut estimate, results, before, passage(capacity, u64::MAX));
+        estimate.guess().map_or(0, |guess| guess.mean)
+    };
+    assert_eq!(after(1_000_000, 1), 1_000_000);
+    assert_eq!(after(600_000, 1), 800_000, "half of the way");
+    assert!(after(600_000, 4) < 615_000);
+    assert_eq!(after(900_000, 1), 900_000, "that much passed");
+    assert_eq!(after(100_000, 1), 100_000, "another link");
+    assert_eq!(after(0, 1), 0);
+    assert_eq!(after(700_000, 1), 700_000);
+}
+
+#[test]
+fn a_direction_that_was_the_limit_is_tried_for_more_in_small_steps_at_first() {
+    let mut estimate = LinkEstimate::default();
+    let before = Guess::unsure(640_000);
+    estimate.feed(before, Passage { rate: 640_000, pressure: Pressure::Limit });
+    let mut tried = || {
+        let rate = estimate.guess().map_or(0, |guess| guess.mean);
+        estimate.feed(before, Passage { rate, pressure: Pressure::Room });
+        estimate.guess().map_or(0, |guess| guess.mean)
+    };
+    assert_eq!(tried(), 650_000);
+    assert_eq!(tried(), 650_000 + 2 * (650_000 / 64));
+    let third = tried();
+    estimate.feed(before, Passage { rate: third, pressure: Pressure::Limit });
+    let again = estimate.guess().map_or(0, |guess| guess.mean);
+    estimate.feed(before, Passage { rate: again, pressure: Pressure::Room });
+    assert_eq!(estimate.guess().map(|guess| guess.mean), Some(again + again / 64));
+}
+
+#[test]
+fn results_that_agree_make_it_sure_and_gaps_make_it_unsure_and_forget_it_in_the_end() {
+    let mut estimate = LinkEstimate::default();
+    let before = Guess::unsure(10_000);
+    let limit = Passage { rate: 1_000_000, pressure: Pressure::Limit };
+    feed_often(&mut estimate, 7, before, limit);
+    assert!(!estimate.is_settled());
+    estimate.feed(before, limit);
+    assert!(estimate.is_settled());
+    let guess = estimate.guess().unwrap();
+    assert!(guess.is_sure() && guess.deviation < 50_000, "{guess:?}");
+    let idle = Passage { rate: 0, pressure: Pressure::Room };
+    feed_often(&mut estimate, RESTS_MOST, before, idle);
+    let guess = estimate.guess().unwrap();
+    assert_eq!(guess.mean, 1_000_000, "it is what was last known");
+    assert!(!guess.is_sure(), "{guess:?}");
+    assert!(!estimate.feed(before, idle));
+    assert!(estimate.guess().is_none() && !estimate.is_settled());
+}
+
+#[test]
+fn what_others_take_counts_as_what_passes() {
+    // A direction of 1000, of which others take 400: what repair gets says nothing by itself.
+    let mut estimate = LinkEstimate::default();
+    let before = Guess::unsure(5000);
+    let (others, repair) = (400, 600);
+    let both = Passage { rate: others + repair, pressure: Pressure::Limit };
+    feed_often(&mut estimate, 3, before, both);
+    assert_eq!(estimate.guess().map(|guess| guess.mean), Some(1000));
+}
