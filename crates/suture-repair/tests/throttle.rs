@@ -8,7 +8,7 @@ use suture_repair::cluster::{Node, Rate};
 use suture_repair::event::{Command, Input, Output};
 use suture_repair::id::NodeId;
 use suture_repair::message::{
-    FromAgent, Heartbeat, Hello, LinkReport, Moved, RepairLimit, Task, ToAgent,
+    FromAgent, Heartbeat, Hello, LinkReport, Moved, RepairLimit, SentTo, Task, ToAgent,
 };
 use suture_repair::planner::Abilities;
 use suture_repair::throttle::{Direction, Limited, Reason, ThrottleConfig};
@@ -202,6 +202,71 @@ fn what_probes_show_of_links_reaches_planners_though_nothing_is_throttled() {
     }
     let known = story.core.cluster().node(NodeId(1));
     assert_eq!((known.uplink.0, known.downlink.0), (500_000.0, 500_000.0));
+}
+
+#[test]
+fn what_transfers_show_of_links_reaches_planners_and_is_shown_with_how_sure_it_is() {
+    let mut story = Story::new(NODES, [stripe(0, [0, 1, 2, 3])]);
+    let span = Span::from_secs(1);
+    let sent_to = [2, 3].map(|peer| SentTo { peer: NodeId(peer), bytes: 10_000, waited: span });
+    let report = LinkReport {
+        span,
+        sent: Moved { repair: 20_000, others: 5_000 },
+        sent_to: sent_to.to_vec(),
+        ..LinkReport::default()
+    };
+    let links = Some(Box::new(report));
+    let beat = Heartbeat { incarnation: 1, free_bytes: 1 << 30, links, ..Heartbeat::default() };
+    story.hear(1, FromAgent::Heartbeat(beat));
+    assert_eq!(story.core.cluster().node(NodeId(1)).uplink, Rate(25_000.0));
+    let shown = story.core.status().nodes[1].links[0];
+    assert_eq!((shown.capacity, shown.uncertainty), (25_000, Some(6_250)));
+}
+
+#[test]
+fn what_transfers_show_of_the_links_of_racks_reaches_planners() {
+    let mut story = Story::new(NODES, [stripe(0, [0, 1, 2, 3])]);
+    for node in 0..NODES {
+        let known = Node::new(format!("n{node}"), Rate(1e6));
+        let rack = Some(format!("r{}", node % 3));
+        story.give(Input::NodeAdded { id: NodeId(node), node: known, rack });
+    }
+    let span = Span::from_secs(1);
+    let mut say = |node: u32, to: &[(u32, bool)], received: u64| {
+        let bytes = 50_000;
+        let sent_to = |&(peer, waits): &(u32, bool)| SentTo {
+            peer: NodeId(peer),
+            bytes,
+            waited: if waits { span } else { Span::ZERO },
+        };
+        let moved = |repair| Moved { repair, others: 0 };
+        let report = LinkReport {
+            span,
+            sent: moved(bytes * to.len() as u64),
+            received: moved(received),
+            sent_to: to.iter().map(sent_to).collect(),
+            ..LinkReport::default()
+        };
+        let links = Some(Box::new(report));
+        let beat = Heartbeat { incarnation: 1, free_bytes: 1 << 30, links, ..Heartbeat::default() };
+        story.hear(node, FromAgent::Heartbeat(beat));
+    };
+    for _ in 0..2 {
+        // Nodes 0 and 3 are in a rack, and send to both others and to each other.
+        say(0, &[(3, false), (1, true)], 50_000);
+        say(3, &[(0, false), (2, true)], 50_000);
+        [1, 2].into_iter().for_each(|node| say(node, &[], 50_000));
+        [4, 5].into_iter().for_each(|node| say(node, &[], 0));
+    }
+    let cluster = story.core.cluster();
+    let rack = cluster.node(NodeId(0)).rack.expect("it has one");
+    let links = cluster.rack_links(rack).expect("they are known");
+    assert_eq!((links.rack_uplink, links.rack_downlink), (Rate(100_000.0), Rate(2e6)));
+    let other = cluster.node(NodeId(1)).rack.expect("it has one");
+    let links = cluster.rack_links(other).expect("what its nodes have together");
+    assert_eq!(links.rack_uplink, Rate(2e6));
+    let shown = story.core.rack_links(rack)[0].expect("it is shown");
+    assert_eq!((shown.capacity, shown.uncertainty), (100_000, Some(25_000)));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 //! Place: under [slices flow]: what the links can carry when.
 //! Everything changes at whole seconds or at a straggler's two moments. A coordinator is told what
 //! traces say, once a second, as by a monitor, and, where one counts that, what applications take;
-//! a straggler it has to notice by itself.
+//! a straggler it has to notice by itself. Of links that nobody declares it is told nothing.
 //! Invariant: between two changes every capacity is constant.
 
 use suture_repair::cluster::{Cluster, Node, Rate};
@@ -39,6 +39,15 @@ pub struct Straggler {
     pub to: f64,
 }
 
+/// How a coordinator comes to know links that nobody declares.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Undeclared {
+    /// What each of them is taken for until more is known.
+    pub assumed: Rate,
+    /// Whether agents have probed each other before the failure.
+    pub is_probed: bool,
+}
+
 /// All capacities at all times.
 #[derive(Clone, Debug)]
 pub struct Capacities {
@@ -46,6 +55,7 @@ pub struct Capacities {
     uplinks: Option<Trace>,
     downlinks: Option<Trace>,
     stragglers: Vec<Straggler>,
+    undeclared: Option<Undeclared>,
 }
 
 impl Capacities {
@@ -60,7 +70,17 @@ impl Capacities {
         stragglers: Vec<Straggler>,
     ) -> Capacities {
         assert!(stragglers.iter().all(|straggler| straggler.factor >= 0.0), "factors of rates");
-        Capacities { cluster, uplinks, downlinks, stragglers }
+        Capacities { cluster, uplinks, downlinks, stragglers, undeclared: None }
+    }
+
+    /// The same, of which a coordinator is told nothing: it learns from what agents report.
+    pub fn undeclared(self, how: Undeclared) -> Capacities {
+        Capacities { undeclared: Some(how), ..self }
+    }
+
+    /// How a coordinator comes to know links; none: it is told.
+    pub fn learnt(&self) -> Option<Undeclared> {
+        self.undeclared
     }
 
     /// The cluster with the rates that it was declared with.
@@ -124,6 +144,10 @@ impl Capacities {
     /// The rates of a node that a coordinator is given.
     pub fn declared(&self, id: NodeId, now: f64) -> Node {
         let mut node = self.node_at(id, now);
+        if let Some(Undeclared { assumed, .. }) = self.undeclared {
+            (node.uplink, node.downlink) = (assumed, assumed);
+            (node.foreground_uplink, node.foreground_downlink) = (Rate(0.0), Rate(0.0));
+        }
         for link in [&mut node.uplink, &mut node.downlink] {
             link.0 = link.0.max(DECLARED_MIN.0);
         }
@@ -147,7 +171,8 @@ impl Capacities {
     /// The cluster that a coordinator is given.
     pub fn declared_cluster(&self, now: f64) -> Cluster {
         let nodes = self.cluster.ids().map(|id| self.declared(id, now)).collect();
-        Cluster { nodes, ..self.cluster.clone() }
+        let core = self.cluster.core.filter(|_| self.undeclared.is_none());
+        Cluster { nodes, core, ..self.cluster.clone() }
     }
 
     /// The node without stragglers. What a trace calls available is net of applications.

@@ -13,6 +13,7 @@
 //! time (`budget::TASKS_MAX`) does hold: it is part of how the real system runs.
 
 mod repair;
+mod transfers;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -30,7 +31,9 @@ use suture_repair::planner::Abilities;
 use suture_repair::stripe::{Stripe, StripeMap};
 use suture_repair::time::{Span, Time};
 
+use crate::capacity::Undeclared;
 use crate::fluid::{FlowId, Network};
+use crate::link_meter::LinkRates;
 use crate::monitor::Taken;
 use crate::ports::PortMap;
 use crate::scenario::{Overheads, Scenario};
@@ -47,6 +50,9 @@ const ASSERTED_STRIPES_MAX: usize = 200;
 
 /// Which start of every agent speaks.
 const INCARNATION: u64 = 1;
+
+/// So many peers are probed soon after an agent's start.
+const PROBED_PEERS: usize = 16;
 
 const TIMERS: Timers = Timers {
     suspect_after: FOREVER,
@@ -101,6 +107,8 @@ pub(crate) struct FluidAgents {
     taken: Vec<Taken>,
     /// What each node may move for repairs.
     limits: Vec<RepairLimit>,
+    /// Whether reports say what links carry.
+    rates: LinkRates,
     /// Time of the calls in which plans were made.
     pub(crate) planning_ns: u64,
 }
@@ -127,6 +135,25 @@ fn free_bytes(scenario: &Scenario) -> Vec<u64> {
     nodes
         .map(|node| scenario.free_bytes.get(node).map_or(PLENTY, |bytes| PLENTY.min(*bytes)))
         .collect()
+}
+
+/// What a node's probes have shown before the failure, of the peers after it: as many as an agent
+/// asks soon after its start.
+fn probed(scenario: &Scenario, node: NodeId) -> Vec<(NodeId, u64)> {
+    let is_probed =
+        matches!(scenario.capacities.learnt(), Some(Undeclared { is_probed: true, .. }));
+    if !is_probed {
+        return Vec::new();
+    }
+    let cluster = scenario.capacities.cluster();
+    let count = cluster.nodes.len() as u32;
+    let is_here = |peer: &NodeId| {
+        ![&scenario.failed, &scenario.silent].iter().any(|gone| gone.contains(peer))
+    };
+    let peers = (1..count).map(|turn| NodeId((node.0 + turn) % count)).filter(is_here);
+    let down = cluster.node(node).downlink_free().0;
+    let shown = |peer: NodeId| (peer, cluster.node(peer).uplink_free().0.min(down) as u64);
+    peers.take(PROBED_PEERS).map(shown).collect()
 }
 
 impl FluidAgents {
@@ -167,6 +194,7 @@ impl FluidAgents {
             rebuilt: Vec::new(),
             load: Load::new(&cluster),
             limits: vec![RepairLimit::default(); cluster.nodes.len()],
+            rates: LinkRates::of(&scenario.capacities),
             taken: vec![Taken::default(); cluster.nodes.len()],
             cluster,
             planning_ns: 0,
@@ -185,11 +213,13 @@ impl FluidAgents {
                 free_bytes: agents.free_bytes[node.index()],
             };
             agents.inbox.push_back(Input::Agent { node, message: FromAgent::Hello(hello) });
-            if scenario.throttle.is_some() {
+            if scenario.throttle.is_some() || agents.rates == LinkRates::Learnt {
                 // Real agents have reported long before anything fails.
+                let is_declared = agents.rates == LinkRates::Declared;
                 let links = Some(Box::new(LinkReport {
-                    has_uplink: true,
-                    has_downlink: true,
+                    has_uplink: is_declared,
+                    has_downlink: is_declared,
+                    probed: probed(scenario, node),
                     ..LinkReport::default()
                 }));
                 let beat = Heartbeat { links, ..heartbeat(hello.free_bytes) };
@@ -303,13 +333,18 @@ impl FluidAgents {
     /// Every destination says that it lives and, where that matters, how far its chunks are, of
     /// those that have moved since it last did. Where links are measured, everybody says what they
     /// carried.
-    pub fn beat(&mut self, network: &Network, links: Option<Vec<LinkReport>>) {
+    pub fn beat(&mut self, network: &Network, ports: &PortMap, links: Option<Vec<LinkReport>>) {
         let mut beats: Vec<Heartbeat> = self.free_bytes.iter().copied().map(heartbeat).collect();
         let everybody = links.is_some();
-        for ((beat, report), limit) in
-            beats.iter_mut().zip(links.into_iter().flatten()).zip(&self.limits)
-        {
-            beat.links = Some(Box::new(LinkReport { limit: *limit, ..report }));
+        let span = links.iter().flatten().next().map(|report| report.span);
+        let span = span.filter(|_| self.rates == LinkRates::Learnt);
+        let mut sent = span.map_or_else(BTreeMap::new, |span| {
+            transfers::sent_to(self.repairs.values(), network, ports, span)
+        });
+        let reports = links.into_iter().flatten().zip(&self.limits);
+        for ((node, beat), (report, limit)) in self.cluster.ids().zip(&mut beats).zip(reports) {
+            let sent_to = sent.remove(&node).unwrap_or_default();
+            beat.links = Some(Box::new(LinkReport { limit: *limit, sent_to, ..report }));
         }
         // The answer takes a look at everything that is lost.
         self.beats += 1;
@@ -636,7 +671,7 @@ mod tests {
         let agents = &mut FluidAgents::new(scenario);
         agents.begin(network, &ports, &mut || 0);
         advance(agents, network, &ports, 0.5);
-        agents.beat(network, None);
+        agents.beat(network, &ports, None);
         let beats = agents.inbox.drain(..).map(|input| match input {
             Input::Agent { message: FromAgent::Heartbeat(beat), .. } => beat.running.len(),
             other => panic!("a beat, and not {other:?}"),

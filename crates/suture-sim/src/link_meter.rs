@@ -7,8 +7,28 @@ use suture_repair::message::{LinkReport, Moved};
 use suture_repair::plan::load::Port;
 use suture_repair::time::Span;
 
+use crate::capacity::Capacities;
 use crate::fluid::Network;
 use crate::ports::PortMap;
+
+/// Whether agents are configured with what their links carry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LinkRates {
+    /// They say so in each report.
+    Declared,
+    /// The coordinator learns it.
+    Learnt,
+}
+
+impl LinkRates {
+    /// As the scenario's capacities have it.
+    pub fn of(capacities: &Capacities) -> LinkRates {
+        match capacities.learnt() {
+            None => LinkRates::Declared,
+            Some(_) => LinkRates::Learnt,
+        }
+    }
+}
 
 /// One direction of a node, in bytes.
 #[derive(Clone, Copy, Debug, Default)]
@@ -22,12 +42,14 @@ struct Carried {
 pub(crate) struct LinkMeter {
     nodes: Vec<[Carried; 2]>,
     seconds: f64,
+    is_declared: bool,
 }
 
 impl LinkMeter {
     /// Nothing has passed yet on the links of so many nodes.
-    pub fn new(nodes: usize) -> LinkMeter {
-        LinkMeter { nodes: vec![Default::default(); nodes], seconds: 0.0 }
+    pub fn new(nodes: usize, declared: LinkRates) -> LinkMeter {
+        let is_declared = declared == LinkRates::Declared;
+        LinkMeter { nodes: vec![Default::default(); nodes], seconds: 0.0, is_declared }
     }
 
     /// Time passes until `to`, at the rates of now.
@@ -48,7 +70,9 @@ impl LinkMeter {
     /// What has passed each node since it was last asked.
     pub fn take(&mut self) -> Vec<LinkReport> {
         let span = Span { ns: (self.seconds * 1e9) as u64 };
-        let nodes = std::mem::replace(self, LinkMeter::new(self.nodes.len())).nodes;
+        let zero = vec![Default::default(); self.nodes.len()];
+        let nodes = std::mem::replace(&mut self.nodes, zero);
+        self.seconds = 0.0;
         let moved = |Carried { all, repair }: Carried| Moved {
             repair: repair as u64,
             others: (all - repair).max(0.0) as u64,
@@ -57,8 +81,8 @@ impl LinkMeter {
             span,
             sent: moved(up),
             received: moved(down),
-            has_uplink: true,
-            has_downlink: true,
+            has_uplink: self.is_declared,
+            has_downlink: self.is_declared,
             ..LinkReport::default()
         };
         nodes.into_iter().map(report).collect()

@@ -151,6 +151,12 @@ impl PortMap {
 
     /// The ports of a transfer between two nodes.
     fn transfer(&self, child: NodeId, parent: NodeId) -> impl Iterator<Item = PortIndex> {
+        let limits = [self.limits(child)[0], self.limits(parent)[1]];
+        self.links(child, parent).chain(limits.into_iter().filter(|_| self.has_limits))
+    }
+
+    /// The links that a transfer between two nodes passes.
+    pub fn links(&self, child: NodeId, parent: NodeId) -> impl Iterator<Item = PortIndex> {
         let racks = match (self.rack_of[child.index()], self.rack_of[parent.index()]) {
             (Some(from), Some(to)) if self.has_core && from != to => {
                 Some([Port::RackUplink(from), Port::RackDownlink(to)])
@@ -158,10 +164,7 @@ impl PortMap {
             _ => None,
         };
         let ends = [Port::Uplink(child), Port::Downlink(parent)];
-        let ports =
-            ends.into_iter().chain(racks.into_iter().flatten()).map(|port| self.index(port));
-        let limits = [self.limits(child)[0], self.limits(parent)[1]];
-        ports.chain(limits.into_iter().filter(|_| self.has_limits))
+        ends.into_iter().chain(racks.into_iter().flatten()).map(|port| self.index(port))
     }
 
     /// The ports of a value that a client reads from a node's disk.

@@ -16,7 +16,7 @@ use suture_repair::plan::load::{Load, Port};
 use crate::client::{Clients, Served};
 use crate::fluid::{FlowId, Network};
 use crate::fluid_agents::{FluidAgents, Rebuilt};
-use crate::link_meter::LinkMeter;
+use crate::link_meter::{LinkMeter, LinkRates};
 use crate::monitor::{Monitor, Taken};
 use crate::ports::PortMap;
 use crate::scenario::{Foreground, Scenario};
@@ -125,7 +125,7 @@ pub fn simulate(scenario: &Scenario, cpu_ns: &mut dyn FnMut() -> u64) -> Outcome
         }
         run.advance(next, |flow, network| agents.flow_ended(flow, network));
         if next >= next_beat {
-            agents.beat(&run.network, run.meter.as_mut().map(LinkMeter::take));
+            agents.beat(&run.network, &run.ports, run.meter.as_mut().map(LinkMeter::take));
             if let Some(taken) = run.taken() {
                 agents.notify_taken(scenario, next, taken);
             }
@@ -218,7 +218,9 @@ impl<'a> Simulation<'a> {
         let client_count = scenario.foreground.map_or(0, |foreground| foreground.client_count());
         let ports = PortMap::new(cluster, client_count);
         let is_throttled = scenario.throttle.is_some();
-        let ports = if is_throttled { ports.with_limits() } else { ports };
+        let rates = LinkRates::of(&scenario.capacities);
+        let is_metered = is_throttled || rates == LinkRates::Learnt;
+        let ports = if is_metered { ports.with_limits() } else { ports };
         let fastest = cluster.nodes.iter().map(|node| node.uplink.0.max(node.downlink.0));
         let client_link = Rate(fastest.fold(0.0, f64::max));
         let capacities = ports.capacities(cluster, client_link);
@@ -239,7 +241,7 @@ impl<'a> Simulation<'a> {
             .timeline_buckets
             .map(|buckets| Timeline::new(timeline_ports(scenario, &ports), buckets));
         let (ended, has_changed) = (Vec::new(), false);
-        let meter = is_throttled.then(|| LinkMeter::new(cluster.nodes.len()));
+        let meter = is_metered.then(|| LinkMeter::new(cluster.nodes.len(), rates));
         let is_monitored = scenario.foreground.is_some_and(|foreground| foreground.is_monitored);
         let monitor = is_monitored.then(Monitor::default);
         Simulation {

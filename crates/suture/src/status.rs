@@ -270,7 +270,7 @@ pub fn print_nodes(nodes: &[proto::NodeStatus]) {
     let has_racks = nodes.iter().any(|node| node.rack.is_some());
     let headings = ["node", "health", "chunks", "free", "address", "rack", "uplink", "downlink"];
     let mut rows = table(headings, &[2, 3, 6, 7]);
-    for node in nodes {
+    for node in nodes.iter().copied() {
         rows.add_row([
             node.name.clone(),
             describe_health(node),
@@ -286,6 +286,24 @@ pub fn print_nodes(nodes: &[proto::NodeStatus]) {
         column.set_constraint(ColumnConstraint::Hidden);
     }
     print_table(&rows);
+    rack_lines(&nodes).into_iter().for_each(|line| outln!("{line}"));
+}
+
+/// What racks send to all others and receive from them, of those of which that is known.
+fn rack_lines(nodes: &[&proto::NodeStatus]) -> Vec<String> {
+    let mut racks = BTreeMap::new();
+    for node in nodes {
+        let links = [&node.rack_uplink, &node.rack_downlink].map(Option::as_ref);
+        if let Some(rack) = &node.rack
+            && links.iter().any(Option::is_some)
+        {
+            racks.insert(rack, links.map(link_cell));
+        }
+    }
+    let line = |(rack, [up, down]): (&String, [String; 2])| {
+        format!("rack {rack} sends {up} to all others, and receives {down}")
+    };
+    racks.into_iter().map(line).collect()
 }
 
 /// How a node is with its disk, and what the operator wants of it.
@@ -674,5 +692,21 @@ mod tests {
         (status.unreadable_stripes, status.degraded_stripes) = (1, 1);
         let said = summary(&status);
         assert!(said.starts_with("unreadable") && !said.contains("paused"), "{said}");
+    }
+    #[test]
+    fn a_rack_has_a_line_once_its_links_are_known() {
+        let link = proto::LinkStatus {
+            capacity: 12_500_000,
+            uncertainty: Some(1_250_000),
+            ..Default::default()
+        };
+        let node = |rack: &str, rack_uplink: Option<proto::LinkStatus>| proto::NodeStatus {
+            rack: Some(rack.into()),
+            rack_uplink,
+            ..Default::default()
+        };
+        let nodes = [node("r2", None), node("r1", Some(link.clone())), node("r1", Some(link))];
+        let lines = rack_lines(&nodes.iter().collect::<Vec<_>>());
+        assert_eq!(lines, ["rack r1 sends 100 Mbit/s +-10 % to all others, and receives -"]);
     }
 }

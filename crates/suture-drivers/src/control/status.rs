@@ -142,6 +142,8 @@ fn describe_node(driver: &CoordinatorDriver, status: &NodeStatus) -> proto::Node
     let cluster = core.cluster();
     let node = cluster.node(status.node);
     let address = driver.last_address(status.node).map(str::to_owned);
+    let [rack_uplink, rack_downlink] =
+        node.rack.map(|rack| core.rack_links(rack)).unwrap_or_default();
     proto::NodeStatus {
         node: status.node.0,
         name: node.name.clone(),
@@ -169,6 +171,8 @@ fn describe_node(driver: &CoordinatorDriver, status: &NodeStatus) -> proto::Node
         },
         uplink: Some(throttle::describe_link(status, true, cluster)),
         downlink: Some(throttle::describe_link(status, false, cluster)),
+        rack_uplink: rack_uplink.map(throttle::describe_rack_link),
+        rack_downlink: rack_downlink.map(throttle::describe_rack_link),
     }
 }
 

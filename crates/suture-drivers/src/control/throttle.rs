@@ -163,6 +163,13 @@ pub fn describe_link(node: &NodeStatus, is_up: bool, cluster: &Cluster) -> proto
     }
 }
 
+/// A direction of a rack's links to all others.
+pub fn describe_rack_link(link: LinkStatus) -> proto::LinkStatus {
+    let LinkStatus { capacity, uncertainty, is_declared, taken, repair } = link;
+    let (limit, why) = (None, String::new());
+    proto::LinkStatus { capacity, uncertainty, is_declared, taken, repair, limit, why }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

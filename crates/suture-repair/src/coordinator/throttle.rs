@@ -154,6 +154,12 @@ impl Coordinator {
         }
     }
 
+    /// What the links of a rack to all others carry, as far as they have been the limit of repairs:
+    /// sent, received.
+    pub fn rack_links(&self, rack: RackId) -> [Option<LinkStatus>; 2] {
+        self.rates.rack_status(rack)
+    }
+
     /// What operators see of it.
     pub(super) fn throttle_status(&self) -> ThrottleStatus {
         let load = self.ledger.load();

@@ -4,7 +4,8 @@
 //! Nobody measures a rack's link itself: what passes it is the sum of what its nodes report, and
 //! what others move over it is not seen. So the estimate is of what repair gets of it. As long as
 //! it has never been the limit there is none, and it limits no plan. A node alone says nothing of
-//! it: at least two have to wait. A probe between racks shows that both carry that much.
+//! it: at least two have to wait. Until it is seen how many do, no node is blamed for what it
+//! sends to other racks. A probe between racks shows that both carry that much.
 
 use std::collections::BTreeSet;
 
@@ -21,6 +22,10 @@ const WAITING_NODES: usize = 2;
 
 /// A link of which nothing is known.
 const UNKNOWN: Guess = Guess { mean: u64::MAX, deviation: u64::MAX };
+
+/// A link that nobody has looked at while anything passed it: it may be why anything waits.
+const SUSPECT: PortUse =
+    PortUse { carried: 0, guess: UNKNOWN, is_throttled: false, transfers: 1, waiting: 1 << 20 };
 
 /// One direction of a rack's links to all others.
 #[derive(Clone, Copy, Debug)]
@@ -40,9 +45,7 @@ pub(super) struct RackRates {
 
 impl Default for RackRates {
     fn default() -> RackRates {
-        let used =
-            PortUse { carried: 0, guess: UNKNOWN, is_throttled: false, transfers: 0, waiting: 0 };
-        let port = RackPort { estimate: LinkEstimate::default(), used };
+        let port = RackPort { estimate: LinkEstimate::default(), used: SUSPECT };
         RackRates { ports: [port; 2], reports: 0 }
     }
 }
@@ -78,11 +81,12 @@ impl Rates {
         if from == to {
             return Vec::new();
         }
-        let used = |rack: RackId, direction: Direction| {
-            let rack = self.racks.get(rack.0 as usize)?;
-            Some(rack.ports[direction as usize].used)
-        };
-        used(from, Direction::Up).into_iter().chain(used(to, Direction::Down)).collect()
+        vec![self.rack_use(from, Direction::Up), self.rack_use(to, Direction::Down)]
+    }
+
+    fn rack_use(&self, rack: RackId, direction: Direction) -> PortUse {
+        let rack = self.racks.get(rack.0 as usize);
+        rack.map_or(SUSPECT, |rack| rack.ports[direction as usize].used)
     }
 
     /// A probe has shown that the links between two nodes carry that much.
@@ -138,7 +142,7 @@ impl Rates {
             };
             port.estimate.feed(UNKNOWN, Passage { rate: used.carried, pressure });
             let guess = port.estimate.guess().unwrap_or(UNKNOWN);
-            port.used = PortUse { guess, ..used };
+            port.used = if crossings.is_empty() { SUSPECT } else { PortUse { guess, ..used } };
         }
     }
 
@@ -163,8 +167,7 @@ impl Rates {
             Direction::Up => Direction::Down,
             Direction::Down => Direction::Up,
         };
-        let rack = self.rack_of(crossing.outside).and_then(|id| self.racks.get(id.0 as usize));
-        let far = rack.map(|rack| rack.ports[away as usize].used);
+        let far = self.rack_of(crossing.outside).map(|rack| self.rack_use(rack, away));
         let near = self.used(crossing.inside, direction);
         [near, self.used(crossing.outside, away)].into_iter().chain(far).collect()
     }

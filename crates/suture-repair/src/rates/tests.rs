@@ -1,7 +1,8 @@
 //! What counts of links: declared, probed, and learnt from transfers.
 
 use super::*;
-use crate::message::Moved;
+use crate::id::RackId;
+use crate::message::{Moved, RepairLimit, SentTo};
 use crate::time::Span;
 
 const N: fn(u32) -> NodeId = NodeId;
@@ -198,4 +199,164 @@ fn a_result_of_up_to_twice_or_half_the_average_moves_it_and_any_other_replaces_i
     assert_eq!(after(500), (875, Some(250 - 62 + 125)));
     assert_eq!(after(2001), (2001, Some(500)));
     assert_eq!(after(499), (499, Some(124)));
+}
+
+/// A node sends so much to each of these, waiting for it or not, and receives so much.
+fn moving(sent: &[(u32, u64, bool)], received: u64) -> LinkReport {
+    let span = Span::from_secs(1);
+    let sent_to = |&(peer, bytes, waits): &(u32, u64, bool)| SentTo {
+        peer: N(peer),
+        bytes,
+        waited: if waits { span } else { Span::ZERO },
+    };
+    let moved = |repair| Moved { repair, others: 0 };
+    LinkReport {
+        span,
+        sent: moved(sent.iter().map(|(_, bytes, _)| bytes).sum()),
+        received: moved(received),
+        sent_to: sent.iter().map(sent_to).collect(),
+        ..LinkReport::default()
+    }
+}
+
+fn undeclared(nodes: u32) -> Rates {
+    let mut rates = rates(nodes as usize);
+    (0..nodes).for_each(|node| drop(rates.report(N(node), &probed(&[]))));
+    rates
+}
+
+#[test]
+fn a_slow_uplink_is_known_from_what_it_sends_and_nobody_else_is_blamed() {
+    let mut rates = undeclared(4);
+    let slow = |rate| moving(&[(1, rate, true), (2, rate, true), (3, rate, true)], 0);
+    rates.report(N(0), &slow(33_000));
+    assert_eq!(rates.node(N(0)).uplink, Rate(99_000.0));
+    assert_eq!(rates.status(N(0))[0].uncertainty, Some(24_750));
+    for node in 1..4 {
+        rates.report(N(node), &moving(&[], 33_000));
+        assert_eq!(rates.node(N(node)).downlink, Rate(1e6));
+    }
+    rates.report(N(0), &slow(300_000));
+    assert_eq!(rates.node(N(0)).uplink, Rate(900_000.0), "another link");
+    // Nothing is repaired any more: what is known keeps.
+    (0..300).for_each(|_| drop(rates.report(N(0), &moving(&[], 0))));
+    assert_eq!(rates.node(N(0)).uplink, Rate(900_000.0));
+}
+
+#[test]
+fn a_slow_downlink_is_known_though_its_senders_tell_of_it_one_after_the_other() {
+    let mut rates = undeclared(5);
+    let mut second = || {
+        for node in 1..5 {
+            let others = (1..5).filter(|other| *other != node).map(|other| (other, 100_000, false));
+            let sent: Vec<(u32, u64, bool)> = others.chain([(0, 20_000, true)]).collect();
+            rates.report(N(node), &moving(&sent, 300_000));
+        }
+        rates.report(N(0), &moving(&[], 80_000));
+        [rates.node(N(0)).downlink.0, rates.node(N(1)).uplink.0, rates.node(N(4)).uplink.0]
+    };
+    for _ in 0..20 {
+        assert_eq!(second(), [80_000.0, 1e6, 1e6]);
+    }
+}
+
+#[test]
+fn who_is_given_little_because_little_is_thought_of_it_is_known_for_more_in_seconds() {
+    let mut rates = undeclared(2);
+    rates.report(N(1), &probed(&[(0, 10_000)]));
+    assert_eq!(rates.node(N(0)).uplink, Rate(10_000.0));
+    // It is given what it is thought to carry, and could carry ten times that.
+    for _ in 0..8 {
+        let given = rates.node(N(0)).uplink.0 as u64;
+        let passes = given.min(100_000);
+        rates.report(N(0), &moving(&[(1, passes, given > passes)], 0));
+    }
+    let found = rates.node(N(0)).uplink.0;
+    assert!((100_000.0..150_000.0).contains(&found), "{found}");
+}
+
+#[test]
+fn a_declared_rate_is_a_ceiling_and_no_promise() {
+    let mut rates = rates(3);
+    let declares =
+        |report: LinkReport| LinkReport { has_uplink: true, has_downlink: true, ..report };
+    (0..3).for_each(|node| drop(rates.report(N(node), &declares(probed(&[])))));
+    let mut sends = |rate| {
+        rates.report(N(0), &declares(moving(&[(1, rate, true), (2, rate, true)], 0)));
+        (rates.node(N(0)).uplink.0, rates.status(N(0))[0].uncertainty)
+    };
+    assert_eq!(sends(300_000), (1e6, None), "headers, and who shares the machine");
+    assert_eq!(sends(150_000), (300_000.0, Some(75_000)));
+    assert_eq!(sends(600_000), (1e6, None), "never more than that");
+}
+
+#[test]
+fn what_waits_because_repair_is_limited_says_nothing_of_links() {
+    let mut rates = undeclared(3);
+    let limit = RepairLimit { up: Some(100_000), down: None };
+    let report = moving(&[(1, 50_000, true), (2, 50_000, true)], 0);
+    rates.report(N(0), &LinkReport { limit, ..report.clone() });
+    rates.report(N(0), &LinkReport { cap: Some(100_000), ..report.clone() });
+    assert_eq!(rates.node(N(0)).uplink, Rate(1e6));
+    rates.report(N(0), &report);
+    assert_eq!(rates.node(N(0)).uplink, Rate(100_000.0));
+}
+
+#[test]
+fn probes_that_are_newer_take_the_place_of_what_transfers_have_shown() {
+    let mut rates = undeclared(8);
+    let sent: Vec<(u32, u64, bool)> = (1..8).map(|peer| (peer, 10_000, true)).collect();
+    rates.report(N(0), &moving(&sent, 0));
+    (0..9).for_each(|_| drop(rates.report(N(0), &moving(&[], 0))));
+    let rate = |rates: &Rates| rates.node(N(0)).uplink.0;
+    assert_eq!(rate(&rates), 70_000.0);
+    rates.report(N(1), &probed(&[(0, 50_000)]));
+    assert_eq!(rate(&rates), 50_000.0, "there is no other result that could be newer");
+}
+
+#[test]
+fn what_senders_say_that_are_silent_since_is_forgotten() {
+    let mut rates = undeclared(3);
+    rates.report(N(1), &moving(&[(0, 10_000, true)], 0));
+    rates.report(N(2), &moving(&[(0, 10_000, true)], 0));
+    assert_eq!(rates.transfers, 2);
+    for _ in 0..6 {
+        rates.report(N(2), &moving(&[(0, 10_000, true)], 0));
+        rates.report(N(0), &moving(&[], 20_000));
+    }
+    assert_eq!(rates.transfers, 1);
+    assert!(rates.nodes[1].flows.sent.is_empty());
+    // Of strangers and of oneself nothing is noted, and what moved nothing is none.
+    rates.report(N(2), &moving(&[(2, 5, true), (9, 5, true), (1, 0, false)], 0));
+    assert_eq!(rates.transfers, 0);
+}
+
+#[test]
+fn the_link_of_a_rack_is_known_once_several_of_its_nodes_wait_for_it() {
+    let mut rates = rates(6);
+    for node in 0..6 {
+        let rack = Some(RackId(node / 2));
+        rates.declare(N(node), Node { rack, ..Node::new(format!("n{node}"), Rate(1e6)) });
+        rates.report(N(node), &probed(&[]));
+    }
+    let mut second = |rate: u64| {
+        // The nodes of the first rack send to the two others, and to each other.
+        rates.report(N(0), &moving(&[(1, 400_000, false), (2, rate, true)], 400_000));
+        rates.report(N(1), &moving(&[(0, 400_000, false), (4, rate, true)], 400_000));
+        for node in 2..6 {
+            let received = if node % 2 == 0 { rate } else { 0 };
+            rates.report(N(node), &moving(&[], received));
+        }
+        rates.rack_status(RackId(0))[0].map(|link| link.capacity)
+    };
+    assert_eq!(second(50_000), None, "nobody has looked at the others yet");
+    assert_eq!(second(50_000), Some(100_000));
+    assert_eq!(second(200_000), Some(400_000));
+    assert_eq!(rates.node(N(0)).uplink, Rate(1e6));
+    assert_eq!([1, 2].map(|rack| rates.rack_status(RackId(rack))[1]), [None; 2]);
+    assert_eq!(rates.rack_status(RackId(0))[1], None);
+    assert_eq!(rates.rack_status(RackId(7)), [None; 2]);
+    rates.report(N(2), &probed(&[(1, 900_000)]));
+    let known = rates.rack_status(RackId(0))[0].expect("it is known");
+    assert_eq!((known.capacity, known.repair), (900_000, 400_000), "a probe has passed it");
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use suture_repair::id::{ChunkIndex, NodeId, RepairId};
 use suture_repair::message::Task;
-use suture_repair::plan::{Edge, Plan};
+use suture_repair::plan::{Edge, Mode, Plan};
 use suture_repair::slice::lane_slice;
 
 use crate::fluid::{FlowId, Network, Transfer, Urgency};
@@ -65,6 +65,17 @@ pub(super) struct GatedEdge {
     pub child: NodeId,
     pub parent: NodeId,
     is_open: bool,
+}
+
+/// What moves from one node to another at a moment.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct EdgeFlow {
+    pub child: NodeId,
+    pub parent: NodeId,
+    /// Bytes per second.
+    pub rate: f64,
+    /// Its flow's rate by its share: at a full port the flows of the highest level wait for it.
+    pub level: f64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -280,6 +291,27 @@ impl Repair {
             }
         }
         plan
+    }
+
+    /// Calls `see` with what moves on each of its edges at this moment.
+    pub fn edges(&self, network: &Network, mut see: impl FnMut(EdgeFlow)) {
+        for (lane, planned) in self.lanes.iter().zip(&self.task.plan.lanes) {
+            // The flow of a streamed lane is all of its edges; others have one each, which come
+            // first.
+            let is_whole = !self.task.gated && planned.mode == Mode::Streamed;
+            for (index, step) in lane.steps.iter().enumerate() {
+                let Motion::Flowing(flow) = step.state else { continue };
+                let (rate, bytes) = (network.rate(flow), step.planned.bytes);
+                let edges = match is_whole {
+                    true => &planned.edges[..],
+                    false => planned.edges.get(index..=index).unwrap_or_default(),
+                };
+                for &Edge { child, parent, bytes: through, .. } in edges {
+                    let part = if is_whole { through as f64 / bytes } else { 1.0 };
+                    see(EdgeFlow { child, parent, rate: rate * part, level: rate / bytes });
+                }
+            }
+        }
     }
 
     /// Its plan, cut down to what was moved, when it is over.

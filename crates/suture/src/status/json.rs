@@ -178,6 +178,8 @@ pub fn describe_nodes(nodes: &[proto::NodeStatus]) -> Vec<Value> {
             "paused_seconds": (node.intent == "paused").then_some(node.paused_seconds),
             "uplink": node.uplink.as_ref().map(describe_link),
             "downlink": node.downlink.as_ref().map(describe_link),
+            "rack_uplink": node.rack_uplink.as_ref().map(describe_link),
+            "rack_downlink": node.rack_downlink.as_ref().map(describe_link),
         })
     };
     nodes.iter().map(node).collect()

@@ -1,0 +1,65 @@
+//! What each node sends to each other one at a moment, as its agent would tell of it.
+//!
+//! Place: beside [slices flow]: what a coordinator learns of links that nobody declares.
+//! A transfer waits for a link that is full, where it is among those that get most of it by their
+//! shares: one that gets less waits elsewhere. An agent counts over the time since its last report;
+//! here the moment stands for that.
+
+use std::collections::BTreeMap;
+
+use suture_repair::id::NodeId;
+use suture_repair::message::SentTo;
+use suture_repair::time::Span;
+
+use super::repair::{EdgeFlow, Repair};
+use crate::fluid::{Network, PortIndex};
+use crate::ports::PortMap;
+
+/// A port of which less than so much is left is full, and levels that differ by less are equal:
+/// in a large network rates wait for each other a little.
+const TOLERANCE: f64 = 0.01;
+
+/// From one node to another one.
+#[derive(Clone, Copy, Debug, Default)]
+struct Moving {
+    rate: f64,
+    is_waiting: bool,
+}
+
+/// What each node sends, for reports over such a span.
+pub(super) fn sent_to<'a>(
+    repairs: impl Iterator<Item = &'a Repair>,
+    network: &Network,
+    ports: &PortMap,
+    span: Span,
+) -> BTreeMap<NodeId, Vec<SentTo>> {
+    let mut flows: Vec<EdgeFlow> = Vec::new();
+    repairs.for_each(|repair| repair.edges(network, |flow| flows.push(flow)));
+    let is_full =
+        |port: PortIndex| network.used(port) >= (1.0 - TOLERANCE) * network.capacity(port);
+    let mut highest: BTreeMap<PortIndex, f64> = BTreeMap::new();
+    for flow in &flows {
+        for port in ports.links(flow.child, flow.parent).filter(|port| is_full(*port)) {
+            let level = highest.entry(port).or_default();
+            *level = level.max(flow.level);
+        }
+    }
+    let mut moving: BTreeMap<NodeId, BTreeMap<NodeId, Moving>> = BTreeMap::new();
+    for EdgeFlow { child, parent, rate, level } in flows {
+        let is_highest = |port: &f64| level >= (1.0 - TOLERANCE) * port;
+        let mut links = ports.links(child, parent);
+        let is_waiting = links.any(|port| highest.get(&port).is_some_and(is_highest));
+        let pair = moving.entry(child).or_default().entry(parent).or_default();
+        pair.rate += rate;
+        pair.is_waiting |= is_waiting;
+    }
+    let told = |(peer, pair): (NodeId, Moving)| SentTo {
+        peer,
+        bytes: (pair.rate * span.as_secs_f64()) as u64,
+        waited: if pair.is_waiting { span } else { Span::ZERO },
+    };
+    let of_node = |(node, peers): (NodeId, BTreeMap<NodeId, Moving>)| {
+        (node, peers.into_iter().map(told).collect())
+    };
+    moving.into_iter().map(of_node).collect()
+}
