@@ -10,21 +10,21 @@
 //! fixed rate among others that are known, plans would give it far too little or far too much.
 //!
 //! While repairs run, what they move shows more than probes at rest did (`rates/transfers.rs`,
-//! `rates/limits.rs`, `rates/learned.rs`), and counts until probes at rest show something newer. Of
+//! `rates/limits.rs`, `rates/link_estimate.rs`), and counts until probes at rest show something newer. Of
 //! the links of racks nothing is known but what transfers show (`rates/racks.rs`).
 //!
 //! Invariants: a declared rate is never exceeded, and is what counts unless transfers find that the
 //! link carries less than half of it; one that was only taken for something counts until there is
 //! something better. Does not know when probes are sent.
 
-mod learned;
 mod limits;
+mod link_estimate;
 mod racks;
 mod transfers;
 
 use std::collections::BTreeMap;
 
-use learned::{Guess, LinkEstimate, NEAR_DIVISOR, Passage, Pressure};
+use link_estimate::{Guess, LinkEstimate, NEAR_DIVISOR, Passage, Pressure};
 use racks::RackRates;
 use transfers::PeerFlows;
 
@@ -85,7 +85,7 @@ struct Measured {
     /// What transfers have shown.
     estimate: LinkEstimate,
     /// The last result of a probe before they last did.
-    learned_at: u64,
+    observed_at: u64,
 }
 
 /// A node as it was declared, with what its links are taken for, and what was measured of them.
@@ -150,7 +150,7 @@ impl Rates {
             measured.seen = faded.max(report.rate(moved.repair.saturating_add(moved.others)));
             measured.is_undeclared = !has;
         }
-        self.learn(node, report);
+        self.observe(node, report);
         let mut changed = vec![node];
         for &(peer, rate) in &report.probed {
             if peer.index() < self.nodes.len() && peer != node && rate > 0 {
@@ -213,9 +213,9 @@ impl Rates {
     /// change of these, and no better knowledge.
     pub fn is_settled(&self, id: NodeId) -> bool {
         let measured = &self.nodes[id.index()].measured;
-        let mut learnt = measured.iter().filter(|known| known.estimate.guess().is_some());
-        let any = learnt.clone().next().is_some();
-        any && learnt.all(|known| known.estimate.is_settled())
+        let mut measured = measured.iter().filter(|known| known.estimate.guess().is_some());
+        let any = measured.clone().next().is_some();
+        any && measured.all(|known| known.estimate.is_settled())
     }
 
     /// What is shown of a node: sent, received.
@@ -224,11 +224,11 @@ impl Rates {
         DIRECTIONS.map(|direction| {
             let known = &node.measured[direction as usize];
             let declared = node.declared_rate(direction);
-            let learned = known.learned(declared).map(|guess| guess.deviation);
+            let observed = known.observed(declared).map(|guess| guess.deviation);
             let probed = || known.best().filter(|_| known.is_undeclared).map(|b| b.deviation);
             LinkStatus {
                 capacity: known.capacity(declared, self.typical[direction as usize]).0 as u64,
-                uncertainty: learned.or_else(probed),
+                uncertainty: observed.or_else(probed),
                 is_declared: !known.is_undeclared,
                 taken: known.others,
                 repair: known.repair,
@@ -252,13 +252,13 @@ impl Measured {
     }
 
     /// What transfers have shown, where it counts: of a declared link, that it is another one.
-    fn learned(&self, declared: Rate) -> Option<Guess> {
+    fn observed(&self, declared: Rate) -> Option<Guess> {
         let is_less = |guess: &Guess| (guess.mean.saturating_mul(OTHER_FACTOR) as f64) < declared.0;
         self.estimate.guess().filter(|guess| self.is_undeclared || is_less(guess))
     }
 
     /// What the direction is taken for where transfers have shown nothing.
-    fn believed(&self, declared: Rate, typical: Option<u64>) -> Guess {
+    fn assumed(&self, declared: Rate, typical: Option<u64>) -> Guess {
         let best = self.best().filter(|_| self.is_undeclared);
         match best {
             _ if !self.is_undeclared => Guess { mean: declared.0 as u64, deviation: 0 },
@@ -269,7 +269,7 @@ impl Measured {
 
     /// What the direction is thought to carry.
     fn guess(&self, declared: Rate, typical: Option<u64>) -> Guess {
-        self.learned(declared).unwrap_or_else(|| self.believed(declared, typical))
+        self.observed(declared).unwrap_or_else(|| self.assumed(declared, typical))
     }
 
     /// Whether repair moves about all that it may.
@@ -278,8 +278,8 @@ impl Measured {
     }
 
     fn capacity(&self, declared: Rate, typical: Option<u64>) -> Rate {
-        if let Some(learned) = self.learned(declared) {
-            return Rate(learned.mean.max(RATE_LEAST) as f64);
+        if let Some(observed) = self.observed(declared) {
+            return Rate(observed.mean.max(RATE_LEAST) as f64);
         }
         if !self.is_undeclared {
             return declared;
@@ -307,10 +307,10 @@ impl Measured {
         };
         self.samples.insert(peer, sample);
         if self.estimate.guess().is_some_and(|guess| guess.mean < rate) {
-            let passage = Passage { rate, pressure: Pressure::Room };
+            let passage = Passage { rate, pressure: Pressure::Spare };
             self.estimate.feed(Guess::unsure(rate), passage);
         }
-        self.settle_learned();
+        self.settle_observed();
         self.settle_doubt();
         if self.samples.len() > PEERS_MAX {
             let oldest = self.samples.iter().min_by_key(|(_, sample)| sample.number);
@@ -320,15 +320,15 @@ impl Measured {
     }
 
     /// Drops what transfers have shown, once there are enough results of probes that are newer.
-    fn settle_learned(&mut self) {
+    fn settle_observed(&mut self) {
         if self.estimate.guess().is_none() {
             return;
         }
-        let newer = |sample: &PairRate| sample.number > self.learned_at;
+        let newer = |sample: &PairRate| sample.number > self.observed_at;
         let count = self.samples.values().filter(|sample| newer(sample)).count();
         if count >= DOUBT_PEERS.min(self.samples.len()) {
-            let learned_at = self.learned_at;
-            self.samples.retain(|_, sample| sample.number > learned_at);
+            let observed_at = self.observed_at;
+            self.samples.retain(|_, sample| sample.number > observed_at);
             self.estimate.forget();
         }
     }

@@ -73,13 +73,13 @@ impl Capacities {
         Capacities { cluster, uplinks, downlinks, stragglers, undeclared: None }
     }
 
-    /// The same, of which a coordinator is told nothing: it learns from what agents report.
+    /// The same, of which a coordinator is told nothing: it goes by what agents report.
     pub fn undeclared(self, how: Undeclared) -> Capacities {
         Capacities { undeclared: Some(how), ..self }
     }
 
     /// How a coordinator comes to know links; none: it is told.
-    pub fn learnt(&self) -> Option<Undeclared> {
+    pub fn undeclared_links(&self) -> Option<Undeclared> {
         self.undeclared
     }
 

@@ -141,7 +141,7 @@ fn free_bytes(scenario: &Scenario) -> Vec<u64> {
 /// asks soon after its start.
 fn probed(scenario: &Scenario, node: NodeId) -> Vec<(NodeId, u64)> {
     let is_probed =
-        matches!(scenario.capacities.learnt(), Some(Undeclared { is_probed: true, .. }));
+        matches!(scenario.capacities.undeclared_links(), Some(Undeclared { is_probed: true, .. }));
     if !is_probed {
         return Vec::new();
     }
@@ -213,7 +213,7 @@ impl FluidAgents {
                 free_bytes: agents.free_bytes[node.index()],
             };
             agents.inbox.push_back(Input::Agent { node, message: FromAgent::Hello(hello) });
-            if scenario.throttle.is_some() || agents.rates == LinkRates::Learnt {
+            if scenario.throttle.is_some() || agents.rates == LinkRates::Measured {
                 // Real agents have reported long before anything fails.
                 let is_declared = agents.rates == LinkRates::Declared;
                 let links = Some(Box::new(LinkReport {
@@ -337,7 +337,7 @@ impl FluidAgents {
         let mut beats: Vec<Heartbeat> = self.free_bytes.iter().copied().map(heartbeat).collect();
         let everybody = links.is_some();
         let span = links.iter().flatten().next().map(|report| report.span);
-        let span = span.filter(|_| self.rates == LinkRates::Learnt);
+        let span = span.filter(|_| self.rates == LinkRates::Measured);
         let mut sent = span.map_or_else(BTreeMap::new, |span| {
             transfers::sent_to(self.repairs.values(), network, ports, span)
         });

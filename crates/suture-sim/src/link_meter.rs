@@ -16,16 +16,16 @@ use crate::ports::PortMap;
 pub(crate) enum LinkRates {
     /// They say so in each report.
     Declared,
-    /// The coordinator learns it.
-    Learnt,
+    /// The coordinator measures it by what they report.
+    Measured,
 }
 
 impl LinkRates {
     /// As the scenario's capacities have it.
     pub fn of(capacities: &Capacities) -> LinkRates {
-        match capacities.learnt() {
+        match capacities.undeclared_links() {
             None => LinkRates::Declared,
-            Some(_) => LinkRates::Learnt,
+            Some(_) => LinkRates::Measured,
         }
     }
 }

@@ -219,7 +219,7 @@ impl<'a> Simulation<'a> {
         let ports = PortMap::new(cluster, client_count);
         let is_throttled = scenario.throttle.is_some();
         let rates = LinkRates::of(&scenario.capacities);
-        let is_metered = is_throttled || rates == LinkRates::Learnt;
+        let is_metered = is_throttled || rates == LinkRates::Measured;
         let ports = if is_metered { ports.with_limits() } else { ports };
         let fastest = cluster.nodes.iter().map(|node| node.uplink.0.max(node.downlink.0));
         let client_link = Rate(fastest.fold(0.0, f64::max));

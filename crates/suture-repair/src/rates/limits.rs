@@ -1,6 +1,6 @@
 //! Which port was the limit of what agents had to wait with.
 //!
-//! Place: beside [slices flow]: between what agents report and the estimates of `learned.rs`.
+//! Place: beside [slices flow]: between what agents report and the estimates of `link_estimate.rs`.
 //! An agent sees that more was to be sent to a peer than left, and not why: its own uplink, the
 //! peer's downlink, or a link of a rack between them was full. Where one of these is known to
 //! carry no more than it does, that is why. Otherwise it is more likely the port whose other
@@ -9,7 +9,7 @@
 //!
 //! Does not know nodes: the caller says which ports a transfer passes.
 
-use super::learned::{Guess, Pressure};
+use super::link_estimate::{Guess, Pressure};
 
 /// How a port was used between two reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,7 +51,7 @@ pub(super) fn pressure(own: &PortUse, others: &[Vec<PortUse>]) -> Pressure {
         }
     };
     let its_own = others.iter().filter(is_own).count();
-    if !own.is_throttled && 2 * its_own > others.len() { Pressure::Limit } else { Pressure::Room }
+    if !own.is_throttled && 2 * its_own > others.len() { Pressure::Limit } else { Pressure::Spare }
 }
 
 #[cfg(test)]
@@ -71,15 +71,15 @@ mod tests {
 
     #[test]
     fn where_nothing_waits_there_is_room() {
-        check(port(1000, 4, 0), &[], Pressure::Room);
+        check(port(1000, 4, 0), &[], Pressure::Spare);
     }
 
     #[test]
     fn a_port_that_is_full_by_what_is_known_of_it_is_why_its_transfers_wait() {
         check(port(900, 2, 2), &[port(100, 1, 1), port(500, 9, 9)], Pressure::Limit);
-        check(port(500, 2, 2), &[port(900, 1, 1), port(900, 1, 1)], Pressure::Room);
+        check(port(500, 2, 2), &[port(900, 1, 1), port(900, 1, 1)], Pressure::Spare);
         // Nobody knows which of two it is: what is known of both is right then.
-        check(port(900, 1, 1), &[port(900, 1, 1)], Pressure::Room);
+        check(port(900, 1, 1), &[port(900, 1, 1)], Pressure::Spare);
         let unsure = PortUse { guess: Guess::unsure(1000), ..port(900, 1, 1) };
         check(port(100, 1, 1), &[unsure], Pressure::Limit);
     }
@@ -89,33 +89,33 @@ mod tests {
         let slow = port(100, 8, 8);
         let behind = port(300, 6, 1);
         check(slow, &[behind; 8], Pressure::Limit);
-        check(behind, &[slow], Pressure::Room);
+        check(behind, &[slow], Pressure::Spare);
         // With one transfer each, there is no telling.
         check(port(100, 1, 1), &[port(100, 1, 1)], Pressure::Limit);
         check(port(100, 3, 3), &[port(100, 1, 1); 3], Pressure::Limit);
-        check(port(100, 1, 1), &[port(100, 3, 3)], Pressure::Room);
+        check(port(100, 1, 1), &[port(100, 3, 3)], Pressure::Spare);
     }
 
     #[test]
     fn most_of_what_waits_decides() {
         let (full, idle) = (port(1000, 5, 5), port(10, 5, 1));
-        check(port(400, 3, 3), &[full, full, idle], Pressure::Room);
+        check(port(400, 3, 3), &[full, full, idle], Pressure::Spare);
         check(port(400, 3, 3), &[full, idle, idle], Pressure::Limit);
-        check(port(400, 2, 2), &[full, idle], Pressure::Room);
+        check(port(400, 2, 2), &[full, idle], Pressure::Spare);
     }
 
     #[test]
     fn what_repair_may_not_have_is_no_sign_of_a_slow_link() {
         let throttled = PortUse { is_throttled: true, ..port(100, 4, 4) };
-        check(throttled, &[port(10, 1, 1); 4], Pressure::Room);
-        check(port(10, 4, 4), &[throttled; 4], Pressure::Room);
+        check(throttled, &[port(10, 1, 1); 4], Pressure::Spare);
+        check(port(10, 4, 4), &[throttled; 4], Pressure::Spare);
     }
 
     #[test]
     fn a_transfer_between_racks_may_wait_for_either_of_their_links() {
         let (node, far) = (port(300, 4, 4), port(300, 6, 2));
         let rack = port(990, 9, 9);
-        assert_eq!(pressure(&node, &[vec![far, rack, far]]), Pressure::Room);
+        assert_eq!(pressure(&node, &[vec![far, rack, far]]), Pressure::Spare);
         assert_eq!(pressure(&rack, &[vec![node, far, far]]), Pressure::Limit);
     }
 }

@@ -1,4 +1,4 @@
-//! What the links of racks carry, learnt from the transfers that cross them.
+//! What the links of racks carry, measured by the transfers that cross them.
 //!
 //! Place: beside [slices flow]: what planners count with between racks.
 //! Nobody measures a rack's link itself: what passes it is the sum of what its nodes report, and
@@ -9,8 +9,8 @@
 
 use std::collections::BTreeSet;
 
-use super::learned::{Guess, LinkEstimate, Passage, Pressure};
 use super::limits::{PortUse, pressure};
+use super::link_estimate::{Guess, LinkEstimate, Passage, Pressure};
 use super::transfers::PeerFlow;
 use super::{DIRECTIONS, RATE_LEAST, Rates};
 use crate::event::LinkStatus;
@@ -99,13 +99,13 @@ impl Rates {
             let Some(rack) = self.racks.get_mut(rack.0 as usize) else { continue };
             let estimate = &mut rack.ports[direction as usize].estimate;
             if estimate.guess().is_some_and(|guess| guess.mean < rate) {
-                estimate.feed(UNKNOWN, Passage { rate, pressure: Pressure::Room });
+                estimate.feed(UNKNOWN, Passage { rate, pressure: Pressure::Spare });
             }
         }
     }
 
     /// Looks at the rack of a node that has reported, once all of its nodes have.
-    pub(super) fn learn_of_rack(&mut self, node: NodeId) {
+    pub(super) fn observe_rack(&mut self, node: NodeId) {
         let Some(id) = self.rack_of(node) else { return };
         let index = id.0 as usize;
         if self.racks.len() <= index {
@@ -138,7 +138,7 @@ impl Rates {
             };
             let pressure = match nodes.len() >= WAITING_NODES {
                 true => pressure(&used, &others),
-                false => Pressure::Room,
+                false => Pressure::Spare,
             };
             port.estimate.feed(UNKNOWN, Passage { rate: used.carried, pressure });
             let guess = port.estimate.guess().unwrap_or(UNKNOWN);

@@ -1,4 +1,4 @@
-//! What counts of links: declared, probed, and learnt from transfers.
+//! What counts of links: declared, probed, and measured from transfers.
 
 use super::*;
 use crate::id::RackId;

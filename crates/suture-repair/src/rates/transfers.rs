@@ -7,8 +7,8 @@
 
 use std::collections::BTreeMap;
 
-use super::learned::Passage;
 use super::limits::{PortUse, pressure};
+use super::link_estimate::Passage;
 use super::{DIRECTIONS, Rates};
 use crate::id::NodeId;
 use crate::message::LinkReport;
@@ -19,7 +19,7 @@ use crate::time::Span;
 const SPAN_LEAST: Span = Span::from_millis(100);
 
 /// A sender's word counts for so many reports of the receiver.
-const HEARD_FOR: u32 = 5;
+const REPORTED_FOR: u32 = 5;
 
 /// A transfer waits when it could not go on for this part of the time, in quarters.
 const WAITING_QUARTERS: u64 = 3;
@@ -53,13 +53,13 @@ impl PeerFlows {
 
 impl Rates {
     /// Learns what a report says of the node's links. Its totals are noted already.
-    pub(super) fn learn(&mut self, node: NodeId, report: &LinkReport) {
+    pub(super) fn observe(&mut self, node: NodeId, report: &LinkReport) {
         if report.span < SPAN_LEAST {
             return;
         }
         self.note_transfers(node, report);
         if self.transfers == 0 {
-            // Nothing is repaired: what was learnt keeps.
+            // Nothing is repaired: what is known keeps.
             return;
         }
         for direction in DIRECTIONS {
@@ -72,13 +72,13 @@ impl Rates {
             if own.transfers == 0 && measured.estimate.guess().is_none() {
                 continue;
             }
-            let before = measured.believed(declared, typical);
+            let before = measured.assumed(declared, typical);
             let passage = Passage { rate: own.carried, pressure };
             if measured.estimate.feed(before, passage) {
-                measured.learned_at = self.results;
+                measured.observed_at = self.results;
             }
         }
-        self.learn_of_rack(node);
+        self.observe_rack(node);
     }
 
     /// Takes a sender's word in the place of its last one, and forgets that of senders that are
@@ -89,7 +89,7 @@ impl Rates {
         let mut old = Vec::new();
         flows.received.retain(|sender, flow| {
             flow.age += 1;
-            let is_old = flow.age > HEARD_FOR;
+            let is_old = flow.age > REPORTED_FOR;
             old.extend(is_old.then_some(*sender));
             !is_old
         });

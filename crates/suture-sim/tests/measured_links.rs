@@ -1,4 +1,4 @@
-//! Links that nobody declares: repairs learn what they carry, and take hardly longer for it.
+//! Links that nobody declares: repairs show what they carry, and take hardly longer for it.
 
 mod links;
 
@@ -34,8 +34,11 @@ fn after_probes_at_rest_a_repair_takes_hardly_longer_than_with_declared_links() 
     for seed in 1..4 {
         let declared = declared(scenario("suture", 16, 150, "rs(6,3)"), seed);
         let how = Undeclared { assumed: Rate(100.0 * LINK), is_probed: true };
-        let (known, learnt) = (run(&declared).seconds, run(&undeclared(&declared, how)).seconds);
-        assert!(learnt <= known / 0.95, "seed {seed}: {learnt} s, and {known} s where declared");
+        let (known, measured) = (run(&declared).seconds, run(&undeclared(&declared, how)).seconds);
+        assert!(
+            measured <= known / 0.95,
+            "seed {seed}: {measured} s, and {known} s where declared"
+        );
     }
 }
 
@@ -47,8 +50,8 @@ fn without_probes_transfers_show_what_links_carry_whatever_they_were_taken_for()
     // Ten times what the middle one carries, and a tenth of it.
     for assumed in [30.0 * LINK, 0.3 * LINK] {
         let how = Undeclared { assumed: Rate(assumed), is_probed: false };
-        let learnt = run(&undeclared(&declared, how)).seconds;
-        assert!(learnt <= known / 0.75, "{assumed}: {learnt} s, and {known} s where declared");
+        let measured = run(&undeclared(&declared, how)).seconds;
+        assert!(measured <= known / 0.75, "{assumed}: {measured} s, and {known} s where declared");
     }
 }
 
@@ -70,18 +73,18 @@ fn links_that_change_every_few_seconds_are_followed_by_what_transfers_show() {
     let told = Scenario { capacities, ..base };
     let known = run(&told).seconds;
     let how = Undeclared { assumed: Rate(100.0 * LINK), is_probed: false };
-    let learning = undeclared(&told, how);
-    let learnt = run(&learning);
-    assert!(learnt.seconds <= known / 0.75, "{} s, and {known} s where told", learnt.seconds);
-    assert_eq!(learnt.rebuilt, run(&learning).rebuilt, "the same seed gives the same run");
+    let hidden = undeclared(&told, how);
+    let measured = run(&hidden);
+    assert!(measured.seconds <= known / 0.75, "{} s, and {known} s where told", measured.seconds);
+    assert_eq!(measured.rebuilt, run(&hidden).rebuilt, "the same seed gives the same run");
 }
 
 #[test]
-fn applications_beside_a_repair_are_no_part_of_what_is_learnt() {
+fn applications_beside_a_repair_are_no_part_of_what_is_measured() {
     let declared = declared(scenario("flow", 12, 60, "rs(4,2)"), 2);
     let foreground = suture_sim::scenario::Foreground::new("ycsb-a".parse().unwrap(), 2);
     let busy = Scenario { foreground: Some(foreground), ..declared };
     let how = Undeclared { assumed: Rate(100.0 * LINK), is_probed: true };
-    let (known, learnt) = (run(&busy).seconds, run(&undeclared(&busy, how)).seconds);
-    assert!(learnt <= known / 0.8, "{learnt} s, and {known} s where declared");
+    let (known, measured) = (run(&busy).seconds, run(&undeclared(&busy, how)).seconds);
+    assert!(measured <= known / 0.8, "{measured} s, and {known} s where declared");
 }

@@ -1,4 +1,4 @@
-//! What one direction carries, learnt from what it moved while it was used.
+//! What one direction carries, measured by what it moved while it was used.
 //!
 //! Place: beside [slices flow]: what `rates.rs` counts with as soon as transfers have shown it.
 //! What passes is a lower bound of what a direction carries, and says nothing more as long as less
@@ -52,7 +52,7 @@ pub(super) enum Pressure {
     /// More was wanted of it than it carried.
     Limit,
     /// All that was wanted of it passed, or what passed was limited elsewhere.
-    Room,
+    Spare,
 }
 
 /// What passed a direction between two reports.
@@ -131,7 +131,7 @@ pub(super) struct LinkEstimate {
 }
 
 impl LinkEstimate {
-    /// What has been learnt.
+    /// What has been shown.
     pub fn guess(&self) -> Option<Guess> {
         self.guess
     }
@@ -141,7 +141,7 @@ impl LinkEstimate {
         self.results >= SETTLED_RESULTS
     }
 
-    /// So much passed of a direction that is taken for `before` until something is learnt. Returns
+    /// So much passed of a direction that is taken for `before` until something is shown. Returns
     /// whether that has shown anything.
     pub fn feed(&mut self, before: Guess, passage: Passage) -> bool {
         let Passage { rate, pressure } = passage;
@@ -152,14 +152,14 @@ impl LinkEstimate {
                 self.results = if is_replaced { 1 } else { self.results.saturating_add(1) };
                 (self.guess, self.tries) = (Some(known.limited(rate)), 0);
             }
-            Pressure::Room if rate > 0 && known.is_near(rate) => {
+            Pressure::Spare if rate > 0 && known.is_near(rate) => {
                 // Of what has never been the limit nothing says that there is not much more.
                 let tries = if self.guess.is_none() { TRIES_MOST } else { self.tries };
                 self.results = self.results.saturating_add(1);
                 (self.guess, self.tries) =
                     (Some(known.carried(rate, tries)), (tries + 1).min(TRIES_MOST));
             }
-            Pressure::Room => {
+            Pressure::Spare => {
                 self.rests += 1;
                 self.guess = self.guess.map(Guess::rested);
                 if self.rests > RESTS_MOST {

@@ -5,7 +5,7 @@ use crate::random::Random;
 
 /// A direction that carries `capacity`, of which `wanted` is wanted.
 fn passage(capacity: u64, wanted: u64) -> Passage {
-    let pressure = if wanted > capacity { Pressure::Limit } else { Pressure::Room };
+    let pressure = if wanted > capacity { Pressure::Limit } else { Pressure::Spare };
     Passage { rate: wanted.min(capacity), pressure }
 }
 
@@ -56,7 +56,7 @@ fn an_estimate_is_never_below_what_passed_and_near_what_the_oracle_says() {
 }
 
 #[test]
-fn nothing_is_learnt_where_little_is_wanted() {
+fn nothing_is_known_where_little_is_wanted() {
     let mut estimate = LinkEstimate::default();
     for wanted in [0, 1, 500, 874] {
         assert!(!estimate.feed(Guess::unsure(1000), passage(2000, wanted)));
@@ -70,16 +70,16 @@ fn ten_times_too_much_is_known_with_the_first_result_and_ten_times_too_little_af
     let mut high = LinkEstimate::default();
     high.feed(Guess::unsure(10_000_000), passage(1_000_000, 10_000_000));
     assert_eq!(high.guess(), Some(Guess { mean: 1_000_000, deviation: 250_000 }));
-    // Plans ask for as much as is believed to be there.
+    // Plans ask for as much as is assumed to be there.
     let mut low = LinkEstimate::default();
     let before = 100_000;
-    let mut believed = Vec::new();
+    let mut assumed = Vec::new();
     for _ in 0..10 {
         low.feed(Guess::unsure(before), passage(1_000_000, mean(&low, before)));
-        believed.push(mean(&low, before));
+        assumed.push(mean(&low, before));
     }
-    assert!(believed[5] >= 1_000_000, "{believed:?}");
-    assert!((1_000_000..1_100_000).contains(&believed[9]), "{believed:?}");
+    assert!(assumed[5] >= 1_000_000, "{assumed:?}");
+    assert!((1_000_000..1_100_000).contains(&assumed[9]), "{assumed:?}");
 }
 
 #[test]
@@ -106,7 +106,7 @@ fn a_direction_that_was_the_limit_is_tried_for_more_in_small_steps_at_first() {
     estimate.feed(before, Passage { rate: 640_000, pressure: Pressure::Limit });
     let mut tried = || {
         let rate = estimate.guess().map_or(0, |guess| guess.mean);
-        estimate.feed(before, Passage { rate, pressure: Pressure::Room });
+        estimate.feed(before, Passage { rate, pressure: Pressure::Spare });
         estimate.guess().map_or(0, |guess| guess.mean)
     };
     assert_eq!(tried(), 650_000);
@@ -114,7 +114,7 @@ fn a_direction_that_was_the_limit_is_tried_for_more_in_small_steps_at_first() {
     let third = tried();
     estimate.feed(before, Passage { rate: third, pressure: Pressure::Limit });
     let again = estimate.guess().map_or(0, |guess| guess.mean);
-    estimate.feed(before, Passage { rate: again, pressure: Pressure::Room });
+    estimate.feed(before, Passage { rate: again, pressure: Pressure::Spare });
     assert_eq!(estimate.guess().map(|guess| guess.mean), Some(again + again / 64));
 }
 
@@ -129,7 +129,7 @@ fn results_that_agree_make_it_sure_and_gaps_make_it_unsure_and_forget_it_in_the_
     assert!(estimate.is_settled());
     let guess = estimate.guess().unwrap();
     assert!(guess.is_sure() && guess.deviation < 50_000, "{guess:?}");
-    let idle = Passage { rate: 0, pressure: Pressure::Room };
+    let idle = Passage { rate: 0, pressure: Pressure::Spare };
     feed_often(&mut estimate, RESTS_MOST, before, idle);
     let guess = estimate.guess().unwrap();
     assert_eq!(guess.mean, 1_000_000, "it is what was last known");
