@@ -47,8 +47,8 @@ pub(crate) struct LinkMeter {
 
 impl LinkMeter {
     /// Nothing has passed yet on the links of so many nodes.
-    pub fn new(nodes: usize, declared: LinkRates) -> LinkMeter {
-        let is_declared = declared == LinkRates::Declared;
+    pub fn new(nodes: usize, rates: LinkRates) -> LinkMeter {
+        let is_declared = rates == LinkRates::Declared;
         LinkMeter { nodes: vec![Default::default(); nodes], seconds: 0.0, is_declared }
     }
 

@@ -33,6 +33,14 @@ const RACKED: &str = "--nodes 30 --racks 5 --oversubscription 5 --stripes 300 --
                       --bandwidth uniform:200Mbit..1Gbit --failed n0";
 
 #[test]
+fn links_that_nobody_declares_make_a_repair_hardly_longer() {
+    let uneven = format!("{GENERATED} --bandwidth uniform:100Mbit..500Mbit");
+    let seconds = |more: &str| json(&format!("{uneven} {more}"))["seconds"].as_f64().unwrap();
+    let (known, probed) = (seconds(""), seconds("--undeclared probed"));
+    assert!(probed <= known / 0.95, "{probed} s, and {known} s where declared");
+}
+
+#[test]
 fn the_json_document_has_the_fields_of_the_contract_in_their_order() {
     let text = stdout(&simulate(&format!("{GENERATED} --format json")));
     let fields = [

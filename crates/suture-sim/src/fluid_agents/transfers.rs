@@ -46,7 +46,7 @@ pub(super) fn sent_to<'a>(
     }
     let mut moving: BTreeMap<NodeId, BTreeMap<NodeId, Moving>> = BTreeMap::new();
     for EdgeFlow { child, parent, rate, level } in flows {
-        let is_highest = |port: &f64| level >= (1.0 - TOLERANCE) * port;
+        let is_highest = |most: &f64| level >= (1.0 - TOLERANCE) * most;
         let mut links = ports.links(child, parent);
         let is_waiting = links.any(|port| highest.get(&port).is_some_and(is_highest));
         let pair = moving.entry(child).or_default().entry(parent).or_default();

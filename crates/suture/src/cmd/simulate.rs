@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use suture_edge::error::bad_input;
+use suture_edge::units::parse_rate;
 use suture_repair::bound::bound_seconds;
 use suture_repair::cluster::{Cluster, Rate};
 use suture_repair::event::Blocked;
@@ -23,7 +24,7 @@ use suture_repair::id::StripeId;
 use suture_repair::plan::load::Load;
 use suture_repair::planner::{Abilities, Job, View};
 use suture_repair::policy::Policy;
-use suture_sim::capacity::{Capacities, Straggler};
+use suture_sim::capacity::{Capacities, Straggler, Undeclared};
 use suture_sim::fluid::EXACT_ENTRIES;
 use suture_sim::scenario::{Foreground, Overheads, Scenario};
 use suture_sim::simulate::{Outcome as Simulated, alone, simulate};
@@ -46,6 +47,11 @@ const MODEL_SECONDS: u64 = 6000;
 
 /// What the timeline of the one policy that was asked for is called.
 const TIMELINE: &str = "timeline";
+
+/// What stands for links that nobody declares and agents have probed, and what such a link is taken
+/// for where nobody has: a gigabit, in bytes per second.
+const PROBED: &str = "probed";
+const ASSUMED: Rate = Rate(125e6);
 
 /// What names a model where a file could stand.
 const MODEL_PREFIX: &str = "model:";
@@ -82,6 +88,15 @@ pub struct Args {
     /// n3:0.1:5..60; may be given several times
     #[arg(long, value_name = "NODE:FACTOR[:FROM[..TO]]", help_heading = "Links and applications")]
     straggler: Vec<StragglerArg>,
+    /// Declare no links: each is taken for RATE until repairs show what it carries; or probed:
+    /// agents have probed each other before the failure
+    #[arg(
+        long,
+        value_name = "RATE|probed",
+        value_parser = parse_undeclared,
+        help_heading = "Links and applications"
+    )]
+    undeclared: Option<Undeclared>,
     /// Write how busy every link was, as CSV and as SVG
     #[arg(long, value_name = "DIR")]
     timeline: Option<PathBuf>,
@@ -206,7 +221,19 @@ fn read_capacities(args: &Args, input: &Input, stragglers: Vec<Straggler>) -> Re
     let uplinks = read_trace(uplinks.as_deref(), "--uplink-trace", Direction::Up, input)?;
     let downlinks = &args.downlink_trace;
     let downlinks = read_trace(downlinks.as_deref(), "--downlink-trace", Direction::Down, input)?;
-    Ok(Capacities::new(input.cluster.clone(), uplinks, downlinks, stragglers))
+    let capacities = Capacities::new(input.cluster.clone(), uplinks, downlinks, stragglers);
+    Ok(match args.undeclared {
+        Some(how) => capacities.undeclared(how),
+        None => capacities,
+    })
+}
+
+fn parse_undeclared(text: &str) -> Result<Undeclared, String> {
+    if text == PROBED {
+        return Ok(Undeclared { assumed: ASSUMED, is_probed: true });
+    }
+    let rate = parse_rate(text).map_err(|error| format!("{error}; or write {PROBED}"))?;
+    Ok(Undeclared { assumed: Rate(rate), is_probed: false })
 }
 
 fn read_trace(

@@ -358,6 +358,7 @@ pub const COMMAND_LINES: &[Row] = &[
     ("suture plan --nodes 12 $PLAN --failed n0 --bandwidth uniform:1Gbit..1Mbit", "swap them", 2),
     ("suture plan --cluster odd.toml --placement f $PLAN --failed n0", "upink", 2),
     ("suture simulate --nodes 12 $PLAN --failed n0 --straggler x", "--straggler", 2),
+    ("suture simulate --nodes 12 $PLAN --failed n0 --undeclared x", "or write probed", 2),
     ("suture simulate --nodes 12 $PLAN --failed n0 --foreground x", "--foreground", 2),
     ("suture simulate --nodes 12 $PLAN --failed n0 --throttle fast", "write it like keep=30%", 2),
     ("suture simulate --nodes 12 $PLAN --failed n0 --throttle p99=1s", "use keep", 2),
