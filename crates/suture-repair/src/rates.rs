@@ -6,12 +6,12 @@
 //! Each pair's results are averaged, and how far they scatter is kept. What a direction was seen to
 //! carry, it can carry.
 //!
-//! A direction that nobody has probed yet counts as the median of those that were: taken for a
+//! A direction of which nothing was shown yet counts as the median of the others: taken for a
 //! fixed rate among others that are known, plans would give it far too little or far too much.
 //!
 //! While repairs run, what they move shows more than probes at rest did (`rates/transfers.rs`,
-//! `rates/limits.rs`, `rates/link_estimate.rs`), and counts until probes at rest show something newer. Of
-//! the links of racks nothing is known but what transfers show (`rates/racks.rs`).
+//! `rates/limits.rs`, `rates/link_estimate.rs`), and counts until probes at rest show something
+//! newer. Of the links of racks nothing is known but what transfers show (`rates/racks.rs`).
 //!
 //! Invariants: a declared rate is never exceeded, and is what counts unless transfers find that the
 //! link carries less than half of it; one that was only taken for something counts until there is
@@ -110,10 +110,13 @@ impl NodeRates {
 pub(crate) struct Rates {
     nodes: Vec<NodeRates>,
     results: u64,
-    /// The median of the directions that were probed, in bytes per second: sent, received.
+    /// The median of the directions of which something was shown, in bytes per second: sent,
+    /// received.
     typical: [Option<u64>; 2],
     /// It is taken anew when there are so many results.
     typical_until: u64,
+    /// Whether transfers have shown something of a direction of which nothing was known.
+    is_more_known: bool,
     /// How many transfers between two nodes are known of.
     transfers: usize,
     /// By the numbers of racks, as far as anything was reported of their nodes.
@@ -163,7 +166,7 @@ impl Rates {
                 changed.push(peer);
             }
         }
-        if self.results > self.typical_until {
+        if self.results > self.typical_until || std::mem::take(&mut self.is_more_known) {
             // Often enough to follow, and seldom enough to cost nothing in large clusters.
             self.typical_until = self.results + self.nodes.len() as u64 / 4;
             self.update_typical(&mut changed);
@@ -187,9 +190,9 @@ impl Rates {
     fn update_typical(&mut self, changed: &mut Vec<NodeId>) {
         for direction in 0..2 {
             let measured = self.nodes.iter().map(|node| &node.measured[direction]);
-            let mut probed: Vec<u64> = measured.filter_map(Measured::probed_rate).collect();
-            probed.sort_unstable();
-            let typical = probed.get(probed.len() / 2).copied();
+            let mut shown: Vec<u64> = measured.filter_map(Measured::shown_rate).collect();
+            shown.sort_unstable();
+            let typical = shown.get(shown.len() / 2).copied();
             if std::mem::replace(&mut self.typical[direction], typical) != typical {
                 let is_unknown = |node: &NodeRates| node.measured[direction].is_unknown();
                 let unknown = self.nodes.iter().enumerate().filter(|(_, node)| is_unknown(node));
@@ -247,8 +250,14 @@ impl Measured {
         self.best().filter(|_| self.is_undeclared).map(|sample| sample.mean)
     }
 
+    /// What anything has shown of it.
+    fn shown_rate(&self) -> Option<u64> {
+        let observed = self.estimate.guess().filter(|_| self.is_undeclared);
+        observed.map(|guess| guess.mean).or_else(|| self.probed_rate())
+    }
+
     fn is_unknown(&self) -> bool {
-        self.is_undeclared && self.samples.is_empty()
+        self.is_undeclared && self.shown_rate().is_none()
     }
 
     /// What transfers have shown, where it counts: of a declared link, that it is another one.

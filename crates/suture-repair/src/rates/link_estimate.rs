@@ -5,8 +5,10 @@
 //! was wanted of it. Where more was wanted than passed, it is what the direction carries. Who uses
 //! it by an estimate that is too low never wants more: so a direction that carries about what it
 //! is thought to, without being the limit, may carry more: twice as much more is tried each time,
-//! from little where it has been the limit before. How far the estimate may be off shrinks with
-//! results that agree, and grows while there are none; what nothing has shown for long is forgotten.
+//! from little where something is known of it, and given up again where it is of no use. How far
+//! the estimate may be off shrinks with results that agree, and grows while there are none; what
+//! nothing has shown for long is forgotten. One result alone does not bring down a sure estimate
+//! by more than half: it may be wrong about which port was the limit.
 //!
 //! Invariant: no estimate is below what passed last. Does not know who decides what was the limit
 //! (`limits.rs`), nor what was declared.
@@ -33,6 +35,9 @@ const TRIES_MOST: u32 = 5;
 
 /// With each report in which nothing is shown, by such a part more.
 const FADED_DIVISOR: u64 = 256;
+
+/// And of what was only tried, such a part is given up.
+const TRIAL_DIVISOR: u64 = 8;
 
 /// After so many of them in a row nothing is known any more.
 const RESTS_MOST: u32 = 120;
@@ -89,6 +94,9 @@ impl Guess {
 
     /// The direction was the limit.
     fn limited(self, rate: u64) -> Guess {
+        if is_other(rate, self.mean) && rate < self.mean && self.is_sure() {
+            return Guess::unsure(self.mean / OTHER_FACTOR);
+        }
         if is_other(rate, self.mean) {
             return Guess { mean: rate, deviation: rate / FIRST_DEVIATION };
         }
@@ -106,10 +114,11 @@ impl Guess {
         Guess { mean, deviation }
     }
 
-    /// Less than that passed.
-    fn rested(self) -> Guess {
-        let deviation = self.deviation.saturating_add(self.mean / FADED_DIVISOR);
-        Guess { mean: self.mean, deviation: deviation.min(self.mean / DEVIATION_MOST) }
+    /// Less than that passed, of a direction that has carried so much.
+    fn rested(self, confirmed: u64) -> Guess {
+        let mean = self.mean - self.mean.saturating_sub(confirmed) / TRIAL_DIVISOR;
+        let deviation = self.deviation.saturating_add(mean / FADED_DIVISOR);
+        Guess { mean, deviation: deviation.min(mean / DEVIATION_MOST) }
     }
 }
 
@@ -122,6 +131,8 @@ fn is_other(rate: u64, than: u64) -> bool {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct LinkEstimate {
     guess: Option<Guess>,
+    /// What of it was not only tried.
+    confirmed: u64,
     /// Results since it was last replaced.
     results: u32,
     /// How often in a row it was tried whether there is more.
@@ -150,18 +161,23 @@ impl LinkEstimate {
             Pressure::Limit => {
                 let is_replaced = is_other(rate, known.mean);
                 self.results = if is_replaced { 1 } else { self.results.saturating_add(1) };
-                (self.guess, self.tries) = (Some(known.limited(rate)), 0);
+                let next = known.limited(rate);
+                (self.guess, self.confirmed, self.tries) = (Some(next), next.mean, 0);
             }
             Pressure::Spare if rate > 0 && known.is_near(rate) => {
-                // Of what has never been the limit nothing says that there is not much more.
-                let tries = if self.guess.is_none() { TRIES_MOST } else { self.tries };
+                if self.guess.is_none() {
+                    // Of what nobody knows nothing says that there is not much more.
+                    (self.confirmed, self.tries) =
+                        if known.is_sure() { (known.mean, 0) } else { (rate, TRIES_MOST) };
+                }
                 self.results = self.results.saturating_add(1);
-                (self.guess, self.tries) =
-                    (Some(known.carried(rate, tries)), (tries + 1).min(TRIES_MOST));
+                self.confirmed = self.confirmed.max(rate);
+                self.guess = Some(known.carried(rate, self.tries));
+                self.tries = (self.tries + 1).min(TRIES_MOST);
             }
             Pressure::Spare => {
-                self.rests += 1;
-                self.guess = self.guess.map(Guess::rested);
+                (self.rests, self.tries) = (self.rests + 1, 0);
+                self.guess = self.guess.map(|guess| guess.rested(self.confirmed));
                 if self.rests > RESTS_MOST {
                     self.forget();
                 }

@@ -74,8 +74,10 @@ impl Rates {
             }
             let before = measured.assumed(declared, typical);
             let passage = Passage { rate: own.carried, pressure };
+            let is_new = measured.estimate.guess().is_none();
             if measured.estimate.feed(before, passage) {
                 measured.observed_at = self.results;
+                self.is_more_known |= is_new;
             }
         }
         self.observe_rack(node);

@@ -35,9 +35,10 @@ fn an_estimate_is_never_below_what_passed_and_near_what_the_oracle_says() {
         let before = random.between(1_000, 10_000_000);
         let (mut estimate, mut seen) = (LinkEstimate::default(), Vec::new());
         let mut capacity = random.between(1_000, 1_000_000);
+        let mut limits = 0;
         for _ in 0..200 {
             if random.per_mille(50) {
-                capacity = random.between(1_000, 1_000_000);
+                (capacity, limits) = (random.between(1_000, 1_000_000), 0);
             }
             let wanted = random.between(0, 2 * capacity);
             let passage = passage(capacity, wanted);
@@ -45,7 +46,9 @@ fn an_estimate_is_never_below_what_passed_and_near_what_the_oracle_says() {
             estimate.feed(Guess::unsure(before), passage);
             let (found, expected) = (mean(&estimate, before), oracle(before, &seen));
             assert!(found >= passage.rate, "seed {seed}: {found} of {passage:?}");
-            if passage.pressure == Pressure::Limit {
+            limits += u32::from(passage.pressure == Pressure::Limit);
+            // Of a link that has changed one result alone is not taken for all of the truth.
+            if passage.pressure == Pressure::Limit && limits > 1 {
                 // What is more than twice that is replaced; else it is half of the way nearer.
                 let most = expected + expected / 2 + 1;
                 let is_near = (expected..=most).contains(&found);
@@ -94,8 +97,9 @@ fn an_estimate_follows_a_link_down_and_up() {
     assert_eq!(after(600_000, 1), 800_000, "half of the way");
     assert!(after(600_000, 4) < 615_000);
     assert_eq!(after(900_000, 1), 900_000, "that much passed");
+    assert_eq!(after(100_000, 1), 450_000, "it was sure, and one result may be wrong");
     assert_eq!(after(100_000, 1), 100_000, "another link");
-    assert_eq!(after(0, 1), 0);
+    assert_eq!([after(0, 1), after(0, 1)], [50_000, 0]);
     assert_eq!(after(700_000, 1), 700_000);
 }
 
@@ -116,6 +120,21 @@ fn a_direction_that_was_the_limit_is_tried_for_more_in_small_steps_at_first() {
     let again = estimate.guess().map_or(0, |guess| guess.mean);
     estimate.feed(before, Passage { rate: again, pressure: Pressure::Spare });
     assert_eq!(estimate.guess().map(|guess| guess.mean), Some(again + again / 64));
+}
+
+#[test]
+fn what_was_only_tried_is_given_up_where_less_is_wanted() {
+    let mut estimate = LinkEstimate::default();
+    let before = Guess { mean: 640_000, deviation: 6_400 };
+    for rate in [600_000, 640_000, 650_000] {
+        assert!(estimate.feed(before, Passage { rate, pressure: Pressure::Spare }));
+    }
+    let tried = mean(&estimate, 0);
+    assert!(tried > 700_000, "{tried}");
+    let idle = Passage { rate: 5_000, pressure: Pressure::Spare };
+    feed_often(&mut estimate, 60, before, idle);
+    let left = mean(&estimate, 0);
+    assert!((650_000..651_000).contains(&left), "what has passed is no trial: {left}");
 }
 
 #[test]
