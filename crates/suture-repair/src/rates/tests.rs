@@ -1,5 +1,7 @@
 //! What counts of links: declared, probed, and measured from transfers.
 
+mod network;
+
 use super::*;
 use crate::id::RackId;
 use crate::message::{Moved, RepairLimit, SentTo};
