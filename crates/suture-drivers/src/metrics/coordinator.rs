@@ -104,6 +104,8 @@ struct Levels {
     node_chunks: Family<Labels, Level>,
     node_wanted: Family<Labels, Level>,
     node_limit: Family<Labels, Level>,
+    node_link: Family<Labels, Level>,
+    node_link_off: Family<Labels, Level>,
     stripes: Level,
     degraded: Level,
     unreadable: Level,
@@ -275,6 +277,14 @@ impl Levels {
                 "suture_node_repair_limit_bytes_per_second",
                 "What repair may move there; absent where nothing limits it",
             ),
+            node_link: of.new_one(
+                "suture_node_link_bytes_per_second",
+                "What the link carries, as plans count with it",
+            ),
+            node_link_off: of.new_one(
+                "suture_node_link_uncertainty_bytes_per_second",
+                "How far that may be off; absent where it is declared or only assumed",
+            ),
             stripes: of.new_one("suture_stripes", "Stripes that there are"),
             degraded: of.new_one("suture_stripes_degraded", "Stripes that lack a chunk now"),
             unreadable: of.new_one("suture_stripes_unreadable", "Stripes that cannot be read now"),
@@ -390,7 +400,9 @@ impl Levels {
         let of_nodes = [&self.node_up, &self.node_free, &self.node_chunks, &self.node_wanted];
         // Racks change, and nodes go.
         of_nodes.iter().for_each(|levels| levels.clear());
-        self.node_limit.clear();
+        for levels in [&self.node_limit, &self.node_link, &self.node_link_off] {
+            levels.clear();
+        }
         for (node, (name, rack)) in nodes.iter().zip(&seen.nodes) {
             let labels = vec![("node", name.clone().into()), ("rack", rack.clone().into())];
             let is_up = f64::from(u8::from(node.health == Health::Up));
@@ -405,6 +417,14 @@ impl Levels {
                     [("direction", direction.into()), ("reason", limit_reason(reason).into())];
                 let labels = labels.iter().cloned().chain(more).collect();
                 self.node_limit.get_or_create(&labels).set(limit as f64);
+            }
+            for (direction, link) in ["up", "down"].into_iter().zip(node.links) {
+                let more = [("direction", direction.into())];
+                let labels: Labels = labels.iter().cloned().chain(more).collect();
+                self.node_link.get_or_create(&labels).set(link.capacity as f64);
+                if let Some(off) = link.uncertainty {
+                    self.node_link_off.get_or_create(&labels).set(off as f64);
+                }
             }
         }
     }
@@ -438,7 +458,7 @@ fn reason_index(why: &Blocked) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use suture_repair::event::NodeStatus;
+    use suture_repair::event::{LinkStatus, NodeStatus};
     use suture_repair::id::{ChunkCopy, ChunkIndex, RackId, Stamp, StripeId};
     use suture_repair::message::Failure;
     use suture_repair::throttle::NodeLimits;
@@ -503,7 +523,10 @@ mod tests {
             is_cut_off: false,
             chunks: 2,
             limits: NodeLimits { up: Some(Limited { limit: 7, reason: Reason::Node }), down: None },
-            links: Default::default(),
+            links: [
+                LinkStatus { capacity: 900, uncertainty: Some(30), ..LinkStatus::default() },
+                LinkStatus { capacity: 800, ..LinkStatus::default() },
+            ],
         }];
         (seen.status.beyond, seen.is_audit_unwritable) = (1, true);
         (seen.status.stuck_bytes, seen.status.throttle.closed_for) = (9, Some(Span::ZERO));
@@ -519,6 +542,14 @@ mod tests {
         let limit = "suture_node_repair_limit_bytes_per_second";
         let labels = "node=\"n\\\"1\",rack=\"r1\",direction=\"up\",reason=\"node\"";
         assert_has(&before, &format!("{limit}{{{labels}}} 7.0"));
+        let link = |name: &str, direction: &str, value: &str| {
+            let labels = format!("node=\"n\\\"1\",rack=\"r1\",direction=\"{direction}\"");
+            format!("suture_node_link_{name}bytes_per_second{{{labels}}}{value}")
+        };
+        assert_has(&before, &link("", "up", " 900.0"));
+        assert_has(&before, &link("", "down", " 800.0"));
+        assert_has(&before, &link("uncertainty_", "up", " 30.0"));
+        assert!(!before.contains(&link("uncertainty_", "down", "")), "{before}");
         assert_has(&before, "suture_stripes_at_risk{margin=\"8\"} 12.0");
         assert_has(&before, "suture_node_free_bytes{node=\"n\\\"1\",rack=\"r1\"} 5.0");
         assert_has(&before, "suture_nodes{health=\"suspect\"} 1.0");
