@@ -10,6 +10,7 @@
 pub mod agent;
 pub mod coordinator;
 mod hdfs;
+mod links;
 pub mod page;
 mod process;
 mod scrub;

@@ -137,6 +137,21 @@ fn free_bytes(scenario: &Scenario) -> Vec<u64> {
         .collect()
 }
 
+/// What an agent has reported of its links long before anything fails, where that is heeded.
+fn first_report(scenario: &Scenario, node: NodeId) -> Option<Box<LinkReport>> {
+    let rates = LinkRates::of(&scenario.capacities);
+    let is_declared = rates == LinkRates::Declared;
+    let is_heeded = scenario.throttle.is_some() || !is_declared;
+    is_heeded.then(|| {
+        Box::new(LinkReport {
+            has_uplink: is_declared,
+            has_downlink: is_declared,
+            probed: probed(scenario, node),
+            ..LinkReport::default()
+        })
+    })
+}
+
 /// What a node's probes have shown before the failure, of the peers after it: as many as an agent
 /// asks soon after its start.
 fn probed(scenario: &Scenario, node: NodeId) -> Vec<(NodeId, u64)> {
@@ -213,16 +228,8 @@ impl FluidAgents {
                 free_bytes: agents.free_bytes[node.index()],
             };
             agents.inbox.push_back(Input::Agent { node, message: FromAgent::Hello(hello) });
-            if scenario.throttle.is_some() || agents.rates == LinkRates::Measured {
-                // Real agents have reported long before anything fails.
-                let is_declared = agents.rates == LinkRates::Declared;
-                let links = Some(Box::new(LinkReport {
-                    has_uplink: is_declared,
-                    has_downlink: is_declared,
-                    probed: probed(scenario, node),
-                    ..LinkReport::default()
-                }));
-                let beat = Heartbeat { links, ..heartbeat(hello.free_bytes) };
+            if let Some(links) = first_report(scenario, node) {
+                let beat = Heartbeat { links: Some(links), ..heartbeat(hello.free_bytes) };
                 let message = FromAgent::Heartbeat(beat);
                 agents.inbox.push_back(Input::Agent { node, message });
             }

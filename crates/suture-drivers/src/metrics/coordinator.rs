@@ -15,10 +15,10 @@ use suture_repair::estimate::Estimate;
 use suture_repair::event::{Blocked, Health, Report, Status};
 use suture_repair::id::{NodeId, RepairId};
 use suture_repair::message::DiskState;
-use suture_repair::throttle::{Limited, Reason};
 use suture_repair::time::Time;
 
 use super::hdfs::HdfsLevels;
+use super::links::LinkLevels;
 use super::scrub::ScrubLevels;
 use super::{Exposition, FAILURES, Labels, Level, OfDaemon, Sum, TIMES, begin, fault_name, reason};
 use crate::hdfs::view::HdfsSeen;
@@ -103,9 +103,7 @@ struct Levels {
     node_free: Family<Labels, Level>,
     node_chunks: Family<Labels, Level>,
     node_wanted: Family<Labels, Level>,
-    node_limit: Family<Labels, Level>,
-    node_link: Family<Labels, Level>,
-    node_link_off: Family<Labels, Level>,
+    links: LinkLevels,
     stripes: Level,
     degraded: Level,
     unreadable: Level,
@@ -273,18 +271,7 @@ impl Levels {
                 "suture_node_wanted",
                 "Whether the node is to be used: nobody declared it failed, drains or paused it",
             ),
-            node_limit: of.new_one(
-                "suture_node_repair_limit_bytes_per_second",
-                "What repair may move there; absent where nothing limits it",
-            ),
-            node_link: of.new_one(
-                "suture_node_link_bytes_per_second",
-                "What the link carries, as plans count with it",
-            ),
-            node_link_off: of.new_one(
-                "suture_node_link_uncertainty_bytes_per_second",
-                "How far that may be off; absent where it is declared or only assumed",
-            ),
+            links: LinkLevels::new(of),
             stripes: of.new_one("suture_stripes", "Stripes that there are"),
             degraded: of.new_one("suture_stripes_degraded", "Stripes that lack a chunk now"),
             unreadable: of.new_one("suture_stripes_unreadable", "Stripes that cannot be read now"),
@@ -400,9 +387,7 @@ impl Levels {
         let of_nodes = [&self.node_up, &self.node_free, &self.node_chunks, &self.node_wanted];
         // Racks change, and nodes go.
         of_nodes.iter().for_each(|levels| levels.clear());
-        for levels in [&self.node_limit, &self.node_link, &self.node_link_off] {
-            levels.clear();
-        }
+        self.links.clear();
         for (node, (name, rack)) in nodes.iter().zip(&seen.nodes) {
             let labels = vec![("node", name.clone().into()), ("rack", rack.clone().into())];
             let is_up = f64::from(u8::from(node.health == Health::Up));
@@ -411,36 +396,8 @@ impl Levels {
             for (levels, value) in of_nodes.iter().zip(values) {
                 levels.get_or_create(&labels).set(value);
             }
-            for (direction, limited) in [("up", node.limits.up), ("down", node.limits.down)] {
-                let Some(Limited { limit, reason }) = limited else { continue };
-                let more =
-                    [("direction", direction.into()), ("reason", limit_reason(reason).into())];
-                let labels = labels.iter().cloned().chain(more).collect();
-                self.node_limit.get_or_create(&labels).set(limit as f64);
-            }
-            for (direction, link) in ["up", "down"].into_iter().zip(node.links) {
-                let more = [("direction", direction.into())];
-                let labels: Labels = labels.iter().cloned().chain(more).collect();
-                self.node_link.get_or_create(&labels).set(link.capacity as f64);
-                if let Some(off) = link.uncertainty {
-                    self.node_link_off.get_or_create(&labels).set(off as f64);
-                }
-            }
+            self.links.set(&labels, node);
         }
-    }
-}
-
-/// What made a limit what it is, as a label.
-fn limit_reason(reason: Reason) -> &'static str {
-    match reason {
-        Reason::Node => "node",
-        Reason::Rack(_) => "rack",
-        Reason::Total => "cluster",
-        Reason::Agent => "agent",
-        Reason::Applications(_) => "applications",
-        Reason::Latency(_) => "latency",
-        Reason::Window => "window",
-        Reason::Floor => "floor",
     }
 }
 
@@ -461,7 +418,7 @@ mod tests {
     use suture_repair::event::{LinkStatus, NodeStatus};
     use suture_repair::id::{ChunkCopy, ChunkIndex, RackId, Stamp, StripeId};
     use suture_repair::message::Failure;
-    use suture_repair::throttle::NodeLimits;
+    use suture_repair::throttle::{Limited, NodeLimits, Reason};
     use suture_repair::time::Span;
 
     use super::*;
