@@ -211,8 +211,9 @@ impl LinkReport {
             tried.drain(..extra);
         }
         for before in before.sent_to {
-            match self.sent_to.iter_mut().find(|sent| sent.peer == before.peer) {
-                Some(sent) => {
+            match self.sent_to.iter().position(|sent| sent.peer == before.peer) {
+                Some(at) => {
+                    let sent = &mut self.sent_to[at];
                     sent.bytes = sent.bytes.saturating_add(before.bytes);
                     sent.waited.ns = sent.waited.ns.saturating_add(before.waited.ns);
                 }
