@@ -14,7 +14,7 @@
 //! newer. Of the links of racks nothing is known but what transfers show (`rates/racks.rs`).
 //!
 //! Invariants: a declared rate is never exceeded, and is what counts unless transfers find that the
-//! link carries less than half of it; one that was only taken for something counts until there is
+//! link carries less than three quarters of it; one that was only taken for something counts until there is
 //! something better. Does not know when probes are sent.
 
 mod limits;
@@ -48,6 +48,10 @@ const FADING: u64 = 4;
 
 /// Where transfers find that nothing passes, planners count with this.
 const RATE_LEAST: u64 = 1;
+
+/// A declared rate counts as long as transfers find no less than this part of it: headers take some,
+/// and a processor that is short of time looks like a slower link.
+const DECLARED_LEAST: f64 = 0.75;
 
 /// Peers whose results are kept for a direction: the latest.
 const PEERS_MAX: usize = 16;
@@ -262,7 +266,7 @@ impl Measured {
 
     /// What transfers have shown, where it counts: of a declared link, that it is another one.
     fn observed(&self, declared: Rate) -> Option<Guess> {
-        let is_less = |guess: &Guess| (guess.mean.saturating_mul(OTHER_FACTOR) as f64) < declared.0;
+        let is_less = |guess: &Guess| (guess.mean as f64) < DECLARED_LEAST * declared.0;
         self.estimate.guess().filter(|guess| self.is_undeclared || is_less(guess))
     }
 
