@@ -14,8 +14,8 @@
 //! newer. Of the links of racks nothing is known but what transfers show (`rates/racks.rs`).
 //!
 //! Invariants: a declared rate is never exceeded, and is what counts unless transfers find that the
-//! link carries less than three quarters of it; one that was only taken for something counts until there is
-//! something better. Does not know when probes are sent.
+//! link carries less than three quarters of it; one that was only taken for something counts until
+//! there is something better. Does not know when probes are sent.
 
 mod limits;
 mod link_estimate;
@@ -49,8 +49,8 @@ const FADING: u64 = 4;
 /// Where transfers find that nothing passes, planners count with this.
 const RATE_LEAST: u64 = 1;
 
-/// A declared rate counts as long as transfers find no less than this part of it: headers take some,
-/// and a processor that is short of time looks like a slower link.
+/// A declared rate counts as long as transfers find no less than this part of it: headers take
+/// some, and a processor that is short of time looks like a slower link.
 const DECLARED_LEAST: f64 = 0.75;
 
 /// Peers whose results are kept for a direction: the latest.
