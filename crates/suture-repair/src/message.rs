@@ -180,7 +180,7 @@ pub struct LinkReport {
 /// What an agent has sent to a peer for repairs since its last report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SentTo {
-    /// The receiver.
+    /// The node that receives it.
     pub peer: NodeId,
     /// Bytes of payload that have left.
     pub bytes: u64,

@@ -72,7 +72,7 @@ pub(super) struct GatedEdge {
 pub(super) struct EdgeFlow {
     pub child: NodeId,
     pub parent: NodeId,
-    /// Bytes per second.
+    /// In bytes per second.
     pub rate: f64,
     /// Its flow's rate by its share: at a full port the flows of the highest level wait for it.
     pub level: f64,
