@@ -117,7 +117,7 @@ pub struct Port {
 pub struct LinkPorts {
     /// What the node sends.
     pub uplink: Arc<Port>,
-    /// What it receives.
+    /// What the node receives.
     pub downlink: Arc<Port>,
 }
 

@@ -25,11 +25,11 @@ pub struct SentTallies {
 /// What was sent to one peer since it was last taken.
 #[derive(Debug, Default)]
 pub struct SentTally {
-    counted: Mutex<Counted>,
+    counted: Mutex<Tallied>,
 }
 
 #[derive(Debug, Default)]
-struct Counted {
+struct Tallied {
     bytes: u64,
     /// The waits that have ended.
     waited: Duration,
@@ -88,11 +88,11 @@ impl SentTally {
             counted.waited += now - since;
             counted.since = Some(now);
         }
-        let Counted { bytes, waited, .. } = &mut *counted;
+        let Tallied { bytes, waited, .. } = &mut *counted;
         (std::mem::take(bytes), std::mem::take(waited))
     }
 
-    fn counted(&self) -> MutexGuard<'_, Counted> {
+    fn counted(&self) -> MutexGuard<'_, Tallied> {
         self.counted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

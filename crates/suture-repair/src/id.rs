@@ -66,7 +66,7 @@ pub struct EdgeRef {
     pub repair: RepairId,
     /// The lane of its plan.
     pub lane: u16,
-    /// The other node.
+    /// The node at the other end.
     pub peer: NodeId,
 }
 
@@ -118,7 +118,7 @@ impl ChunkCopy {
 /// A copy and the node that holds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CopyAt {
-    /// Where it lies.
+    /// The node where it lies.
     pub node: NodeId,
     /// Which one it is.
     pub copy: ChunkCopy,

@@ -41,7 +41,7 @@ pub struct RebuiltLines {
 pub struct UnlistedChunks {
     /// How many they are.
     pub chunks: u64,
-    /// Their bytes.
+    /// How many bytes these have.
     pub bytes: u64,
 }
 

@@ -77,7 +77,7 @@ fn multiply(a: u64, b: u64) -> u64 {
 pub struct SummedPrefix {
     /// How many they are.
     pub bytes: u64,
-    /// Their checksum.
+    /// The checksum of these.
     pub checksum: u64,
 }
 

@@ -51,7 +51,7 @@ impl Default for RackRates {
 }
 
 /// A transfer that crosses racks, by its ends in the rack and elsewhere.
-struct Crossing {
+struct CrossRackFlow {
     inside: NodeId,
     outside: NodeId,
     flow: PeerFlow,
@@ -122,7 +122,7 @@ impl Rates {
         self.racks[index].reports = 0;
         for direction in DIRECTIONS {
             let crossings = self.crossings(&members, direction);
-            let is_waiting = |crossing: &&Crossing| crossing.flow.is_waiting;
+            let is_waiting = |crossing: &&CrossRackFlow| crossing.flow.is_waiting;
             let waiting = || crossings.iter().filter(is_waiting);
             let nodes: BTreeSet<NodeId> = waiting().map(|crossing| crossing.inside).collect();
             let others: Vec<Vec<PortUse>> =
@@ -147,14 +147,14 @@ impl Rates {
     }
 
     /// The transfers between these nodes of a rack and those of others.
-    fn crossings(&self, members: &[NodeId], direction: Direction) -> Vec<Crossing> {
+    fn crossings(&self, members: &[NodeId], direction: Direction) -> Vec<CrossRackFlow> {
         let mut crossings = Vec::new();
         for &inside in members {
             let rack = self.rack_of(inside);
             for (&outside, &flow) in self.nodes[inside.index()].flows.of(direction) {
                 let other = self.rack_of(outside);
                 if other.is_some() && other != rack {
-                    crossings.push(Crossing { inside, outside, flow });
+                    crossings.push(CrossRackFlow { inside, outside, flow });
                 }
             }
         }
@@ -162,7 +162,7 @@ impl Rates {
     }
 
     /// The other ports of a transfer that crosses the link of a rack in this direction.
-    fn ends(&self, crossing: &Crossing, direction: Direction) -> Vec<PortUse> {
+    fn ends(&self, crossing: &CrossRackFlow, direction: Direction) -> Vec<PortUse> {
         let away = match direction {
             Direction::Up => Direction::Down,
             Direction::Down => Direction::Up,

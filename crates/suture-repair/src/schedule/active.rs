@@ -36,7 +36,7 @@ pub struct ActiveRepair {
     /// Bytes that have come to its slowest destination, as last reported of one, from the beginning
     /// of its plan.
     pub bytes_done: u64,
-    /// When that was.
+    /// When that was last reported.
     pub reported_at: Time,
     /// What each participant has last reported to have done of its part, from the beginning of the
     /// chunk.

@@ -21,7 +21,7 @@ const TOLERANCE: f64 = 0.01;
 
 /// From one node to another one.
 #[derive(Clone, Copy, Debug, Default)]
-struct Moving {
+struct PeerTransfer {
     rate: f64,
     is_waiting: bool,
 }
@@ -44,7 +44,7 @@ pub(super) fn sent_to<'a>(
             *level = level.max(flow.level);
         }
     }
-    let mut moving: BTreeMap<NodeId, BTreeMap<NodeId, Moving>> = BTreeMap::new();
+    let mut moving: BTreeMap<NodeId, BTreeMap<NodeId, PeerTransfer>> = BTreeMap::new();
     for EdgeFlow { child, parent, rate, level } in flows {
         let is_highest = |most: &f64| level >= (1.0 - TOLERANCE) * most;
         let mut links = ports.links(child, parent);
@@ -53,12 +53,12 @@ pub(super) fn sent_to<'a>(
         pair.rate += rate;
         pair.is_waiting |= is_waiting;
     }
-    let told = |(peer, pair): (NodeId, Moving)| SentTo {
+    let told = |(peer, pair): (NodeId, PeerTransfer)| SentTo {
         peer,
         bytes: (pair.rate * span.as_secs_f64()) as u64,
         waited: if pair.is_waiting { span } else { Span::ZERO },
     };
-    let of_node = |(node, peers): (NodeId, BTreeMap<NodeId, Moving>)| {
+    let of_node = |(node, peers): (NodeId, BTreeMap<NodeId, PeerTransfer>)| {
         (node, peers.into_iter().map(told).collect())
     };
     moving.into_iter().map(of_node).collect()

@@ -17,9 +17,9 @@ struct Flow {
 }
 
 /// What each direction of each node carries: sent, received.
-type Links = [[f64; NODES]; 2];
+type DrawnLinks = [[f64; NODES]; 2];
 
-fn uneven(random: &mut Random) -> Links {
+fn uneven(random: &mut Random) -> DrawnLinks {
     let mut links = [[0.0; NODES]; 2];
     links.iter_mut().flatten().for_each(|link| *link = 1e6 + 4e6 * random.unit());
     links
@@ -46,7 +46,7 @@ fn begin(random: &mut Random, rates: &Rates) -> Flow {
 }
 
 /// Max-min fair rates: the port that is full first settles its flows, and so on.
-fn shares(links: &Links, flows: &[Flow]) -> Vec<f64> {
+fn shares(links: &DrawnLinks, flows: &[Flow]) -> Vec<f64> {
     let mut shares = vec![0.0; flows.len()];
     let mut rising: Vec<usize> = (0..flows.len()).collect();
     let mut free = *links;
@@ -69,7 +69,7 @@ fn shares(links: &Links, flows: &[Flow]) -> Vec<f64> {
 }
 
 /// A second passes, and every node reports. All flows have more to send all the time.
-fn pass(random: &mut Random, links: &Links, flows: &mut [Flow], rates: &mut Rates) {
+fn pass(random: &mut Random, links: &DrawnLinks, flows: &mut [Flow], rates: &mut Rates) {
     let mut moved = [[0.0; NODES]; 2];
     let mut pairs = [[0.0; NODES]; NODES];
     for _ in 0..STEPS {
@@ -93,7 +93,7 @@ fn pass(random: &mut Random, links: &Links, flows: &mut [Flow], rates: &mut Rate
 }
 
 /// What each direction is thought to carry, as a part of what it does: the median, and the most.
-fn found(links: &Links, rates: &Rates) -> [f64; 2] {
+fn found(links: &DrawnLinks, rates: &Rates) -> [f64; 2] {
     let parts = (0..NODES).flat_map(|node| {
         let known = rates.node(N(node as u32));
         [known.uplink.0 / links[0][node], known.downlink.0 / links[1][node]]

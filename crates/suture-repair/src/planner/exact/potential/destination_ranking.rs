@@ -27,7 +27,7 @@ pub(super) struct Exclusions<'a> {
 /// How many candidates are wanted.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CandidateCounts {
-    /// Of all nodes.
+    /// How many of all nodes together.
     pub overall: usize,
     /// Of each rack, where racks have links.
     pub per_rack: usize,
