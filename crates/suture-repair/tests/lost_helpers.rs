@@ -87,7 +87,8 @@ fn by_whosever_word_a_helper_is_lost_its_repair_goes_on_without_it() {
         let why = Failure::Source { copy: copy(0, chunk, 0), fault: CopyFault::Unreadable };
         says(story, helper, task.repair, why);
     };
-    let ways: [(&str, &dyn Fn(&mut Story, &Task, NodeId)); 4] = [
+    type Loss<'a> = &'a dyn Fn(&mut Story, &Task, NodeId);
+    let ways: [(&str, Loss<'_>); 4] = [
         ("a destination cannot reach it", &lost),
         ("it has begun anew", &begun_anew),
         ("it is silent", &silent),

@@ -116,7 +116,7 @@ impl Detour<'_> {
         let own = decoder.and_then(|node| self.facts.chunk_on(node));
         let used = lane.helpers(&self.facts).into_iter();
         let used = used.filter(|chunk| self.holder(*chunk).is_some_and(|node| is_left(&node)));
-        let others = self.helpers.iter().filter(|node| is_left(*node));
+        let others = self.helpers.iter().filter(|node| is_left(node));
         let others = others.filter_map(|node| self.facts.chunk_on(*node));
         let mut available: Vec<ChunkIndex> = Vec::new();
         for chunk in own.into_iter().chain(used).chain(others) {

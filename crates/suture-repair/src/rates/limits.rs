@@ -45,9 +45,10 @@ impl PortUse {
 pub(super) fn pressure(own: &PortUse, others: &[Vec<PortUse>]) -> Pressure {
     let is_own = |others: &&Vec<PortUse>| {
         let is_why = |other: &PortUse| !other.is_full() && own.waits_as_much_as(other);
-        match own.is_full() {
-            true => others.iter().all(|other| !other.is_full()),
-            false => others.iter().all(is_why),
+        if own.is_full() {
+            others.iter().all(|other| !other.is_full())
+        } else {
+            others.iter().all(is_why)
         }
     };
     let its_own = others.iter().filter(is_own).count();

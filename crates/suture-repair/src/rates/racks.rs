@@ -136,10 +136,8 @@ impl Rates {
                 transfers: crossings.len(),
                 waiting: others.len(),
             };
-            let pressure = match nodes.len() >= WAITING_NODES {
-                true => pressure(&used, &others),
-                false => Pressure::Spare,
-            };
+            let is_told = nodes.len() >= WAITING_NODES;
+            let pressure = if is_told { pressure(&used, &others) } else { Pressure::Spare };
             port.estimate.feed(UNKNOWN, Passage { rate: used.carried, pressure });
             let guess = port.estimate.guess().unwrap_or(UNKNOWN);
             port.used = if crossings.is_empty() { SUSPECT } else { PortUse { guess, ..used } };

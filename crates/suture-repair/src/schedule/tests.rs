@@ -511,7 +511,8 @@ fn the_node_is_blamed_of_whose_repairs_the_largest_share_is_late() {
 fn of_nodes_whose_repairs_are_late_alike_the_one_is_blamed_that_is_furthest_behind() {
     let star: Edges<'_> = &[(1, 3), (2, 3), (4, 3)];
     let chain: Edges<'_> = &[(4, 2), (2, 1), (1, 3)];
-    let cases: [(&str, Edges<'_>, [(u32, u64); 3], u32); 6] = [
+    type Case<'a> = (&'a str, Edges<'a>, [(u32, u64); 3], u32);
+    let cases: [Case<'_>; 6] = [
         ("the slowest of a star", star, [(1, 80), (2, 64), (4, 80)], 2),
         ("all alike: the lowest", star, [(1, 64), (2, 64), (4, 64)], 1),
         ("the first of a chain, for which all wait", chain, [(4, 64), (2, 63), (1, 62)], 4),

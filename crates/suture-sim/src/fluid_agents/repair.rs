@@ -302,10 +302,8 @@ impl Repair {
             for (index, step) in lane.steps.iter().enumerate() {
                 let Motion::Flowing(flow) = step.state else { continue };
                 let (rate, bytes) = (network.rate(flow), step.planned.bytes);
-                let edges = match is_whole {
-                    true => &planned.edges[..],
-                    false => planned.edges.get(index..=index).unwrap_or_default(),
-                };
+                let its_own = planned.edges.get(index..=index).unwrap_or_default();
+                let edges = if is_whole { &planned.edges[..] } else { its_own };
                 for &Edge { child, parent, bytes: through, .. } in edges {
                     let part = if is_whole { through as f64 / bytes } else { 1.0 };
                     see(EdgeFlow { child, parent, rate: rate * part, level: rate / bytes });
