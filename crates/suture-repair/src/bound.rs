@@ -51,7 +51,7 @@ use crate::id::{NodeId, RackId};
 use crate::max_flow::{Rounding, Supply, Transport, seconds_to_ship};
 use crate::need::{Needs, Part, next_combination};
 use crate::planner::ports::Ports;
-use crate::planner::{Job, View, full_racks};
+use crate::planner::{Job, View, batch_bytes, full_racks};
 
 /// Units of the longest chunk: what the flows count in.
 const CHUNK_UNITS: u64 = 1 << 20;
@@ -79,6 +79,8 @@ pub fn bound_seconds(jobs: &[Job], view: &View<'_>) -> f64 {
 #[derive(Clone, Copy)]
 struct BatchDemands<'a> {
     demands: &'a [Demand<'a>],
+    /// Bytes that all jobs keep, those that cannot be repaired included.
+    bytes: u64,
     view: &'a View<'a>,
     ports: &'a Ports,
 }
@@ -96,10 +98,13 @@ fn with_batch<T>(jobs: &[Job], view: &View<'_>, ask: impl FnOnce(BatchDemands<'_
         Some((job, name))
     });
     let named: Vec<(&Job, usize)> = named.collect();
-    let demand =
-        |(job, name)| Demand { job, name, needs: &known[&name], full: full_racks(job, view) };
+    let bytes = batch_bytes(jobs);
+    let demand = |(job, name)| {
+        let full = full_racks(job, view, bytes);
+        Demand { job, name, needs: &known[&name], full }
+    };
     let demands: Vec<Demand<'_>> = named.into_iter().map(demand).collect();
-    ask(BatchDemands { demands: &demands, view, ports: &Ports::new(view) })
+    ask(BatchDemands { demands: &demands, bytes, view, ports: &Ports::new(view) })
 }
 
 /// A job and what it needs at least.
@@ -225,7 +230,7 @@ impl BatchDemands<'_> {
 
     /// Everything that is sent, over all links that can send or receive it.
     fn total_seconds(self) -> f64 {
-        let BatchDemands { demands, view, ports } = self;
+        let BatchDemands { demands, view, ports, .. } = self;
         let takes_part = takes_part(demands, view);
         let nodes = view.cluster.ids().filter(|node| takes_part[node.index()]);
         let (up, down): (Vec<f64>, Vec<f64>) = nodes

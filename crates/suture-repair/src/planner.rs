@@ -26,6 +26,7 @@ use suture_code::Shortened;
 
 pub use checked::{plan_checked, validated};
 pub use error::PlanError;
+pub(crate) use free_space::batch_bytes;
 pub(crate) use keep::{crowded_racks, full_racks, rack_places};
 
 use crate::cluster::{Cluster, Node, Rate};
@@ -197,9 +198,7 @@ fn beside(policy: Policy, jobs: &[Job], view: &View<'_>) -> Vec<Policy> {
         return Vec::new();
     }
     let is_more = |job: &Job| job.lost.len() > 1 || job.code.sub_chunk_count() > 1;
-    let bytes = |job: &Job| job.chunk_bytes.saturating_mul(job.lost.len() as u64);
-    let wanted = jobs.iter().map(bytes).fold(0, u64::saturating_add);
-    let is_scarce = || view.free_bytes.iter().any(|free| (1..wanted).contains(free));
+    let is_scarce = || keep::is_scarce(view, batch_bytes(jobs));
     if !view.cluster.has_rack_links() && !jobs.iter().any(is_more) && !is_scarce() {
         return Vec::new();
     }

@@ -162,6 +162,60 @@ proptest! {
     }
 }
 
+/// Racks with links and codes of few chunks, so that the rule of racks decides who keeps a chunk.
+fn world_of_racks(seed: u64) -> World {
+    let mut random = Random::new(seed);
+    let code = *random.choose(&["rs(2,1)", "rs(3,2)", "rs(4,2)", "lrc(4,2,2)", "rs(6,3)"]);
+    let chunks = code.parse::<Code>().unwrap().chunk_count();
+    let failed = &[NodeId(0), NodeId(1)][..random.between(1, 2) as usize];
+    let failed = if code == "rs(2,1)" { &failed[..1] } else { failed };
+    let nodes = chunks + failed.len() + random.between(2, 8) as usize;
+    let stripes = random.between(1, 8) as usize;
+    let world = World::failed_nodes(code, nodes, failed, stripes, random.next_u64());
+    let links = *random.choose(&[Links::Equal, Links::Independent]);
+    let mut world = world.with_links(links, seed).with_racks(random.between(3, 6) as usize);
+    let rate = Rate(LINK.0 * (0.1 + random.unit()));
+    world.cluster.core = Some(Core { rack_uplink: rate, rack_downlink: rate });
+    world
+}
+
+/// The rule of racks was left out as soon as a node's space was a number.
+#[test]
+fn space_that_a_batch_cannot_fill_changes_no_bound() {
+    for seed in 0..60 {
+        let world = world_of_racks(seed);
+        let lost: usize = world.jobs.iter().map(|job| job.lost.len()).sum();
+        let all = lost as u64 * CHUNK_BYTES;
+        let finite = |room: &u64| if *room > 0 { all } else { 0 };
+        let room = world.room.iter().map(finite).collect();
+        let unlimited = bound(&world);
+        assert_eq!(bound(&World { room, ..world }), unlimited, "seed {seed}");
+    }
+}
+
+#[test]
+fn no_plans_of_nodes_that_fill_up_beat_the_bound() {
+    let mut compared = 0;
+    for seed in 0..80 {
+        let mut world = world_of_racks(seed);
+        let mut random = Random::new(seed);
+        for room in world.room.iter_mut().filter(|room| **room > 0) {
+            *room = CHUNK_BYTES * *random.choose(&[0u64, 1, 1, 2, 3, 200]);
+        }
+        let least = bound(&world);
+        for policy in ["flow", "mix/greedy/all", "mix/random/all", "repairboost+cr", "car"] {
+            let batch = plan(policy.parse().unwrap(), &world.jobs, &world.view(), seed);
+            let is_whole = |(job, plan): (&Job, &Plan)| plan.lost.len() == job.lost.len();
+            if batch.refused.is_empty() && batch.planned(&world.jobs).all(is_whole) {
+                let seconds = peak(&world, &batch.plans);
+                assert!(seconds >= least * (1.0 - 1e-6), "{policy} {seed}: {seconds} {least}");
+                compared += 1;
+            }
+        }
+    }
+    assert!(compared > 50, "{compared}");
+}
+
 /// A mixture named an option of no part, whose destinations became those of its item.
 #[test]
 fn an_option_that_nothing_is_rebuilt_by_decides_no_destination() {

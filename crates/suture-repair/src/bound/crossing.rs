@@ -59,7 +59,7 @@ const MULTI_LOSS_COMPARISONS: usize = 30;
 /// The bound, in seconds, if it is above what is `known`; nothing where links between racks are not
 /// modelled, or where a batch is so large that counting sums says as much.
 pub(super) fn seconds(batch: BatchDemands<'_>, known: f64) -> f64 {
-    let BatchDemands { demands, view, ports } = batch;
+    let BatchDemands { demands, view, ports, .. } = batch;
     let takes_part = takes_part(demands, view);
     let takes_part = || (0..).zip(&takes_part).filter(|(_, takes)| **takes).map(|(node, _)| node);
     // What a node without a rack sends or receives crosses no rack's link.
@@ -90,7 +90,7 @@ fn seconds_by(
     (batch, relays): (BatchDemands<'_>, &[u32]),
     known: f64,
 ) -> f64 {
-    let BatchDemands { demands, view, ports } = batch;
+    let BatchDemands { demands, view, ports, .. } = batch;
     let others: Vec<&Demand<'_>> =
         demands.iter().zip(&lanes).filter(|(_, laned)| laned.is_none()).map(|(d, _)| d).collect();
     let laned = demands.iter().zip(&lanes).filter(|(_, laned)| laned.is_some()).enumerate();

@@ -23,7 +23,10 @@ const COMPARISONS_MAX: usize = 2_000_000;
 
 /// The bound, in seconds, if it is above what is `known`; nothing where links between racks are not
 /// modelled, or where a batch is large.
-pub(super) fn seconds(BatchDemands { demands, view, ports }: BatchDemands<'_>, known: f64) -> f64 {
+pub(super) fn seconds(
+    BatchDemands { demands, view, ports, .. }: BatchDemands<'_>,
+    known: f64,
+) -> f64 {
     if !ports.have_racks() {
         return 0.0;
     }

@@ -76,7 +76,7 @@ fn star_seconds(batch: BatchDemands<'_>) -> f64 {
 
 /// What downlinks need where each repair brings so many bytes to one of them.
 fn lump_seconds(batch: BatchDemands<'_>, lump: impl Fn(&Demand<'_>) -> f64) -> f64 {
-    let BatchDemands { demands, view, ports } = batch;
+    let BatchDemands { demands, view, ports, .. } = batch;
     let down = |NodeId(node): NodeId| ports.rate(ports.down(node));
     let fastest = batch.fastest(down);
     let alone = |demand: &Demand<'_>| {
@@ -97,7 +97,7 @@ fn lump_seconds(batch: BatchDemands<'_>, lump: impl Fn(&Demand<'_>) -> f64) -> f
 
 /// Theorem 1's racks send one chunk each to the rack that keeps the lost one: the failed one, if it
 /// has nodes left that may keep all. `None` where that is not so, or racks have no links.
-fn car_seconds(BatchDemands { demands, view, ports }: BatchDemands<'_>) -> Option<f64> {
+fn car_seconds(BatchDemands { demands, view, ports, .. }: BatchDemands<'_>) -> Option<f64> {
     if !ports.have_racks() {
         return None;
     }

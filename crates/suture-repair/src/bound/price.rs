@@ -49,7 +49,7 @@ pub(super) fn chunk_seconds(batch: BatchDemands<'_>) -> f64 {
 }
 
 fn searched(batch: BatchDemands<'_>, load: Option<&Load>, kinds: PricedKinds) -> f64 {
-    let BatchDemands { demands, view, ports } = batch;
+    let BatchDemands { demands, view, ports, .. } = batch;
     let items = items(demands, view, kinds);
     let lengths = lengths(&items, ports);
     let pricing = Pricing { view, ports, lengths };

@@ -15,7 +15,7 @@ use crate::need::Part;
 use crate::planner::View;
 
 /// The least that crosses, over all rack links; nothing where these are not modelled.
-pub(super) fn seconds(BatchDemands { demands, view, ports }: BatchDemands<'_>) -> f64 {
+pub(super) fn seconds(BatchDemands { demands, view, ports, .. }: BatchDemands<'_>) -> f64 {
     if !ports.have_racks() {
         return 0.0;
     }

@@ -26,7 +26,7 @@ use crate::bound::search::{Amounts, Search, SearchLimits};
 use crate::bound::{BatchDemands, Demand};
 use crate::need::{Part, is_mds};
 use crate::planner::ports::{PortIndex, Ports};
-use crate::planner::{View, rack_places};
+use crate::planner::rack_places;
 
 /// Steps of the search that are worth beginning it, and the most of one course.
 const STEPS_MIN: usize = 12;
@@ -48,7 +48,7 @@ pub(super) struct DemandRepair<'a> {
 /// What stripes with several losses need, of some demands.
 pub(super) fn repairs<'a>(
     demands: &[&'a Demand<'a>],
-    BatchDemands { view, ports, .. }: BatchDemands<'a>,
+    batch: BatchDemands<'a>,
 ) -> Vec<DemandRepair<'a>> {
     // Stripes of one name ask the code the same.
     let mut asked: BTreeMap<(usize, usize), Option<HelperSets<'_>>> = BTreeMap::new();
@@ -60,7 +60,7 @@ pub(super) fn repairs<'a>(
             let new =
                 || (!may_take_more(code, part)).then(|| HelperSets::new(code, part)).flatten();
             let sets = sets.or_insert_with(new);
-            let repair = MultiLossRepair::new(demand, part, (view, ports), sets.as_mut());
+            let repair = MultiLossRepair::new(demand, part, batch, sets.as_mut());
             repairs.extend(repair.map(|repair| DemandRepair { repair, demand, part }));
         }
     }
@@ -125,7 +125,7 @@ impl MultiLossRepair {
     fn new(
         demand: &Demand<'_>,
         part: &Part,
-        (view, ports): (&View<'_>, &Ports),
+        BatchDemands { view, ports, bytes: batch_bytes, .. }: BatchDemands<'_>,
         mut sets: Option<&mut HelperSets<'_>>,
     ) -> Option<MultiLossRepair> {
         let code = demand.job.code;
@@ -138,7 +138,7 @@ impl MultiLossRepair {
         }
         let zeros = code.zeros().len();
         let is_mds = is_mds(code) && helpers + zeros == code.code().data_chunks();
-        let places = rack_places(demand.job, view);
+        let places = rack_places(demand.job, view, batch_bytes);
         let mut racks: Vec<MultiLossRack> = Vec::new();
         let forced = part.forced.iter().map(|sender| (sender.chunk, 1));
         let chunks = || forced.clone().chain(part.free.iter().map(|chunk| (*chunk, 0)));

@@ -23,7 +23,13 @@ use crate::plan::load::Load;
 use crate::planner::{Batch, Job, PlanError, View};
 
 /// The most rounds in which all is planned anew.
-const ROUNDS_MAX: usize = 12;
+pub(super) const ROUNDS_MAX: usize = 12;
+
+/// Bytes that the lost chunks of all jobs take where they are kept.
+pub(crate) fn batch_bytes(jobs: &[Job]) -> u64 {
+    let bytes = |job: &Job| job.chunk_bytes.saturating_mul(job.lost.len() as u64);
+    jobs.iter().map(bytes).fold(0, u64::saturating_add)
+}
 
 /// Plans with `plan_batch`, as often as it takes.
 pub(super) fn within(

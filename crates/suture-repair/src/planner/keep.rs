@@ -12,6 +12,7 @@ use std::cmp::Reverse;
 
 use crate::cluster::Cluster;
 use crate::id::{NodeId, RackId};
+use crate::planner::free_space::ROUNDS_MAX;
 use crate::planner::{Job, View};
 
 impl Job {
@@ -44,24 +45,21 @@ pub(crate) fn crowded_racks(
 }
 
 /// Racks of which no rule lets a node keep a chunk of the job: they hold as many as may be lost,
-/// and there are other nodes. None where space is scarce, since then batches are planned in rounds.
-pub(crate) fn full_racks(job: &Job, view: &View<'_>) -> Vec<RackId> {
+/// and there are other nodes, however its batch, which takes so many bytes, fills these.
+pub(crate) fn full_racks(job: &Job, view: &View<'_>, batch_bytes: u64) -> Vec<RackId> {
     let places = Places::new(job, job.lost.len(), view);
     let mut held: Vec<RackId> = places.with_less_than(1).collect();
-    if !held.is_empty() && (places.shared(job, view).len() < job.lost.len() || is_scarce(view)) {
+    if !held.is_empty() && !places.are_enough(job, view, batch_bytes) {
         held.clear();
     }
     held
 }
 
-/// How many chunks of a job each rack may keep, by any rule; nothing where none says so.
-pub(crate) fn rack_places(job: &Job, view: &View<'_>) -> Vec<usize> {
+/// How many chunks of a job each rack may keep, by any rule, however its batch, which takes so many
+/// bytes, fills nodes; nothing where no rule says so.
+pub(crate) fn rack_places(job: &Job, view: &View<'_>, batch_bytes: u64) -> Vec<usize> {
     let places = Places::new(job, job.lost.len(), view);
-    if places.shared(job, view).len() < job.lost.len() || is_scarce(view) {
-        Vec::new()
-    } else {
-        places.left
-    }
+    if places.are_enough(job, view, batch_bytes) { places.left } else { Vec::new() }
 }
 
 /// How many of so many chunks each rack may keep; racks that are no choice have none.
@@ -69,9 +67,10 @@ pub(super) fn places(job: &Job, wanted: usize, view: &View<'_>) -> Vec<usize> {
     Places::new(job, wanted, view).left
 }
 
-/// Whether nodes have space for some chunks only.
-fn is_scarce(view: &View<'_>) -> bool {
-    view.free_bytes.iter().any(|free| (1..u64::MAX).contains(free))
+/// Whether some node has space for a part only of a batch that takes so many bytes: then it may be
+/// planned in rounds.
+pub(super) fn is_scarce(view: &View<'_>, batch_bytes: u64) -> bool {
+    view.free_bytes.iter().any(|free| (1..batch_bytes).contains(free))
 }
 
 /// Which nodes should keep the chunks of a job.
@@ -207,6 +206,43 @@ impl Places {
         }
     }
 
+    /// Whether there are nodes in these places for all lost chunks in every round of planning a
+    /// batch that takes so many bytes.
+    fn are_enough(&self, job: &Job, view: &View<'_>, batch_bytes: u64) -> bool {
+        if is_scarce(view, batch_bytes) {
+            // What is enough without places that were made for want of others made none.
+            let own = Places::new(job, 1, view);
+            own.nodes_never_full(job, view, batch_bytes) >= job.lost.len()
+        } else {
+            self.shared(job, view).len() >= job.lost.len()
+        }
+    }
+
+    /// Trusted nodes in these places that are left at least, whatever a batch that takes so many
+    /// bytes puts on others. A round takes nodes from a job that it fills: no more in all than the
+    /// batch, once in each round.
+    fn nodes_never_full(&self, job: &Job, view: &View<'_>, batch_bytes: u64) -> usize {
+        let free = |node: NodeId| view.free_bytes[node.index()];
+        let mut nodes: Vec<(Option<RackId>, u64)> =
+            trusted(job, view).map(|node| (view.cluster.node(node).rack, free(node))).collect();
+        nodes.sort_unstable();
+        let filling = batch_bytes.saturating_mul(ROUNDS_MAX as u64);
+        let of_rack = |same: &[(Option<RackId>, u64)]| {
+            let fills = same.iter().scan(0u64, |bytes, (_, free)| {
+                *bytes = bytes.saturating_add(free - job.chunk_bytes);
+                Some(*bytes)
+            });
+            let filled = fills.take_while(|bytes| *bytes < filling).count();
+            (same.len() - filled).min(self.left_in(same[0].0, same.len()))
+        };
+        nodes.chunk_by(|a, b| a.0 == b.0).map(of_rack).sum()
+    }
+
+    /// How many chunks so many nodes of a rack may keep, or so many nodes without a rack.
+    fn left_in(&self, rack: Option<RackId>, nodes: usize) -> usize {
+        rack.map_or(nodes, |rack| self.left.get(rack.0 as usize).copied().unwrap_or(self.tolerance))
+    }
+
     /// Racks that have places for fewer than so many more.
     fn with_less_than(&self, wanted: usize) -> impl Iterator<Item = RackId> {
         let left = (0..).map(RackId).zip(&self.left);
@@ -221,9 +257,7 @@ impl Places {
         nodes.sort_unstable();
         let mut shared = Vec::new();
         for same in nodes.chunk_by(|a, b| a.0 == b.0) {
-            let left = same[0].0.map_or(same.len(), |rack| {
-                self.left.get(rack.0 as usize).copied().unwrap_or(self.tolerance)
-            });
+            let left = self.left_in(same[0].0, same.len());
             let first = job.stripe.0 as usize % same.len();
             let round = same[first..].iter().chain(&same[..first]);
             shared.extend(round.take(left).map(|(_, node)| *node));
@@ -236,4 +270,58 @@ impl Places {
 fn trusted(job: &Job, view: &View<'_>) -> impl Iterator<Item = NodeId> {
     let nodes = view.cluster.ids();
     nodes.filter(|node| job.may_be_kept_by(*node, view) && !job.avoid.contains(node))
+}
+
+#[cfg(test)]
+mod tests {
+    use suture_code::{ChunkIndex, Code};
+
+    use super::*;
+    use crate::cluster::Rate;
+    use crate::id::StripeId;
+    use crate::plan::load::Load;
+    use crate::planner::Abilities;
+
+    const CHUNK: u64 = 100;
+
+    /// The racks that keep nothing of a stripe of rs(2,1) with a chunk in each of two of three
+    /// racks, where nodes have so many bytes free, of a batch of four chunks.
+    fn full(free_bytes: [u64; 9]) -> Vec<RackId> {
+        let mut cluster = Cluster::uniform(9, Rate(1.0));
+        cluster.racks = (0..3).map(|rack| format!("r{rack}")).collect();
+        let nodes = cluster.nodes.iter_mut().zip(0u32..);
+        nodes.for_each(|(node, at)| node.rack = Some(RackId(at % 3)));
+        let code: Code = "rs(2,1)".parse().unwrap();
+        let job = Job {
+            stripe: StripeId(0),
+            code: code.into(),
+            chunk_bytes: CHUNK,
+            lost: vec![ChunkIndex(0)],
+            survivors: vec![(ChunkIndex(1), NodeId(0)), (ChunkIndex(2), NodeId(1))],
+            idle: Vec::new(),
+            excluded: Vec::new(),
+            avoid: Vec::new(),
+            source: None,
+        };
+        let load = Load::new(&cluster);
+        let abilities = Abilities::ALL;
+        let view = View { cluster: &cluster, free_bytes: &free_bytes, load: &load, abilities };
+        full_racks(&job, &view, 4 * CHUNK)
+    }
+
+    #[test]
+    fn racks_stay_full_as_long_as_a_batch_cannot_fill_the_others() {
+        let both = vec![RackId(0), RackId(1)];
+        assert_eq!(full([u64::MAX; 9]), both);
+        assert_eq!(full([4 * CHUNK; 9]), both, "no node has space for a part only");
+        assert_eq!(full([3 * CHUNK; 9]), [], "the third rack may be filled");
+        let mut one_is_small = [u64::MAX; 9];
+        (one_is_small[2], one_is_small[5]) = (CHUNK, 3 * CHUNK);
+        assert_eq!(full(one_is_small), both, "node 8 is never full");
+        one_is_small[8] = 3 * CHUNK;
+        assert_eq!(full(one_is_small), []);
+        // Four chunks in each of twelve rounds fill less than that.
+        one_is_small[8] = 60 * CHUNK;
+        assert_eq!(full(one_is_small), both);
+    }
 }

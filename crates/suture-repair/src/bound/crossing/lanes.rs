@@ -109,7 +109,7 @@ impl LaneStripe {
         let rack_count = relays.iter().map(|node| ports.rack(*node) as usize + 1).max()?;
         let destinations = view.cluster.ids().filter(|node| demand.may_keep(*node, view));
         let destinations: Vec<u32> = destinations.map(|node| node.0).collect();
-        let places = rack_places(job, view);
+        let places = rack_places(job, view, batch.bytes);
         let places = (0..rack_count).map(|rack| places.get(rack).copied().unwrap_or(lost.len()));
         let places: Vec<usize> = places.collect();
         let holds = |node: u32| job.survivors.iter().any(|(_, holder)| holder.0 == node);

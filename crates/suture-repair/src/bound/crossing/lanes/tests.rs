@@ -147,7 +147,8 @@ fn each_destinations(
     }
     for node in world.batch.view.cluster.ids() {
         let rack = |node: NodeId| world.batch.ports.rack(node.0);
-        let places = rack_places(world.demand.job, world.batch.view);
+        let TestWorld { demand, batch, .. } = world;
+        let places = rack_places(demand.job, batch.view, batch.bytes);
         let held = taken.iter().filter(|other| rack(**other) == rack(node)).count();
         let has_place = places.get(rack(node) as usize).is_none_or(|places| held < *places);
         if taken.contains(&node) || !has_place || !world.demand.may_keep(node, world.batch.view) {
