@@ -400,7 +400,8 @@ impl Agent {
     fn received_all(&mut self, now: Time, repair: RepairId) {
         let task = self.tasks.get_mut(&repair).expect("its last slice came");
         let Some(copy) = task.state.copy() else { return self.drop_task(repair) };
-        let is_recorded = task.task.stripe.record(copy.chunk).crc.is_some();
+        let is_recorded = task.task.stripe.record(copy.chunk).crc.is_some()
+            && !self.mistake.is(Mutant::ProveRecorded);
         if is_recorded || self.mistake.is(Mutant::PublishUnproven) {
             return self.publish(now, repair, copy);
         }
@@ -530,8 +531,11 @@ impl Agent {
     fn report(&mut self, now: Time) {
         self.excuse_sleep(now);
         self.next_beat = now + self.config.heartbeat_every;
+        let first = self.outputs.len();
         // What ends in this beat is sent by that; only what ended before is repeated.
-        self.outcomes.begin_beat();
+        if !self.mistake.is(Mutant::SayOnce) {
+            self.outcomes.begin_beat();
+        }
         let idle = self.tasks.values_mut().filter(|task| task.is_idle());
         idle.for_each(|task| task.progressed_at = now);
         let limit = self.links.stall_timeout(self.config.stall_after);
@@ -557,6 +561,7 @@ impl Agent {
             links,
         }));
         self.outcomes.more().into_iter().for_each(|outcome| self.send(outcome));
+        self.assert_said(first);
         self.repeat_lost();
         if now >= self.next_inventory && !self.copy_operations.is_listing() {
             self.next_inventory = now + self.config.inventory_every;

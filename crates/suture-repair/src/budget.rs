@@ -98,6 +98,7 @@ impl Budget {
             return Err(NotAdmitted::Later);
         }
         let mut fit = self.fit(plan, alignment)?;
+        fit.slice_bytes += u32::from(self.mistake.is(Mutant::OddSlices));
         let fits =
             |(node, need): &(NodeId, u64)| self.pool(*node).free() >= *need && !is_busy(*node);
         if !fit.needs.iter().all(fits) && !self.mistake.is(Mutant::OverAdmit) {

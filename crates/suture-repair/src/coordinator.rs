@@ -320,6 +320,7 @@ impl Coordinator {
         (self.queue.mistake, self.health.mistake) = (mistake, mistake);
         (self.faults.mistake, self.work_lists.mistake) = (mistake, mistake);
         (self.scrub.mistake, self.throttle.mistake) = (mistake, mistake);
+        self.unknown.mistake = mistake;
     }
 
     /// The next effect, in the order in which they came about; `None` when all were taken.

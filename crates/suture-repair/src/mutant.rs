@@ -93,6 +93,36 @@ pub enum Mutant {
     DeleteUnknown,
     /// It goes on in an epoch that agents have outgrown.
     KeepEpoch,
+    /// It does not count the stripes that a rack could take with it.
+    MissCrowded,
+    /// It keeps ids that others gave out in two ranges that touch.
+    SplitRanges,
+    /// It compares the chunks of a stripe twice at a time.
+    CompareTwice,
+    /// It counts chunks as lost that are known to be zero.
+    LoseZeros,
+    /// It orders the copy away that was read, in place of the one in excess.
+    DeleteRead,
+    /// It moves chunks from nodes that have no more than their share.
+    MoveTooMuch,
+    /// It never sends again what a node does not answer.
+    AskOnce,
+    /// It lets a copy of no use wait to be read again.
+    ReadCondemned,
+    /// It does not have the keeper record what is wrong with a copy.
+    LeaveUnrecorded,
+    /// It lets a transmission that flows be released once more.
+    KeepReady,
+    /// It plans as if nodes were in no racks.
+    PlanAnywhere,
+    /// It plans as if nodes had space for everything.
+    PlanBeyondSpace,
+    /// It loses one of the plans of a batch.
+    LosePlan,
+    /// It has slices of a length that the code cannot be cut by.
+    OddSlices,
+    /// It limits repairs where the operator wants no limit.
+    LimitUnasked,
     /// The driver places new stripes as if there were no racks.
     PlaceAnywhere,
     /// The driver welcomes whoever says a node's name.
@@ -135,11 +165,19 @@ pub enum Mutant {
     KeepListing,
     /// It takes a copy that cannot be opened for one that is not there.
     MissUnreadable,
+    /// An agent waits for the proof of a chunk whose checksum is recorded.
+    ProveRecorded,
+    /// It sends an outcome once, and not again at its beats.
+    SayOnce,
+    /// Its pumps note a slice that was not asked for in place of the one that came.
+    NoteUnasked,
+    /// It begins to read a copy that it is reading.
+    CheckTwice,
 }
 
 impl Mutant {
     /// All mutants, in the order of their declaration.
-    pub const ALL: [Mutant; 64] = [
+    pub const ALL: [Mutant; 83] = [
         Mutant::KeepMemory,
         Mutant::KeepLoad,
         Mutant::ExceedCap,
@@ -183,6 +221,21 @@ impl Mutant {
         Mutant::TrustDelete,
         Mutant::DeleteUnknown,
         Mutant::KeepEpoch,
+        Mutant::MissCrowded,
+        Mutant::SplitRanges,
+        Mutant::CompareTwice,
+        Mutant::LoseZeros,
+        Mutant::DeleteRead,
+        Mutant::MoveTooMuch,
+        Mutant::AskOnce,
+        Mutant::ReadCondemned,
+        Mutant::LeaveUnrecorded,
+        Mutant::KeepReady,
+        Mutant::PlanAnywhere,
+        Mutant::PlanBeyondSpace,
+        Mutant::LosePlan,
+        Mutant::OddSlices,
+        Mutant::LimitUnasked,
         Mutant::PlaceAnywhere,
         Mutant::WelcomeAnyone,
         Mutant::TimeBack,
@@ -204,6 +257,10 @@ impl Mutant {
         Mutant::DropSilently,
         Mutant::KeepListing,
         Mutant::MissUnreadable,
+        Mutant::ProveRecorded,
+        Mutant::SayOnce,
+        Mutant::NoteUnasked,
+        Mutant::CheckTwice,
     ];
 }
 

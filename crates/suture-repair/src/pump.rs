@@ -195,7 +195,9 @@ impl Pump {
                 self.steps.push_back(Step::Spill(child, slice));
             }
             Stage::Streaming(stream) => {
-                stream.on_arrived(place, slice);
+                let is_mistaken = self.mistake.is(Mutant::NoteUnasked);
+                let noted = if is_mistaken { stream.credit_given() } else { slice };
+                stream.on_arrived(place, noted);
                 self.consume();
             }
         }

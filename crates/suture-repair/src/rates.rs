@@ -225,6 +225,24 @@ impl Rates {
         any && measured.all(|known| known.estimate.is_settled())
     }
 
+    /// # Panics
+    /// A link counts for more than was declared, or for something between that and the least that
+    /// transfers must find of it.
+    pub fn assert_invariants(&self) {
+        for (index, NodeRates { declared, measured: [up, down], .. }) in
+            self.nodes.iter().enumerate()
+        {
+            let known = self.node(NodeId(index as u32));
+            let is_declared = |measured: &Measured, known: Rate, declared: Rate| {
+                let is_less = known.0 < DECLARED_LEAST * declared.0;
+                measured.is_undeclared || known == declared || is_less
+            };
+            let is_declared = is_declared(up, known.uplink, declared.uplink)
+                && is_declared(down, known.downlink, declared.downlink);
+            assert!(is_declared, "rates: {} counts for other rates than declared", declared.name);
+        }
+    }
+
     /// What is shown of a node: sent, received.
     pub fn status(&self, id: NodeId) -> [LinkStatus; 2] {
         let Some(node) = self.nodes.get(id.index()) else { return Default::default() };

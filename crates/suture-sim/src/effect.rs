@@ -61,6 +61,7 @@ impl World {
     }
 
     pub(crate) fn agent_output(&mut self, node: NodeId, output: agent::AgentOutput) {
+        self.check_once(node, &output);
         match output {
             agent::AgentOutput::Send(message) => self.send_coordinator(node, *message),
             agent::AgentOutput::Grant { to, repair, lane, first, below } => {

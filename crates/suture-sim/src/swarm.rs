@@ -63,6 +63,7 @@ impl Verdict {
             Violation::WrongBytes { node, .. }
             | Violation::WrongLabel { node, .. }
             | Violation::Memory { node, .. }
+            | Violation::BegunTwice(node)
             | Violation::Leak { node, .. } => Party::Agent(*node),
             _ => Party::Coordinator,
         };

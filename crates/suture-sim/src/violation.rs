@@ -118,6 +118,8 @@ pub enum Violation {
         /// Deletes that it has not answered.
         deletes: usize,
     },
+    /// An agent lists, reads or deletes what it is listing, reading or deleting already.
+    BegunTwice(NodeId),
     /// A node was taken for dead by a time in which nobody could be heard: its word waited, or the
     /// coordinator's clock leapt.
     Unheard(NodeId),
@@ -203,6 +205,7 @@ impl fmt::Display for Violation {
             Violation::AskedTooMuch { node, checks, deletes } => {
                 write!(f, "{node} is to do {checks} checks and {deletes} deletes at a time")
             }
+            Violation::BegunTwice(node) => write!(f, "{node} begins what it is doing already"),
             Violation::Unheard(node) => {
                 write!(f, "{node} was taken for dead by a time in which nobody could be heard")
             }

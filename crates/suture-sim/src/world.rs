@@ -11,6 +11,7 @@
 
 mod asked;
 mod machines;
+mod once;
 mod recovery;
 mod sleep;
 

@@ -102,9 +102,9 @@ impl Agent {
         if self.copy_operations.deletes.contains(&check.copy) {
             return self.send(FromAgent::Bad { copy: check.copy, fault: CopyFault::Missing });
         }
-        if self.copy_operations.checks.insert(check)
-            && !self.copy_operations.outdated.contains(&check)
-        {
+        let is_new =
+            self.copy_operations.checks.insert(check) || self.mistake.is(Mutant::CheckTwice);
+        if is_new && !self.copy_operations.outdated.contains(&check) {
             self.outputs.push_back(AgentOutput::Check(Box::new(check)));
         }
     }

@@ -3,8 +3,9 @@
 //! Place: beside the whole life of a task; it only looks.
 //! A broken invariant is a mistake in this crate, so it panics, with the ids.
 
-use super::{Agent, ENDED_MAX};
+use super::{Agent, AgentOutput, ENDED_MAX};
 use crate::id::RepairId;
+use crate::message::FromAgent;
 
 impl Agent {
     /// What an event can have broken that may begin, change or end a task: the one that it was
@@ -15,6 +16,21 @@ impl Agent {
         if let Some(repair) = subject {
             self.assert_task(repair);
         }
+    }
+
+    /// A beat, whose first output is given, says every outcome that is not forgotten, or as many as
+    /// may be under way.
+    pub(super) fn assert_said(&self, first: usize) {
+        let is_outcome = |message: &FromAgent| {
+            matches!(message, FromAgent::Stored { .. } | FromAgent::Failed { .. })
+        };
+        let is_said = |output: &&AgentOutput| match output {
+            AgentOutput::Send(message) => is_outcome(message),
+            _ => false,
+        };
+        let (said, all) = (self.outputs.range(first..), self.outcomes.said_each_beat());
+        let said = said.filter(is_said).count();
+        assert!(said >= all, "outcomes: {said} were said of {all} that are not forgotten");
     }
 
     fn assert_task(&self, repair: RepairId) {

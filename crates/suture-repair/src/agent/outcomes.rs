@@ -66,6 +66,11 @@ impl Outcomes {
         self.of.contains_key(&repair)
     }
 
+    /// How many are to be said in each beat.
+    pub fn said_each_beat(&self) -> usize {
+        self.of.len().min(SAID_MAX)
+    }
+
     pub fn repairs(&self) -> impl Iterator<Item = &RepairId> {
         self.of.keys()
     }

@@ -18,7 +18,7 @@ use crate::id::{ChunkCopy, ChunkIndex, NodeId, RepairId, StripeId};
 use crate::label::Label;
 use crate::message::Task;
 use crate::schedule::PlannedRepair;
-use crate::slice::memory;
+use crate::slice::{PAYLOAD_BYTES_MAX, memory};
 use crate::time::Time;
 
 /// An attempt to give chunks new locations, from its start to its last commit.
@@ -349,7 +349,7 @@ impl Rebuild {
     }
 
     /// # Panics
-    /// Its chunks are not in states that fit each other.
+    /// Its chunks are not in states that fit each other, or its slices no slices of the code.
     pub fn assert_invariants(&self, repair: RepairId) {
         let stored =
             self.goals.iter().filter(|goal| matches!(goal.state, GoalState::Stored(_))).count();
@@ -360,6 +360,9 @@ impl Rebuild {
             stored == 0 || committing == 1,
             "commits: {repair} has chunks to commit and none is"
         );
+        let (slice, alignment) = (self.slice_bytes, self.work.job.code.alignment() as u32);
+        let is_slice = slice > 0 && slice <= PAYLOAD_BYTES_MAX && slice.is_multiple_of(alignment);
+        assert!(is_slice, "slices: those of {repair} have {slice} bytes");
     }
 
     /// The next durable chunk whose location can be asked for: none while one is being asked for.

@@ -38,7 +38,10 @@ impl Coordinator {
         };
         let mut lost = BTreeSet::new();
         let recorded = stripe.indices().zip(&stripe.chunks);
-        for (chunk, record) in recorded.filter(|(_, record)| !record.is_known_zero()) {
+        let may_be_lost = |record: &ChunkRecord| {
+            !record.is_known_zero() || self.ledger.mistake.is(Mutant::LoseZeros)
+        };
+        for (chunk, record) in recorded.filter(|(_, record)| may_be_lost(record)) {
             let copy = ChunkCopy { stripe: stripe.id, chunk, stamp: record.stamp };
             let useless = record.node.is_none_or(|node| {
                 self.health.is_failed(node) || self.faults.is_bad(copy.at(node))
@@ -346,7 +349,9 @@ impl Coordinator {
                     && is_there
                     && !self.is_lost(copy.stripe, copy.chunk)
                 {
-                    self.delete(node, copy, Some(read));
+                    let is_confused = self.ledger.mistake.is(Mutant::DeleteRead);
+                    let gone = if is_confused { read } else { excess };
+                    self.delete(gone.node, gone.copy, Some(read));
                     self.report(Report::Excess { node, copy });
                 }
             }

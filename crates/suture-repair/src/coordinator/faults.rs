@@ -134,8 +134,14 @@ impl CopyFaults {
     /// The copy is of no use.
     fn condemn(&mut self, location: CopyAt, fault: CopyFault) {
         self.take_unread(location);
+        if self.mistake.is(Mutant::ReadCondemned) {
+            let due = Time { ns: u64::MAX };
+            self.put_unread(location, Unread { attempts: 1, is_asked: false, due });
+        }
         self.bad.insert(location, fault);
-        self.changed.insert(location);
+        if !self.mistake.is(Mutant::LeaveUnrecorded) {
+            self.changed.insert(location);
+        }
     }
 
     /// The copy was read in full and has its checksums. Whether it was of no use before and is good

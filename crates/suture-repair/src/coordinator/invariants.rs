@@ -88,6 +88,10 @@ impl Coordinator {
         self.health.assert_invariants();
         self.faults.assert_invariants();
         self.work_lists.assert_invariants(|node| self.health.is_up(node));
+        let is_sent = self.next_work_deadline().is_none_or(|at| at >= self.now);
+        assert!(is_sent, "work lists: what was not answered for long was not sent again");
+        self.unknown.assert_invariants();
+        self.rates.assert_invariants();
         self.scrub.assert_invariants();
         self.assert_rebalance();
         self.assert_crowded();
@@ -131,7 +135,8 @@ impl Coordinator {
         assert!(stripe.is_some() || is_settled, "repairs: of {id}, which is not known");
     }
 
-    /// Whatever is of no use where it is recorded counts as lost.
+    /// Whatever is of no use where it is recorded counts as lost, and nothing that is known to be
+    /// zero.
     fn assert_lost(&self, stripe: &Stripe) {
         let is_useless = |chunk: ChunkIndex| {
             let copy = stripe.copy(chunk);
@@ -141,6 +146,9 @@ impl Coordinator {
         let missed = |&chunk: &ChunkIndex| is_useless(chunk) && !self.is_lost(stripe.id, chunk);
         let missed = stripe.indices().find(missed);
         assert_eq!(missed, None, "lost: a chunk of {} that is of no use is not listed", stripe.id);
+        let zero = self.lost.get(&stripe.id).into_iter().flatten();
+        let zero = zero.copied().find(|chunk| stripe.record(*chunk).is_known_zero());
+        assert_eq!(zero, None, "lost: a chunk of {} that is known to be zero", stripe.id);
         let lost = self.lost.get(&stripe.id).map_or(0, BTreeSet::len);
         let is_away = |chunk: &ChunkIndex| {
             let copy = stripe.copy(*chunk);

@@ -134,6 +134,7 @@ impl Ledger {
     #[cfg(feature = "mutants")]
     pub fn mutate(&mut self, mistake: Mistake) {
         (self.mistake, self.budget.mistake) = (mistake, mistake);
+        self.edges.iter_mut().for_each(|edges| edges.mutate(mistake));
     }
 
     pub fn cluster(&self) -> &Cluster {

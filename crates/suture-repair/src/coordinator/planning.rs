@@ -7,6 +7,7 @@
 use std::collections::BTreeSet;
 
 use super::Coordinator;
+use crate::cluster::Cluster;
 use crate::event::{Blocked, Report};
 use crate::id::{ChunkIndex, NodeId, StripeId};
 use crate::mutant::Mutant;
@@ -69,7 +70,9 @@ impl Coordinator {
         let free_bytes = self.free_bytes();
         let cluster = quota.cluster.as_ref().unwrap_or(self.ledger.cluster());
         let left = self.ledger.load_left();
-        let view = View { cluster, ..self.view(&free_bytes, &left) };
+        let mistaken = self.mistaken(cluster, &free_bytes);
+        let (cluster, seen) = mistaken.as_ref().map_or((cluster, &free_bytes), |(c, f)| (c, f));
+        let view = View { cluster, ..self.view(seen, &left) };
         let is_move = |job: &Job| self.rebalance.of(job.stripe).is_some();
         let (mut moves, jobs): (Vec<Job>, Vec<Job>) = jobs.into_iter().partition(is_move);
         for job in &mut moves {
@@ -78,12 +81,17 @@ impl Coordinator {
         let free_for_moves = self.free_for_moves(&free_bytes);
         let of_moves = View { free_bytes: &free_for_moves, ..view };
         let mut batches = Vec::new();
-        for (jobs, view) in [(jobs, &view), (moves, &of_moves)] {
+        let parts = [(jobs, &view, &free_bytes), (moves, &of_moves, &free_for_moves)];
+        for (jobs, view, free_bytes) in parts {
             let is_single = |job: &Job| self.is_single_chunk(job.stripe);
             let (single, jobs): (Vec<Job>, Vec<Job>) = jobs.into_iter().partition(is_single);
             for (jobs, policy) in [(single, SINGLE_CHUNK), (jobs, self.config.policy)] {
                 if !jobs.is_empty() {
-                    let batch = planner::plan_checked(policy, &jobs, view, self.seed());
+                    let mut batch = planner::plan_checked(policy, &jobs, view, self.seed());
+                    if self.ledger.mistake.is(Mutant::LosePlan) {
+                        batch.plans.pop();
+                    }
+                    assert_batch(&jobs, &batch, free_bytes);
                     batches.push((jobs, batch));
                 }
             }
@@ -103,6 +111,24 @@ impl Coordinator {
             }));
         }
         made
+    }
+
+    /// A mistake on purpose: the cluster and what is free, as a planner is told.
+    fn mistaken(&self, cluster: &Cluster, free_bytes: &[u64]) -> Option<(Cluster, Vec<u64>)> {
+        let without_racks = self.ledger.mistake.is(Mutant::PlanAnywhere);
+        if !without_racks && !self.ledger.mistake.is(Mutant::PlanBeyondSpace) {
+            return None;
+        }
+        let (mut cluster, mut free_bytes) = (cluster.clone(), free_bytes.to_vec());
+        if without_racks {
+            cluster.nodes.iter_mut().for_each(|node| node.rack = None);
+            cluster.racks.clear();
+        } else {
+            let nodes = free_bytes.iter_mut().zip((0..).map(NodeId));
+            let takes = nodes.filter(|(_, node)| self.health.takes_chunks(*node));
+            takes.for_each(|(free, _)| *free = u64::MAX);
+        }
+        Some((cluster, free_bytes))
     }
 
     /// The next questions for the planner, in the order of the queue; where nodes are repaired one
@@ -327,6 +353,21 @@ impl Coordinator {
             !self.is_lost(stripe.id, *chunk) && !stripe.record(*chunk).is_known_zero()
         };
         stripe.indices().filter(is_left).collect()
+    }
+}
+
+/// # Panics
+/// A job has neither a plan nor a reason, or a node is given more than it has space for.
+fn assert_batch(jobs: &[Job], batch: &planner::Batch, free_bytes: &[u64]) {
+    let answers = batch.plans.len() + batch.refused.len();
+    assert_eq!(answers, jobs.len(), "plans: made or refused, and asked for");
+    let mut left = free_bytes.to_vec();
+    for plan in &batch.plans {
+        for node in plan.destinations.values() {
+            let bytes = left[node.index()].checked_sub(plan.range.bytes());
+            assert!(bytes.is_some(), "plans: {node} has no space for a chunk of {}", plan.stripe);
+            left[node.index()] = bytes.unwrap_or(0);
+        }
     }
 }
 

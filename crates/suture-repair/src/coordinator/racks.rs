@@ -14,6 +14,7 @@ use super::Coordinator;
 use crate::cluster::{Cluster, Node};
 use crate::event::Health;
 use crate::id::{ChunkIndex, NodeId, RackId, StripeId};
+use crate::mutant::Mutant;
 use crate::planner::crowded_racks;
 use crate::stripe::Stripe;
 use crate::time::Time;
@@ -99,6 +100,9 @@ impl Coordinator {
 
     /// A stripe is new, has changed or is gone, or a node of it has moved.
     pub(super) fn count_crowded(&mut self, id: StripeId) {
+        if self.ledger.mistake.is(Mutant::MissCrowded) {
+            return;
+        }
         let stripe = self.stripes.get(id);
         let rack = stripe.and_then(|stripe| crowded_rack(stripe, self.ledger.cluster()));
         self.crowded.note(id, rack);

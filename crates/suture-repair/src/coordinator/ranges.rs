@@ -6,12 +6,14 @@
 use std::collections::BTreeMap;
 
 use crate::id::{StripeId, StripeRange};
+use crate::mutant::{Mistake, Mutant};
 
 /// A set of stripe ids, as ranges.
 #[derive(Debug, Default)]
 pub struct StripeRanges {
     /// One past the last of each range, by its first.
     below: BTreeMap<StripeId, StripeId>,
+    pub(crate) mistake: Mistake,
 }
 
 impl StripeRanges {
@@ -23,6 +25,10 @@ impl StripeRanges {
         while let Some(last) = self.last_from(below).filter(|last| last.below >= from) {
             self.below.remove(&last.from);
             (from, below) = (from.min(last.from), below.max(last.below));
+        }
+        if self.mistake.is(Mutant::SplitRanges) && below.0 - from.0 > 1 {
+            self.below.insert(from, StripeId(from.0 + 1));
+            from = StripeId(from.0 + 1);
         }
         self.below.insert(from, below);
     }
@@ -39,6 +45,18 @@ impl StripeRanges {
     /// Whether the id is in it.
     pub fn contains(&self, id: StripeId) -> bool {
         self.last_from(id).is_some_and(|range| range.contains(id))
+    }
+
+    /// # Panics
+    /// A range is empty, or touches or overlaps the next one.
+    pub fn assert_invariants(&self) {
+        let mut end = None;
+        for (from, below) in &self.below {
+            assert!(from < below, "ranges: none of the ids from {from} to {below} is in one");
+            let is_apart = end.is_none_or(|end| end < from);
+            assert!(is_apart, "ranges: one begins with {from}, where the one before it ends");
+            end = Some(below);
+        }
     }
 
     /// The last range that begins no later than this id.
@@ -71,9 +89,7 @@ mod tests {
                 }
                 let ids = (0..70).filter(|id| ranges.contains(StripeId(*id)));
                 assert!(ids.eq(set.iter().copied()), "{ranges:?}");
-                let ends = ranges.below.values().zip(ranges.below.keys().skip(1));
-                assert!(ends.into_iter().all(|(end, next)| end < next), "{ranges:?}");
-                assert!(ranges.below.iter().all(|(from, end)| from < end), "{ranges:?}");
+                ranges.assert_invariants();
             }
         }
     }

@@ -175,8 +175,10 @@ impl Coordinator {
         self.rebalance.choose_at = now + CHOOSE_EVERY;
         let levels = self.levels();
         self.rebalance.weigh(&levels);
-        for (stripe, of_stripe) in self.choose_moves(&levels) {
-            self.rebalance.moves.insert(stripe, of_stripe);
+        let chosen = self.choose_moves(&levels);
+        self.rebalance.moves.extend(chosen.iter().copied());
+        self.assert_moves(&levels, &chosen);
+        for (stripe, _) in chosen {
             self.enqueue(stripe, None);
         }
         if self.rebalance.seen >= self.stripes.len() && self.rebalance.moves.is_empty() {
@@ -277,7 +279,9 @@ impl Coordinator {
             }
             let Some(level) = left.get(&from) else { continue };
             let bytes = stripe.record(chunk).bytes as f64;
-            let is_spare = bytes > 0.0 && bytes <= lacking && level.held - bytes >= level.share;
+            let keeps_share =
+                level.held - bytes >= level.share || self.ledger.mistake.is(Mutant::MoveTooMuch);
+            let is_spare = bytes > 0.0 && bytes <= lacking && keeps_share;
             let is_best = best.is_none_or(|(excess, _)| level.excess() > excess);
             let mut places = receivers.iter().filter(|to| bytes <= to.lack());
             if is_spare && is_best && places.any(|to| self.may_move(stripe, from, to.node)) {
@@ -340,6 +344,25 @@ impl Coordinator {
             chunks: self.rebalance.moves.len() as u64,
             bytes_left: self.receivers(&self.levels()).iter().map(missing).sum::<f64>() as u64,
         }
+    }
+
+    /// # Panics
+    /// A node of which a chunk was chosen to move does not keep its share without what is to leave
+    /// it, or more is to move than is lacking where chunks are given.
+    fn assert_moves(&self, levels: &[Level], chosen: &[(StripeId, Move)]) {
+        let moves = || self.rebalance.moves.values();
+        for (stripe, Move { from, .. }) in chosen {
+            let level = levels.iter().find(|level| level.node == *from);
+            let leaving = moves().filter(|other| other.from == *from).map(|other| other.bytes);
+            let left = level.map_or(0.0, |level| level.held - leaving.sum::<f64>());
+            let keeps_share = level.is_some_and(|level| left >= level.share);
+            assert!(keeps_share, "rebalance: {stripe} is to leave {from}, which keeps {left}");
+        }
+        let lack: f64 = self.receivers(levels).iter().map(Level::lack).sum();
+        let moving: f64 = moves().map(|other| other.bytes).sum();
+        // Shares are no whole bytes, and were subtracted from in another order.
+        let is_lacking = chosen.is_empty() || moving <= lack + 1.0;
+        assert!(is_lacking, "rebalance: {moving} are to move, and {lack} are lacking");
     }
 
     /// # Panics

@@ -451,6 +451,9 @@ impl Coordinator {
             Readiness::Now => {
                 pass.candidates.remove(&id);
                 self.compare(now, id);
+                if self.scrub.mistake.is(Mutant::CompareTwice) {
+                    self.compare(now, id);
+                }
             }
         }
     }

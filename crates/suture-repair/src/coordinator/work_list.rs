@@ -151,7 +151,8 @@ impl WorkLists {
 
     /// What has been under way at a node for so long, or longer: it is to be sent again.
     pub fn again(&mut self, now: Time, node: NodeId, after: Span) -> Resend {
-        let Some(list) = self.nodes.get_mut(&node) else { return Resend::default() };
+        let list = self.nodes.get_mut(&node).filter(|_| !self.mistake.is(Mutant::AskOnce));
+        let Some(list) = list else { return Resend::default() };
         let checks = list.checks.again(now, after);
         let deletes = list.deletes.again(now, after);
         list.find_oldest();

@@ -21,6 +21,8 @@ use super::matching;
 use super::transmissions::{Candidate, EdgeRelease, Transmission, TransmissionId, Transmissions};
 use crate::cluster::{Cluster, Rate};
 use crate::id::{NodeId, RepairId};
+#[cfg(feature = "mutants")]
+use crate::mutant::Mistake;
 use crate::plan::Plan;
 use crate::policy::Schedule;
 use crate::time::Time;
@@ -46,6 +48,20 @@ impl EdgeSchedule {
     /// That of a schedule with time slots, if it is one.
     pub fn of(schedule: Schedule) -> Option<EdgeSchedule> {
         matches!(schedule, Schedule::Slots(..)).then(EdgeSchedule::default)
+    }
+
+    /// Makes the transmissions commit this mistake from now on (tests).
+    #[cfg(feature = "mutants")]
+    pub(crate) fn mutate(&mut self, mistake: Mistake) {
+        self.transmissions.mistake = mistake;
+    }
+
+    /// Looks at all transmissions; for simulations and tests.
+    ///
+    /// # Panics
+    /// Others are ready than those of which nothing is missing.
+    pub fn assert_invariants(&self) {
+        self.transmissions.assert_invariants();
     }
 
     /// A repair was dispatched.

@@ -10,6 +10,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::id::{NodeId, RepairId};
+use crate::mutant::{Mistake, Mutant};
 use crate::plan::Plan;
 
 /// Leave for one edge of a gated repair, from `child` to `parent`, to send.
@@ -43,7 +44,7 @@ pub(super) struct TransmissionId {
 }
 
 /// What is ready from one node to another.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq, Eq)]
 struct Pair {
     ready: BTreeSet<TransmissionId>,
     /// Those of them that are the last thing that their receiver waits for.
@@ -56,6 +57,7 @@ pub(super) struct Transmissions {
     /// Without pairs that have nothing ready.
     pairs: BTreeMap<(NodeId, NodeId), Pair>,
     released: BTreeMap<TransmissionId, Transmission>,
+    pub mistake: Mistake,
 }
 
 /// The transmission of a pair that goes first.
@@ -183,10 +185,36 @@ impl Transmissions {
             released.extend(siblings.map(|(index, t)| (TransmissionId { repair, index }, *t)));
         }
         for (&id, &transmission) in &released {
-            self.take_ready(id, transmission);
+            if !self.mistake.is(Mutant::KeepReady) {
+                self.take_ready(id, transmission);
+            }
             self.released.insert(id, transmission);
         }
         released
+    }
+
+    /// # Panics
+    /// Something else is ready than that of which nothing is missing and that was not released.
+    pub fn assert_invariants(&self) {
+        let mut pairs: BTreeMap<(NodeId, NodeId), Pair> = BTreeMap::new();
+        for (&repair, all) in &self.repairs {
+            for (index, t) in all.iter().enumerate() {
+                let id = TransmissionId { repair, index };
+                let has_begun = t.has_arrived || self.released.contains_key(&id);
+                if has_begun || inputs_left(all, t.child, t.lane) > 0 {
+                    continue;
+                }
+                let pair = pairs.entry((t.child, t.parent)).or_default();
+                pair.ready.insert(id);
+                if inputs_left(all, t.parent, t.lane) == 1 {
+                    pair.last.insert(id);
+                }
+            }
+        }
+        assert_eq!(
+            self.pairs, pairs,
+            "edges: those that are ready, and that nothing is missing of"
+        );
     }
 
     fn released_of(
@@ -279,6 +307,7 @@ mod tests {
     }
 
     fn compare(found: &Transmissions, all: &Looked) {
+        found.assert_invariants();
         let ids = || (0..NODES as u32).map(NodeId);
         let pairs = ids().flat_map(|child| ids().map(move |parent| (child, parent)));
         let ready: Vec<_> = pairs.map(|pair| (pair, ready(all, pair))).collect();

@@ -64,7 +64,8 @@ impl Throttle {
         let node = situation.cluster.node(id);
         let capacity = capacity(node, to);
         let reported = self.reported.get(&id);
-        let mut limit = None;
+        let closed = Limited { limit: LIMIT_MIN, reason: Reason::Window };
+        let mut limit = self.mistake.is(Mutant::LimitUnasked).then_some(closed);
         if let Some(keep) = self.config.keep {
             tighten(&mut limit, kept_free(keep, capacity, reported, to));
         }
@@ -77,7 +78,7 @@ impl Throttle {
             tighten(&mut limit, Limited { limit: part, reason: Reason::Latency(*seen) });
         }
         if self.is_closed(situation.now) {
-            tighten(&mut limit, Limited { limit: LIMIT_MIN, reason: Reason::Window });
+            tighten(&mut limit, closed);
         }
         let floor = self.config.floor.unwrap_or(capacity / FLOOR_DIVISOR);
         let least = if situation.is_urgent { floor.max(LIMIT_MIN) } else { LIMIT_MIN };
@@ -160,13 +161,16 @@ impl Throttle {
     }
 
     /// # Panics
-    /// A limit exceeds a cap, or is zero.
+    /// A limit exceeds a cap, or is zero, or is one though nothing is configured.
     pub fn assert_invariants(&self, cluster: &Cluster) {
         let limit_of = |id: NodeId, to: Direction| self.decided(id).of(to).map(|l| l.limit);
         if self.limits.len() != cluster.nodes.len() || !self.is_decided {
             // Not decided for these nodes, or this configuration, yet.
             return;
         }
+        let is_free = |limits: &NodeLimits| limits.up.is_none() && limits.down.is_none();
+        let is_asked = self.is_on() || self.limits.iter().all(is_free);
+        assert!(is_asked, "throttle: repairs are limited, and nobody asked for that");
         for to in DIRECTIONS {
             for id in cluster.ids() {
                 let (limit, name) = (limit_of(id, to), &cluster.node(id).name);

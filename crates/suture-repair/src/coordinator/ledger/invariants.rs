@@ -21,6 +21,7 @@ impl Ledger {
     pub fn assert_invariants(&self) {
         self.budget.assert_invariants();
         self.waiting.assert_invariants();
+        self.edges.iter().for_each(|edges| edges.assert_invariants());
         self.running.keys().for_each(|repair| self.assert_repair(*repair));
         assert_eq!(self.running.len(), self.repairing.len(), "repairs: one of a stripe");
         let transferring =
