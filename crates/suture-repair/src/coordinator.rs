@@ -18,9 +18,9 @@
 //! may take of them (`throttle.rs`), what operators see (`status.rs`), and what must hold
 //! (`invariants.rs`).
 //!
-//! A copy of a known stripe is ordered away only after the copy that replaces it was read in full,
-//! and none is by a coordinator that has been superseded. Deliberately absent: metadata (the
-//! driver's, behind `Commit`), addresses, bytes, clocks.
+//! Invariant: a copy of a known stripe is ordered away only after the copy that replaces it was
+//! read in full, and none is by a coordinator that has been superseded. Deliberately absent:
+//! metadata (the driver's, behind `Commit`), addresses, bytes, clocks.
 
 mod attempt;
 mod commit;

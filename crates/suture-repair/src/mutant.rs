@@ -123,6 +123,8 @@ pub enum Mutant {
     OddSlices,
     /// It limits repairs where the operator wants no limit.
     LimitUnasked,
+    /// It lets a node that is limited move nothing for repairs.
+    LimitToNothing,
     /// The driver places new stripes as if there were no racks.
     PlaceAnywhere,
     /// The driver welcomes whoever says a node's name.
@@ -177,7 +179,7 @@ pub enum Mutant {
 
 impl Mutant {
     /// All mutants, in the order of their declaration.
-    pub const ALL: [Mutant; 83] = [
+    pub const ALL: [Mutant; 84] = [
         Mutant::KeepMemory,
         Mutant::KeepLoad,
         Mutant::ExceedCap,
@@ -236,6 +238,7 @@ impl Mutant {
         Mutant::LosePlan,
         Mutant::OddSlices,
         Mutant::LimitUnasked,
+        Mutant::LimitToNothing,
         Mutant::PlaceAnywhere,
         Mutant::WelcomeAnyone,
         Mutant::TimeBack,

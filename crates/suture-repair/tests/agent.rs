@@ -272,6 +272,17 @@ fn a_task_that_continues_takes_the_file_and_the_memory_of_the_one_before() {
 }
 
 #[test]
+fn a_task_that_does_not_fit_is_refused_at_once_and_does_not_wait() {
+    let mut host = Host::new();
+    host.begin(star(OLD, 0, CHUNK));
+    let outputs = host.tell(ToAgent::Dispatch(Arc::new(star(NEW, 0, CHUNK))));
+    let needed = 2 * u64::from(WINDOW * SLICE);
+    assert_eq!(failures(&outputs), [(NEW, Failure::NoBuffers { needed, free: 0 })]);
+    host.tell(ToAgent::Cancel(OLD));
+    assert_eq!(host.agent.status().running, [], "it is not begun once there is memory");
+}
+
+#[test]
 fn what_cannot_be_gone_on_with_is_refused_and_stays_as_it_was() {
     let half = 4 * u64::from(SLICE);
     let refusal = |host: &mut Host, task: Task| {

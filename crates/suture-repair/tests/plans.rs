@@ -253,6 +253,14 @@ fn each_rule_of_a_lane_has_its_own_refusal() {
 }
 
 #[test]
+fn what_is_wrong_with_an_edge_is_said_with_its_lane_its_nodes_and_both_lengths() {
+    let (child, parent) = (NodeId(1), NodeId(2));
+    let fault = LaneFault::Bytes { child, parent, expected: 128, found: 64 };
+    let text = PlanFault::Lane { lane: 3, fault }.to_string();
+    assert_eq!(text, "lane 3: the edge node 1 -> node 2 says 64 bytes but moves 128");
+}
+
+#[test]
 fn a_gather_has_rules_of_its_own() {
     let gather = |p: &mut Plan| {
         p.lanes[0].decoder = Some(NodeId(6));

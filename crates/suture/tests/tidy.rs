@@ -2,7 +2,7 @@
 
 mod modules;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -336,4 +336,101 @@ fn every_test_that_operators_are_pointed_to_is_in_its_file() {
         assert!(tests_named_in(row).next().is_some(), "no test is named: {row}");
     }
     assert!(count > 90, "{count} tests are named");
+}
+
+/// Beginnings of sentences that stand behind invariants in a head and are none.
+const NO_INVARIANTS: [&str; 9] = [
+    "Deliberately absent",
+    "Does not know",
+    "Foreground traffic",
+    "How far",
+    "Knows nothing",
+    "Nothing about it",
+    "Seconds appear",
+    "Traces,",
+    "Where a slice",
+];
+
+/// The clauses that a file's head states as invariants.
+fn stated_invariants(text: &str) -> Vec<String> {
+    let head = text.lines().map_while(|line| line.strip_prefix("//!"));
+    let head: Vec<&str> = head.map(str::trim).collect();
+    let is_one = |sentence: &&str| !NO_INVARIANTS.iter().any(|other| sentence.starts_with(other));
+    let mut clauses = Vec::new();
+    for paragraph in head.split(|line| line.is_empty()) {
+        let paragraph = paragraph.join(" ");
+        let stated = ["Invariant: ", "Invariants: "].map(|word| paragraph.split_once(word));
+        let Some((_, stated)) = stated.into_iter().flatten().next() else { continue };
+        for sentence in stated.split(". ").take_while(is_one) {
+            let of_sentence = sentence.trim_end_matches('.').split("; ");
+            clauses.extend(of_sentence.map(str::to_owned));
+        }
+    }
+    clauses
+}
+
+/// Where a path in docs/invariants.md leads.
+fn asserting(path: &str) -> PathBuf {
+    let crates = root().join("crates");
+    match path.split_once('/') {
+        Some(("tests", _)) => crates.join("suture-repair").join(path),
+        Some(("suture-sim", rest)) => crates.join("suture-sim/src").join(rest),
+        _ => crates.join("suture-repair/src").join(path),
+    }
+}
+
+/// The mutants that the core declares.
+fn mutants(text: &str) -> BTreeSet<&str> {
+    let names = text.lines().filter_map(|line| line.trim().strip_prefix("Mutant::"));
+    names.filter_map(|name| name.strip_suffix(',')).collect()
+}
+
+/// An entry of docs/invariants.md, whose assertions and mutants there are: its file, and what that
+/// states.
+fn invariant_entry(row: &str, mutants: &BTreeSet<&str>) -> (String, String) {
+    let cells: Vec<&str> = row.trim_end_matches(" |").split(" | ").collect();
+    let [file, clause, asserted, broken] = cells[..] else { panic!("no four cells: {row}") };
+    let assertions = pointers(asserted);
+    assert!(!assertions.is_empty(), "nothing asserts it: {row}");
+    for (path, names) in assertions {
+        let source = read(&asserting(path));
+        assert!(!names.is_empty(), "{path} asserts it, and nobody knows where: {row}");
+        for name in names {
+            assert!(source.contains(&format!("fn {name}(")), "{path} has no {name}: {row}");
+        }
+    }
+    let breaking: Vec<&str> = broken.split('`').skip(1).step_by(2).collect();
+    let unknown = breaking.iter().find(|name| !mutants.contains(**name));
+    assert_eq!(unknown, None, "there is no such mutant: {row}");
+    let is_shown = !breaking.is_empty() || tests_named_in(asserted).next().is_some();
+    assert!(is_shown, "neither a mutant breaks it nor a test asserts it: {row}");
+    (file.trim_matches('`').to_owned(), clause.to_owned())
+}
+
+#[test]
+fn every_invariant_that_a_head_states_has_its_assertion_and_what_breaks_it() {
+    let src = root().join("crates/suture-repair/src");
+    let text = read(&src.join("mutant.rs"));
+    let (page, mutants) = (read(&root().join("docs/invariants.md")), mutants(&text));
+    let rows = page.lines().filter(|line| line.starts_with("| `"));
+    let entries: Vec<(String, String)> =
+        rows.map(|row| invariant_entry(row.trim_start_matches("| "), &mutants)).collect();
+    let listed: BTreeSet<&(String, String)> = entries.iter().collect();
+    assert_eq!(listed.len(), entries.len(), "an entry of docs/invariants.md stands there twice");
+
+    let mut stated = BTreeSet::new();
+    for path in sources("suture-repair") {
+        let file = path.strip_prefix(&src).expect("it is below").to_string_lossy().into_owned();
+        let of_file = stated_invariants(&read(&path)).into_iter();
+        stated.extend(of_file.map(|clause| (file.clone(), clause)));
+    }
+    let stated: BTreeSet<&(String, String)> = stated.iter().collect();
+    let missing: Vec<_> = stated.difference(&listed).collect();
+    assert!(missing.is_empty(), "docs/invariants.md lacks {missing:#?}");
+    let gone: Vec<_> = listed.difference(&stated).collect();
+    assert!(gone.is_empty(), "no head states what docs/invariants.md says: {gone:#?}");
+    for mutant in &mutants {
+        assert!(page.contains(&format!("`{mutant}`")), "docs/invariants.md omits {mutant}");
+    }
+    assert!(entries.len() > 70 && mutants.len() > 70, "{} and {}", entries.len(), mutants.len());
 }

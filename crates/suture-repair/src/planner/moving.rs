@@ -172,7 +172,9 @@ fn copy_lane(job: &Job, source: NodeId, destination: NodeId, range: Range) -> La
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cluster::{Cluster, Rate};
     use crate::id::{ChunkIndex, StripeId};
+    use crate::planner::Abilities;
 
     const SOURCE: NodeId = NodeId(0);
     const HELPERS: [NodeId; 2] = [NodeId(1), NodeId(2)];
@@ -213,6 +215,50 @@ mod tests {
             (lane.edges[0].child, lane.range.from, lane.range.to)
         };
         cut.lanes.iter().map(lane).collect()
+    }
+
+    #[test]
+    fn a_plan_of_a_chunk_that_has_no_source_is_left_as_it_is() {
+        let cluster = Cluster::uniform(5, Rate(1e6));
+        let code: suture_code::Code = "rs(2,2)".parse().unwrap();
+        let job = |source: Option<NodeId>| Job {
+            stripe: StripeId(0),
+            code: code.into(),
+            chunk_bytes: 8192,
+            lost: vec![ChunkIndex(0)],
+            survivors: vec![(ChunkIndex(1), HELPERS[0]), (ChunkIndex(2), HELPERS[1])],
+            idle: Vec::new(),
+            excluded: Vec::new(),
+            avoid: Vec::new(),
+            source,
+        };
+        let range = Range { from: 0, to: 8192 };
+        let edge =
+            |child| Edge { child, parent: DESTINATION, bytes: 8192, carries: Carries::Partial };
+        let plan = Plan {
+            stripe: StripeId(0),
+            lost: vec![ChunkIndex(0)],
+            destinations: [(ChunkIndex(0), DESTINATION)].into(),
+            start: Start::Now,
+            range,
+            period: None,
+            lanes: vec![Lane {
+                range,
+                lost: vec![ChunkIndex(0)],
+                mode: Mode::Streamed,
+                decoder: None,
+                scheme: None,
+                edges: HELPERS.map(edge).to_vec(),
+            }],
+        };
+        let (free_bytes, load) = ([u64::MAX; 5], Load::new(&cluster));
+        let abilities = Abilities::ALL;
+        let view = View { cluster: &cluster, free_bytes: &free_bytes, load: &load, abilities };
+        let batch = Batch { plans: vec![plan.clone(); 3], ..Batch::default() };
+        let jobs = [job(None), job(Some(SOURCE)), job(None)];
+        let plans = with_copies(batch, &jobs, &view).plans;
+        assert_eq!([&plans[0], &plans[2]], [&plan, &plan]);
+        assert_ne!(plans[1], plan, "what leaves the idle node is copied");
     }
 
     #[test]

@@ -92,6 +92,9 @@ impl Throttle {
             let cap = if self.mistake.is(Mutant::ExceedCap) { cap.saturating_mul(2) } else { cap };
             tighten(&mut limit, Limited { limit: cap, reason: Reason::Node });
         }
+        if self.mistake.is(Mutant::LimitToNothing) {
+            limit = limit.map(|limited| Limited { limit: 0, ..limited });
+        }
         limit
     }
 
