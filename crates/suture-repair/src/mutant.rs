@@ -103,7 +103,7 @@ pub enum Mutant {
     LoseZeros,
     /// It orders the copy away that was read, in place of the one in excess.
     DeleteRead,
-    /// It moves chunks from nodes that have no more than their share.
+    /// It moves chunks from the emptiest nodes, whatever their share.
     MoveTooMuch,
     /// It never sends again what a node does not answer.
     AskOnce,

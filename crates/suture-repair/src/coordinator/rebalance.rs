@@ -270,6 +270,7 @@ impl Coordinator {
         if is_busy || self.failures.contains_key(&id) || self.rebalance.of(id).is_some() {
             return None;
         }
+        let is_mistaken = self.ledger.mistake.is(Mutant::MoveTooMuch);
         let mut best: Option<(f64, Move)> = None;
         for chunk in stripe.indices() {
             let Some(CopyAt { node: from, .. }) = stripe.copy(chunk) else { continue };
@@ -279,10 +280,9 @@ impl Coordinator {
             }
             let Some(level) = left.get(&from) else { continue };
             let bytes = stripe.record(chunk).bytes as f64;
-            let keeps_share =
-                level.held - bytes >= level.share || self.ledger.mistake.is(Mutant::MoveTooMuch);
+            let keeps_share = level.held - bytes >= level.share || is_mistaken;
             let is_spare = bytes > 0.0 && bytes <= lacking && keeps_share;
-            let is_best = best.is_none_or(|(excess, _)| level.excess() > excess);
+            let is_best = best.is_none_or(|(excess, _)| (level.excess() > excess) != is_mistaken);
             let mut places = receivers.iter().filter(|to| bytes <= to.lack());
             if is_spare && is_best && places.any(|to| self.may_move(stripe, from, to.node)) {
                 best = Some((level.excess(), Move { chunk, from, bytes }));
