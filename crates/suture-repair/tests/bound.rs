@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use suture_code::Code;
 use suture_repair::bound::bound_seconds;
 use suture_repair::cluster::{Core, Node, Rate};
-use suture_repair::id::{NodeId, RackId};
+use suture_repair::id::{ChunkIndex, NodeId, RackId};
 use suture_repair::plan::arbitrary::arbitrary_plan;
 use suture_repair::plan::load::Load;
 use suture_repair::plan::{Carries, Edge, Lane, Mode, Plan, Range, Start};
@@ -214,6 +214,24 @@ fn no_plans_of_nodes_that_fill_up_beat_the_bound() {
         }
     }
     assert!(compared > 50, "{compared}");
+}
+
+/// By prices alone each chunk is spread over racks, which takes a second: three quarters of what
+/// any whole chunks take (an integer program says so).
+#[test]
+fn chunks_of_few_stripes_are_kept_in_one_rack_each() {
+    let mut world = World::failed_node("rs(2,2)", 8, 2, 1).with_racks(4);
+    for (job, nodes) in world.jobs.iter_mut().zip([[5, 4, 7], [3, 6, 4]]) {
+        job.lost = vec![ChunkIndex(0)];
+        job.survivors = (1..).map(ChunkIndex).zip(nodes.map(NodeId)).collect();
+        job.excluded = [NodeId(0)].into_iter().chain(nodes.map(NodeId)).collect();
+    }
+    let (rack_uplink, rack_downlink) = (Rate(LINK.0 / 2.0), Rate(LINK.0 * 1.5));
+    world.cluster.core = Some(Core { rack_uplink, rack_downlink });
+    let batch = plan("flow".parse().unwrap(), &world.jobs, &world.view(), 1);
+    let (seconds, least) = (peak(&world, &batch.plans), bound(&world));
+    assert!((seconds - 4.0 / 3.0).abs() < 0.02, "{seconds}");
+    assert!(least <= seconds && least >= 0.99 * 4.0 / 3.0, "{least}");
 }
 
 /// A mixture named an option of no part, whose destinations became those of its item.

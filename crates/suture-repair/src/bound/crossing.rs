@@ -16,19 +16,20 @@
 //!
 //! A chunk is kept by one node, which prices do not see: on average it may be cheap to spread it.
 //! So destinations at which a stripe alone would take longer than the whole batch are left out
-//! (`crossing/kept.rs`).
+//! (`crossing/kept.rs`), and of few stripes the rack of each is decided (`crossing/decided.rs`).
 //!
 //! Only sums over whole chunks are counted, and stripes with several losses: of local codes by the
 //! lanes of their plans (`crossing/lanes.rs`), of others, and where these are too many, by what
 //! crosses the borders of racks (`several.rs`). Other repairs cost nothing here.
 
+mod decided;
 mod kept;
 mod lanes;
 mod priced;
 mod stripe;
 mod tree;
 
-use crate::bound::search::{Amounts, Search, SearchLimits};
+use crate::bound::search::{Amounts, PricedBound, Search, SearchLimits};
 use crate::bound::several::{self, DemandRepair, MultiLossCosts, MultiLossRepair};
 use crate::bound::whole::{self, RackChoice};
 use crate::bound::{BatchDemands, Demand, takes_part};
@@ -118,7 +119,8 @@ fn seconds_by(
     let together = search.seconds((&stripes, &choices), limits).max(known);
     let together = lanes::alone::seconds(&lanes, (ports, relays), together);
     let together = search.whole_seconds((&stripes, &choices), together);
-    search.with_whole_chunks(together, &stripes)
+    let together = search.with_whole_chunks(together, &stripes);
+    search.with_decided_racks(together, &stripes)
 }
 
 /// Of each demand that is wanted its stripe by lanes, where there is one; of none if all together
@@ -257,12 +259,17 @@ impl CrossingSearch<'_> {
         self.lanes.iter().map(LaneStripe::any_destinations).collect()
     }
 
-    /// The best bound by prices, where stripes by lanes have these destinations.
-    fn seconds(
+    /// The best bound by prices, where stripes by lanes have these destinations, in seconds.
+    fn seconds(&self, batch: (&[RackedStripe], &[DestinationChoice]), limits: SearchLimits) -> f64 {
+        self.priced(batch, limits).seconds
+    }
+
+    /// The same bound and its prices.
+    fn priced(
         &self,
         (stripes, choices): (&[RackedStripe], &[DestinationChoice]),
         limits: SearchLimits,
-    ) -> f64 {
+    ) -> PricedBound {
         let mut workspace = Workspace::default();
         let search = Search::new(self.ports, limits, |prices, loads| {
             let mut costs = Costs::new(self.ports, prices, self.relays);
@@ -280,7 +287,7 @@ impl CrossingSearch<'_> {
             });
             sums + of_several + lanes.sum::<f64>()
         });
-        search.seconds_from_nothing()
+        search.best_from_nothing()
     }
 
     /// What whole chunks take on links of racks, if they are equally long; else what is known.

@@ -162,6 +162,12 @@ pub(super) struct SearchLimits {
     pub steps: usize,
 }
 
+/// A bound, in seconds, and the prices that show it.
+pub(super) struct PricedBound {
+    pub seconds: f64,
+    pub prices: Amounts,
+}
+
 /// A search at work. `cost` puts the cheapest options at some prices on a load and returns what
 /// they cost.
 pub(super) struct Search<'a, F> {
@@ -202,6 +208,12 @@ impl<'a, F: FnMut(&Amounts, &mut Amounts) -> f64> Search<'a, F> {
     pub fn seconds_from_nothing(mut self) -> f64 {
         self.search_from_nothing();
         self.best
+    }
+
+    /// The best bound and its prices, from a search that begins without a load.
+    pub fn best_from_nothing(mut self) -> PricedBound {
+        self.search_from_nothing();
+        PricedBound { seconds: self.best, prices: self.best_prices }
     }
 
     /// The prices of the best bound.
