@@ -533,7 +533,7 @@ impl Agent {
         self.next_beat = now + self.config.heartbeat_every;
         let first = self.outputs.len();
         // What ends in this beat is sent by that; only what ended before is repeated.
-        if !self.mistake.is(Mutant::SayOnce) {
+        if !self.mistake.is(Mutant::SendOnce) {
             self.outcomes.begin_beat();
         }
         let idle = self.tasks.values_mut().filter(|task| task.is_idle());

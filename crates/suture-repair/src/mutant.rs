@@ -170,7 +170,7 @@ pub enum Mutant {
     /// An agent waits for the proof of a chunk whose checksum is recorded.
     ProveRecorded,
     /// It sends an outcome once, and not again at its beats.
-    SayOnce,
+    SendOnce,
     /// Its pumps note a slice that was not asked for in place of the one that came.
     NoteUnasked,
     /// It begins to read a copy that it is reading.
@@ -261,7 +261,7 @@ impl Mutant {
         Mutant::KeepListing,
         Mutant::MissUnreadable,
         Mutant::ProveRecorded,
-        Mutant::SayOnce,
+        Mutant::SendOnce,
         Mutant::NoteUnasked,
         Mutant::CheckTwice,
     ];

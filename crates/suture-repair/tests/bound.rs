@@ -231,7 +231,7 @@ fn chunks_of_few_stripes_are_kept_in_one_rack_each() {
     let batch = plan("flow".parse().unwrap(), &world.jobs, &world.view(), 1);
     let (seconds, least) = (peak(&world, &batch.plans), bound(&world));
     assert!((seconds - 4.0 / 3.0).abs() < 0.02, "{seconds}");
-    assert!(least <= seconds && least >= 0.99 * 4.0 / 3.0, "{least}");
+    assert!(least <= seconds * (1.0 + 1e-9) && least >= 0.99 * 4.0 / 3.0, "{least}");
 }
 
 /// A mixture named an option of no part, whose destinations became those of its item.
