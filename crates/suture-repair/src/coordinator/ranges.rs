@@ -50,7 +50,7 @@ impl StripeRanges {
     /// # Panics
     /// A range is empty, or touches or overlaps the next one.
     pub fn assert_invariants(&self) {
-        let mut end = None;
+        let mut end: Option<&StripeId> = None;
         for (from, below) in &self.below {
             assert!(from < below, "ranges: none of the ids from {from} to {below} is in one");
             let is_apart = end.is_none_or(|end| end < from);
