@@ -18,8 +18,8 @@
 //!   several losses of a stripe by what crosses whatever is formed (`bound/several.rs`), or of
 //!   local codes by the lanes that plans may have (`bound/crossing/lanes.rs`);
 //! * *gathered* (`bound/gathered.rs`): the same for codes with sub-chunks;
-//! * *prices* (`bound/price.rs`), where chunks may be rebuilt around their helpers: of links and
-//!   disks of nodes, as if racks had none.
+//! * *prices* (`bound/price.rs`), where chunks may be rebuilt around their helpers, or processors
+//!   count: of links, disks and processors of nodes, as if racks had none.
 //!
 //! Invariant: never more than what the busiest port of any valid plans of the same jobs needs, as
 //! long as these send whole chunks or what the code asks for, use only nodes that hold a survivor
@@ -71,7 +71,11 @@ pub fn bound_seconds(jobs: &[Job], view: &View<'_>) -> f64 {
             .max(rack::seconds(batch));
         let counted = counted.max(crossing::seconds(batch, counted));
         let counted = counted.max(gathered::seconds(batch, counted));
-        if batch.may_go_around() { counted.max(price::chunk_seconds(batch)) } else { counted }
+        if batch.may_go_around() || batch.ports.have_processors() {
+            counted.max(price::chunk_seconds(batch))
+        } else {
+            counted
+        }
     })
 }
 

@@ -1,4 +1,4 @@
-//! The cluster as planners see it: nodes, racks and what their links and disks can carry.
+//! The cluster as planners see it: nodes, racks and what their links, disks and processors can do.
 //!
 //! Place: `failure -> stripes -> queue -> [plan] -> admit -> dispatch -> slices -> commit`.
 //! Names belong to the edges; inside, a node is its index. Rates are payload bytes per second.
@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use crate::id::{NodeId, RackId};
+use crate::processor::Processor;
 use crate::time::Time;
 
 /// A rate in bytes per second.
@@ -23,7 +24,7 @@ impl Rate {
     }
 }
 
-/// One node: its links, its disk and its place.
+/// One node: its links, its disk, its processor and its place.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Node {
     /// The name in the cluster file and in JSON.
@@ -38,6 +39,9 @@ pub struct Node {
     pub disk_read: Option<Rate>,
     /// What its disk writes; `None` when disks are not modelled.
     pub disk_write: Option<Rate>,
+    /// What its processor can do; `None` when it is not modelled: then it never is what repairs
+    /// wait for.
+    pub processor: Option<Processor>,
     /// Already taken of the uplink by applications.
     pub foreground_uplink: Rate,
     /// Already taken of the downlink by applications.
@@ -74,6 +78,7 @@ impl Node {
             downlink: link,
             disk_read: None,
             disk_write: None,
+            processor: None,
             foreground_uplink: Rate(0.0),
             foreground_downlink: Rate(0.0),
         }

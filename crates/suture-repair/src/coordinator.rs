@@ -270,11 +270,13 @@ impl Coordinator {
         match input {
             Input::NodeAdded { id, node, rack } => {
                 let known = self.ledger.cluster().nodes.get(id.index());
+                // Whoever only names another rack, as HDFS does, says nothing of processors.
+                let processor = node.processor.or(known.and_then(|known| known.processor));
                 let rack = match known.filter(|_| self.ledger.mistake.is(Mutant::KeepRack)) {
                     Some(known) => known.rack,
                     None => rack.map(|name| self.ledger.rack(&name)),
                 };
-                self.set_node(now, id, Node { rack, ..node });
+                self.set_node(now, id, Node { rack, processor, ..node });
             }
             Input::Agent { node, message } => self.receive(now, node, message),
             Input::AgentLost(node) => {

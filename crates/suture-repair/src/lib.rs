@@ -67,6 +67,7 @@ pub mod wire;
 // What serves all of it.
 pub mod cluster;
 pub mod id;
+pub mod processor;
 pub mod random;
 pub mod time;
 

@@ -6,11 +6,12 @@ mod lp;
 #[path = "common/optimum.rs"]
 mod optimum;
 
-use common::{CHUNK_BYTES, Links, World, peak_seconds};
+use common::{CHUNK_BYTES, LINK, Links, World, peak_seconds};
 use optimum::{Answer, Kinds, is_faster_possible, optimum};
 use suture_repair::bound::bound_seconds;
 use suture_repair::cluster::{Core, Rate};
 use suture_repair::planner::Job;
+use suture_repair::processor::{Processor, ProcessorCosts};
 use suture_repair::random::Random;
 
 const MEGABYTE: f64 = 1e6;
@@ -251,4 +252,38 @@ fn the_rule_of_racks_is_in_the_bound_though_space_is_a_number() {
         assert!(ratios.bound >= 0.90 && over <= 1.10, "{}: {} {over}", ratios.what, ratios.bound);
     }
     assert!(near > 30, "{near} of 40 are near their bound");
+}
+
+/// A failed node in a small cluster whose processors are up to five times scarcer than its links.
+fn world_with_processors(seed: u64) -> World {
+    let mut random = Random::new(seed);
+    let code = *random.choose(&["rs(2,1)", "rs(3,2)", "rs(6,3)"]);
+    let chunks = code.parse::<suture_code::Code>().unwrap().chunk_count();
+    let nodes = chunks + random.between(2, 6) as usize;
+    let stripes = *random.choose(&[2, 4, 8, 16]);
+    let links = *random.choose(&[Links::Equal, Links::Independent]);
+    let mut world = World::failed_node(code, nodes, stripes, random.next_u64());
+    world = world.with_links(links, random.next_u64());
+    let costs = ProcessorCosts { traced: 0.0, decoded: 0.0, ..ProcessorCosts::TYPICAL };
+    for node in &mut world.cluster.nodes {
+        let part = 0.2 + 1.8 * random.unit();
+        node.processor = Processor::new(part * LINK.0 * 0.75e-9, costs);
+    }
+    world
+}
+
+/// Prints each instance; the programs know of processors what the planners are told.
+#[test]
+#[allow(clippy::disallowed_macros, reason = "a test, not the core: its ratios are to be read")]
+fn processors_and_their_bound_are_near_the_optimum() {
+    for seed in 0..16 {
+        let world = world_with_processors(seed);
+        let flow = peak_seconds(&world, "flow");
+        let bound = bound_seconds(&world.jobs, &world.view());
+        let best = optimum(&world, Kinds::Relayed, flow, PROGRAMS);
+        let (of_flow, of_bound) = (flow / best.least, bound / best.least);
+        println!("seed {seed}: flow {of_flow:.4}, bound {of_bound:.4}");
+        assert!(bound <= best.most * (1.0 + 1e-6), "seed {seed}: {bound} above {best:?}");
+        assert!(of_flow <= 1.35 && of_bound >= 0.6, "seed {seed}: {flow} {bound} {best:?}");
+    }
 }

@@ -22,6 +22,7 @@ use suture_repair::message::{
 };
 use suture_repair::plan::{Carries, Edge, Lane, Mode, Plan, Range, SchemeId, Start};
 use suture_repair::planner::Abilities;
+use suture_repair::processor::{Processor, ProcessorCosts};
 use suture_repair::random::Random;
 use suture_repair::slice::SliceId;
 use suture_repair::stripe::{ChunkRecord, Stripe};
@@ -526,10 +527,17 @@ fn cluster_node(random: &mut Random) -> Node {
         downlink: rate(random),
         disk_read: maybe(random, rate),
         disk_write: maybe(random, rate),
+        processor: maybe(random, processor),
         foreground_uplink: rate(random),
         foreground_downlink: rate(random),
         ..Node::new(text(random), rate(random))
     }
+}
+
+fn processor(random: &mut Random) -> Processor {
+    let costs = std::array::from_fn(|_| random.unit());
+    let costs = ProcessorCosts::from_all(costs);
+    Processor::new(0.1 + 8.0 * random.unit(), costs).expect("a processor that can be")
 }
 
 fn rate(random: &mut Random) -> Rate {

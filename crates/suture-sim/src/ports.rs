@@ -5,14 +5,16 @@
 //! byte of the lane at the ports of both ends, so a node with c children is taken c times. Edges
 //! of a stored lane are flows of their own; each starts when what it sums has come. Disks keep
 //! pace: an edge takes what its child reads for it, and its part of what its parent writes of the
-//! result. What is not modelled (a disk without a rate, racks without a core) is no port. Clients
-//! stand outside of the racks, on links of their own. Invariant: what a plan's flows take in all is
-//! the plan's `Load`, to the byte.
+//! result. What is not modelled (a disk without a rate, a processor, racks without a core) is no
+//! port. A processor is passed by all that its node sends, receives, reads and writes for repairs,
+//! in nanoseconds of work for each byte. Clients stand outside of the racks, on links of their own.
+//! Invariant: what a plan's flows take in all is the plan's `Load`, to the byte.
 
 use suture_repair::cluster::{Cluster, Rate};
 use suture_repair::id::{ChunkIndex, NodeId, RackId};
 use suture_repair::plan::load::{Port, disk_reads};
-use suture_repair::plan::{Lane, Mode, Plan, StripeFacts};
+use suture_repair::plan::{Carries, Edge, Lane, Mode, Plan, StripeFacts};
+use suture_repair::processor::{Processor, ProcessorCosts};
 
 use crate::fluid::{PortIndex, Take};
 
@@ -34,6 +36,7 @@ pub struct PortMap {
     rack_of: Vec<Option<RackId>>,
     has_read: Vec<bool>,
     has_write: Vec<bool>,
+    processors: Vec<Option<Processor>>,
     has_core: bool,
     /// Whether repairs pass ports of their own too, which have what they may take of links.
     has_limits: bool,
@@ -76,6 +79,7 @@ impl PortMap {
             rack_of: cluster.nodes.iter().map(|node| node.rack).collect(),
             has_read: cluster.nodes.iter().map(|node| node.disk_read.is_some()).collect(),
             has_write: cluster.nodes.iter().map(|node| node.disk_write.is_some()).collect(),
+            processors: cluster.nodes.iter().map(|node| node.processor).collect(),
             has_core: cluster.core.is_some(),
             has_limits: false,
         }
@@ -88,6 +92,16 @@ impl PortMap {
 
     /// How many there are.
     pub fn len(&self) -> usize {
+        let processors = if self.has_processors() { self.nodes } else { 0 };
+        self.first_processor() + processors
+    }
+
+    /// Whether any processor is modelled.
+    fn has_processors(&self) -> bool {
+        self.processors.iter().any(Option::is_some)
+    }
+
+    fn first_processor(&self) -> usize {
         let limits = if self.has_limits { self.nodes * LIMITS_A_NODE } else { 0 };
         self.first_limit() + limits
     }
@@ -121,6 +135,7 @@ impl PortMap {
             Port::Downlink(id) => node(id, 1),
             Port::DiskRead(id) => node(id, 2),
             Port::DiskWrite(id) => node(id, 3),
+            Port::Processor(id) => self.first_processor() + id.index(),
             Port::RackUplink(id) => racks + id.0 as usize * PORTS_A_RACK,
             Port::RackDownlink(id) => racks + id.0 as usize * PORTS_A_RACK + 1,
         };
@@ -141,6 +156,9 @@ impl PortMap {
             set(Port::Downlink(id), Some(node.downlink_free()));
             set(Port::DiskRead(id), node.disk_read);
             set(Port::DiskWrite(id), node.disk_write);
+            if let Some(processor) = node.processor {
+                set(Port::Processor(id), Some(Rate(processor.work_per_second())));
+            }
         }
         for rack in (0..cluster.racks.len() as u32).map(RackId) {
             set(Port::RackUplink(rack), cluster.core.map(|core| core.rack_uplink));
@@ -208,86 +226,93 @@ impl PortMap {
 
     fn lane(&self, plan: &Plan, lane: &Lane, mode: Mode, facts: &StripeFacts<'_>) -> LaneFlows {
         let bytes = plan.lane_bytes(lane);
-        let reads =
-            if self.has_read.contains(&true) { disk_reads(lane, bytes, facts) } else { Vec::new() };
-        let reads = reads.into_iter().filter(|(node, _)| self.has_read[node.index()]);
+        let are_modelled = self.has_read.contains(&true) || self.has_processors();
+        let reads = if are_modelled { disk_reads(lane, bytes, facts) } else { Vec::new() };
         let writes = lane.lost.iter().filter_map(|chunk| plan.destinations.get(chunk).copied());
-        let writes = writes.filter(|node| self.has_write[node.index()]);
-        let disks = Disks {
-            reads: reads.map(|(node, bytes)| (node, self.index(Port::DiskRead(node)), bytes)),
-            writes: writes.map(|node| (node, self.index(Port::DiskWrite(node)))),
-        };
+        let disks = Disks { reads, writes: writes.collect() };
         let steps = match mode {
-            Mode::Streamed => self.streamed(lane, bytes, disks),
-            Mode::Stored => self.stored(lane, bytes, disks),
+            Mode::Streamed => self.streamed(lane, bytes, &disks),
+            Mode::Stored => self.stored(lane, bytes, &disks),
         };
         LaneFlows { lost: lane.lost.clone(), bytes, depth: depth(lane), steps }
     }
 
-    fn streamed(
-        &self,
-        lane: &Lane,
-        bytes: u64,
-        disks: Disks<
-            impl Iterator<Item = (NodeId, PortIndex, u64)>,
-            impl Iterator<Item = (NodeId, PortIndex)>,
-        >,
-    ) -> Vec<Step> {
-        let mut takes: Vec<(PortIndex, u64)> = Vec::with_capacity(3 * lane.edges.len());
+    /// What a byte of an edge takes.
+    fn moving(&self, edge: &Edge) -> impl Iterator<Item = Take> {
+        let links = self.transfer(edge.child, edge.parent).map(|port| Take { port, weight: 1.0 });
+        let traces = if edge.carries == Carries::Traces { 1.0 } else { 0.0 };
+        let sent = self.working(edge.child, |costs| costs.sent + traces * costs.traced);
+        let received = self.working(edge.parent, |costs| costs.received + traces * costs.decoded);
+        links.chain(sent).chain(received)
+    }
+
+    /// What a byte takes that a node reads.
+    fn reading(&self, node: NodeId) -> impl Iterator<Item = Take> {
+        let has = self.has_read[node.index()];
+        let disk = has.then(|| Take { port: self.index(Port::DiskRead(node)), weight: 1.0 });
+        disk.into_iter().chain(self.working(node, |costs| costs.read))
+    }
+
+    /// What a byte takes that a node writes.
+    fn writing(&self, node: NodeId) -> impl Iterator<Item = Take> {
+        let has = self.has_write[node.index()];
+        let disk = has.then(|| Take { port: self.index(Port::DiskWrite(node)), weight: 1.0 });
+        disk.into_iter().chain(self.working(node, |costs| costs.written))
+    }
+
+    /// What a byte takes of a node's processor, where that is modelled and the byte costs anything.
+    fn working(&self, node: NodeId, cost: impl Fn(&ProcessorCosts) -> f64) -> Option<Take> {
+        let weight = cost(self.processors[node.index()].as_ref()?.costs());
+        (weight > 0.0).then(|| Take { port: self.index(Port::Processor(node)), weight })
+    }
+
+    fn streamed(&self, lane: &Lane, bytes: u64, disks: &Disks) -> Vec<Step> {
+        let mut takes: Vec<(PortIndex, f64)> = Vec::with_capacity(3 * lane.edges.len());
+        let mut add = |of: Take, bytes: u64| takes.push((of.port, of.weight * bytes as f64));
         for edge in &lane.edges {
-            takes.extend(self.transfer(edge.child, edge.parent).map(|port| (port, edge.bytes)));
+            self.moving(edge).for_each(|take| add(take, edge.bytes));
         }
-        takes.extend(disks.reads.map(|(_, port, bytes)| (port, bytes)));
-        takes.extend(disks.writes.map(|(_, port)| (port, bytes)));
-        takes.sort_unstable();
+        for &(node, read) in &disks.reads {
+            self.reading(node).for_each(|take| add(take, read));
+        }
+        for &node in &disks.writes {
+            self.writing(node).for_each(|take| add(take, bytes));
+        }
+        takes.sort_by_key(|(port, _)| *port);
         takes.dedup_by(|next, kept| {
             let is_same = next.0 == kept.0;
-            kept.1 += if is_same { next.1 } else { 0 };
+            kept.1 += if is_same { next.1 } else { 0.0 };
             is_same
         });
-        let weigh = |(port, through): (PortIndex, u64)| Take {
-            port,
-            weight: through as f64 / bytes as f64,
-        };
-        let takes = takes.into_iter().filter(|(_, bytes)| *bytes > 0).map(weigh).collect();
+        let weigh =
+            |(port, through): (PortIndex, f64)| Take { port, weight: through / bytes as f64 };
+        let takes = takes.into_iter().filter(|(_, through)| *through > 0.0).map(weigh).collect();
         vec![Step { bytes: bytes as f64, takes, after: Vec::new() }]
     }
 
-    fn stored(
-        &self,
-        lane: &Lane,
-        bytes: u64,
-        disks: Disks<
-            impl Iterator<Item = (NodeId, PortIndex, u64)>,
-            impl Iterator<Item = (NodeId, PortIndex)>,
-        >,
-    ) -> Vec<Step> {
-        let take = |port| Take { port, weight: 1.0 };
-        let step = |bytes: u64, ports: Vec<PortIndex>| Step {
-            bytes: bytes as f64,
-            takes: ports.into_iter().map(take).collect(),
-            after: Vec::new(),
-        };
-        let mut steps: Vec<Step> = Vec::new();
-        for edge in &lane.edges {
-            steps.push(step(edge.bytes, self.transfer(edge.child, edge.parent).collect()));
-        }
-        for (node, port, read) in disks.reads {
+    fn stored(&self, lane: &Lane, bytes: u64, disks: &Disks) -> Vec<Step> {
+        let step =
+            |bytes: u64, takes: Vec<Take>| Step { bytes: bytes as f64, takes, after: Vec::new() };
+        let moved = lane.edges.iter().map(|edge| step(edge.bytes, self.moving(edge).collect()));
+        let mut steps: Vec<Step> = moved.collect();
+        for &(node, read) in &disks.reads {
+            let takes: Vec<Take> = self.reading(node).collect();
             match lane.edges.iter().position(|edge| edge.child == node && edge.bytes > 0) {
                 // What is read is sent while more of it is read.
                 Some(edge) => {
-                    let weight = read as f64 / lane.edges[edge].bytes as f64;
-                    steps[edge].takes.push(Take { port, weight });
+                    let part = read as f64 / lane.edges[edge].bytes as f64;
+                    takes.into_iter().for_each(|take| put(&mut steps[edge].takes, take, part));
                 }
-                None => steps.push(step(read, vec![port])),
+                None if takes.is_empty() => {}
+                None => steps.push(step(read, takes)),
             }
         }
-        for (node, port) in disks.writes {
+        for &node in &disks.writes {
             let comes = || lane.edges.iter().enumerate().filter(|(_, edge)| edge.parent == node);
             let all: u64 = comes().map(|(_, edge)| edge.bytes).sum();
+            let part = bytes as f64 / all as f64;
             for (index, _) in comes().filter(|(_, edge)| edge.bytes > 0) {
-                let weight = bytes as f64 / all as f64;
-                steps[index].takes.push(Take { port, weight });
+                self.writing(node).for_each(|take| put(&mut steps[index].takes, take, part));
             }
         }
         for (index, edge) in lane.edges.iter().enumerate() {
@@ -298,9 +323,19 @@ impl PortMap {
     }
 }
 
-struct Disks<R, W> {
-    reads: R,
-    writes: W,
+/// Adds so much for each byte of a step to what a byte of it takes; each port is there once.
+fn put(takes: &mut Vec<Take>, take: Take, part: f64) {
+    let weight = take.weight * part;
+    match takes.iter_mut().find(|known| known.port == take.port) {
+        Some(known) => known.weight += weight,
+        None => takes.push(Take { port: take.port, weight }),
+    }
+}
+
+/// What is read, by whom, and who writes what is rebuilt.
+struct Disks {
+    reads: Vec<(NodeId, u64)>,
+    writes: Vec<NodeId>,
 }
 
 /// The longest way of a slice, in edges.

@@ -9,6 +9,7 @@ use suture_repair::id::{ChunkIndex, NodeId, StripeId};
 use suture_repair::plan::arbitrary::arbitrary_plan;
 use suture_repair::plan::load::{Load, Port};
 use suture_repair::plan::{Carries, Edge, Lane, Mode, Plan, Range, Start, StripeFacts};
+use suture_repair::processor::{Processor, ProcessorCosts};
 use suture_repair::random::Random;
 use suture_repair::throttle::{Keep, ThrottleConfig};
 use suture_sim::capacity::{Capacities, Straggler};
@@ -17,6 +18,9 @@ use suture_sim::ports::PortMap;
 use suture_sim::scenario::{Foreground, Overheads, Scenario};
 use suture_sim::simulate::{GivenUp, Outcome, alone, applications, simulate, timeline_links};
 use suture_sim::trace::Trace;
+
+/// Nanoseconds that a processor of these tests works in a second, where it is modelled.
+const WORK: f64 = 5e5;
 
 fn ycsb(clients: usize) -> Foreground {
     Foreground::new("ycsb-a".parse().unwrap(), clients)
@@ -97,6 +101,7 @@ fn flows_take_what_the_load_of_their_plan_says() {
         for (index, node) in cluster.nodes.iter_mut().enumerate() {
             node.rack = Some(suture_repair::id::RackId(index as u32 % 3));
             (node.disk_read, node.disk_write) = (Some(Rate(LINK)), Some(Rate(LINK)));
+            node.processor = Processor::new(WORK / 1e9, ProcessorCosts::TYPICAL);
         }
         let chunk_bytes = 64 * code.alignment() as u64 * random.between(1, 9);
         let survivors: Vec<(ChunkIndex, NodeId)> =
@@ -119,9 +124,57 @@ fn flows_take_what_the_load_of_their_plan_says() {
         let load = Load::of(&cluster, [(&plan, facts)]);
         for port in load.ports(&cluster) {
             let found = through[ports.index(port.port) as usize];
-            let is_same = (found - port.bytes as f64).abs() <= 1e-6 * found.max(1.0);
-            assert!(is_same, "seed {seed} {:?}: {found} of {}", port.port, port.bytes);
+            let asked = match port.port {
+                Port::Processor(_) => port.seconds * WORK,
+                _ => port.bytes as f64,
+            };
+            let is_same = (found - asked).abs() <= 1e-6 * found.max(1.0);
+            assert!(is_same, "seed {seed} {:?}: {found} of {asked}", port.port);
         }
+    }
+}
+
+#[test]
+fn lanes_share_processors_as_they_share_links() {
+    let slow = |policy: &str, lost: usize, code: &str| {
+        let mut scenario = scenario(policy, 16, lost, code);
+        let mut cluster = scenario.capacities.cluster().clone();
+        for node in &mut cluster.nodes {
+            node.processor = Processor::new(0.1 * WORK / 1e9, ProcessorCosts::TYPICAL);
+        }
+        scenario.capacities = Capacities::new(cluster, None, None, Vec::new());
+        scenario
+    };
+    // One chunk in a star: its destination receives six times as much as it writes.
+    let outcome = run(&slow("star/random/all", 1, "rs(6,3)"));
+    check_seconds(&outcome, CHUNK as f64 * (6.0 * 0.35 + 0.25) / (0.1 * WORK));
+    // A whole node: all that is sent, received, read and written, over all processors.
+    let full = run(&slow("split/flow/all", 150, "rs(6,3)"));
+    let work = 150.0 * CHUNK as f64 * (6.0 * (0.3 + 0.35 + 0.1) + 0.25);
+    let least = work / (15.0 * 0.1 * WORK);
+    assert!(full.seconds >= least * (1.0 - 1e-9), "{} of {least}", full.seconds);
+    assert!(full.seconds <= 1.05 * least, "{} of {least}", full.seconds);
+}
+
+#[test]
+fn the_mix_is_never_slower_than_whole_chunks_whatever_processors_there_are() {
+    for seed in 0..12 {
+        let random = &mut Random::new(seed);
+        let mut cluster = Cluster::uniform(16, Rate(LINK));
+        let is_unequal = random.per_mille(500);
+        for node in &mut cluster.nodes {
+            let mut rate = || Rate(LINK * if is_unequal { 1.0 + 4.0 * random.unit() } else { 1.0 });
+            (node.uplink, node.downlink) = (rate(), rate());
+            let cores = WORK / 1e9 * 10f64.powf(2.0 * random.unit() - 1.0);
+            node.processor = Processor::new(cores, ProcessorCosts::TYPICAL);
+        }
+        let seconds = |policy: &str| {
+            let mut scenario = scenario(policy, 16, 60, "rs(6,3)");
+            scenario.capacities = Capacities::new(cluster.clone(), None, None, Vec::new());
+            run(&scenario).seconds
+        };
+        let (mixed, whole) = (seconds("suture"), seconds("flow"));
+        assert!(mixed <= 1.03 * whole, "seed {seed}: {mixed} {whole}");
     }
 }
 

@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use cluster_file::ClusterFile;
-pub use cluster_file::read as read_cluster;
+pub use cluster_file::{of_cores, read as read_cluster};
 pub use generated::{Bandwidth, Shape, generate_cluster, oversubscribed, place};
 use suture_code::Code;
 use suture_code::code::edit_distance;
@@ -28,6 +28,7 @@ use suture_edge::units::{format_exact_size, parse_nonzero_size};
 use suture_repair::cluster::Cluster;
 use suture_repair::id::{ChunkIndex, Generation, NodeId, Stamp, StripeId};
 use suture_repair::planner::Job;
+use suture_repair::processor::Processor;
 use suture_repair::stripe::{CHUNK_BYTES_MAX, ChunkRecord, Stripe};
 
 /// No trace is longer: an hour of ten thousand nodes.
@@ -79,6 +80,15 @@ pub struct ClusterArgs {
         help_heading = "Generated input"
     )]
     bandwidth: Bandwidth,
+    /// Cores that each node has for repair, at typical costs; without it none ever waits for them
+    #[arg(
+        long,
+        value_name = "N",
+        requires = "nodes",
+        value_parser = parse_cores,
+        help_heading = "Generated input"
+    )]
+    cores: Option<Processor>,
     /// The code of all stripes, for instance 'rs(6,3)'
     #[arg(long, value_name = "CODE")]
     code: Code,
@@ -88,6 +98,13 @@ pub struct ClusterArgs {
     /// Seed of every random choice
     #[arg(long, value_name = "SEED", default_value_t = 1)]
     seed: u64,
+}
+
+/// A processor of so many cores.
+fn parse_cores(text: &str) -> Result<Processor, String> {
+    let cores = text.parse::<f64>();
+    let cores = cores.map_err(|_| format!("'{text}' is not a number of cores, for instance 2"))?;
+    of_cores(cores)
 }
 
 /// Cluster, placement and failures, checked against each other.
@@ -155,6 +172,7 @@ impl Input {
                         racks: args.racks,
                         oversubscription: args.oversubscription,
                         bandwidth: args.bandwidth,
+                        processor: args.cores,
                     };
                     let (cluster, placement) = generated::generate(&shape, code, args.seed)?;
                     let free_bytes = vec![u64::MAX; nodes];

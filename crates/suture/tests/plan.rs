@@ -438,6 +438,38 @@ fn no_damage_is_no_work() {
 }
 
 #[test]
+fn slow_processors_lengthen_plans_and_the_bound_and_fast_ones_change_nothing() {
+    let seconds = |cores: &str| {
+        let output = plan(&format!(
+            "--nodes 16 --stripes 60 --code rs(6,3) --failed n0 --no-plans --format json {cores}"
+        ));
+        let value: Value = serde_json::from_slice(&output.stdout).unwrap();
+        ["bound_seconds", "max_load_seconds"].map(|key| value[key].as_f64().unwrap())
+    };
+    let [bound, peak] = seconds("");
+    assert_eq!(seconds("--cores 8"), [bound, peak]);
+    // A hundredth of a core relays a tenth of what a link carries.
+    let [slow_bound, slow_peak] = seconds("--cores 0.01");
+    assert!(slow_bound > 5.0 * bound, "{slow_bound} {bound}");
+    assert!(slow_peak >= 0.999 * slow_bound && slow_peak > 5.0 * peak, "{slow_peak} {peak}");
+}
+
+#[test]
+fn a_cluster_file_may_say_how_many_cores_a_node_has() {
+    let peak = |text: &str| {
+        let output = Files::new(text, PLACEMENT).plan("--failed beta --no-plans --format json");
+        let value: Value = serde_json::from_slice(&output.stdout).unwrap();
+        value["max_load_seconds"].as_f64().unwrap()
+    };
+    let all = |cores: &str| CLUSTER.replace("[defaults]", &format!("[defaults]\ncores = {cores}"));
+    let bare = peak(CLUSTER);
+    assert_eq!(peak(&all("4")), bare);
+    assert!(peak(&all("0.001")) > 5.0 * bare);
+    let own = all("0.001").replace("[[node]]", "[[node]]\ncores = 4");
+    assert_eq!(peak(&own), bare);
+}
+
+#[test]
 fn a_wrong_command_line_says_what_to_do() {
     check_refused(&plan("--code rs(6,3) --failed n0"), &["--cluster and --placement", "--nodes"]);
     check_refused(
@@ -459,6 +491,8 @@ fn a_wrong_command_line_says_what_to_do() {
         ("--code rs(6,3) --bandwidth uniform:2Gbit..1Gbit", "swap them"),
         ("--code rs(6,3) --racks 17", "--racks 17 does not fit 16 nodes"),
         ("--code rs(6,3) --racks 4 --oversubscription 0", "above zero"),
+        ("--code rs(6,3) --cores 0", "0 is no number of cores: give one above zero"),
+        ("--code rs(6,3) --cores two", "'two' is not a number of cores"),
         ("--code rs(6,3) --chunk-size 0B", "at least 1B"),
     ] {
         let output = plan(&format!("--nodes 16 --stripes 1 --failed n0 {args}"));
@@ -481,6 +515,7 @@ fn a_wrong_cluster_file_is_blamed_by_line_and_name() {
         ("uplink = \"200Mbit\"", "uplink = \"200\"", &["toml:7:", "'200' is not a rate"]),
         ("uplink = \"200Mbit\"", "uplink = \"0Mbit\"", &["toml:7:", "above zero"]),
         ("uplink = \"200Mbit\"", "uplink = 200", &["toml:7:", "expected a string"]),
+        ("uplink = \"200Mbit\"", "cores = 0", &["toml:7:", "0 is no number of cores"]),
         ("name = \"delta\"", "name = \"beta\"", &["toml:15:", "two nodes 'beta'", "rename one"]),
         ("downlink = \"1Gbit\"\n", "", &["toml:5:", "'alpha' has no downlink", "[defaults]"]),
         ("500Mbit", "1Gbit", &["toml:12:", "'gamma'", "leaves nothing of its uplink, 1.00 Gbit/s"]),

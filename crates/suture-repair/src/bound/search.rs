@@ -4,7 +4,11 @@
 //! a second of its port. If T is what the busiest port needs, no port needs more, so sum(y *
 //! seconds) <= T; and a stripe pays at least for its cheapest option, whatever the others do.
 //! The sum of the cheapest options is therefore below T for any plans and any such prices
-//! (Lagrangian duality). Good prices are those of ports that are full in good plans: exponential in
+//! (Lagrangian duality). The work of a processor is a sum over what passes the other ports of its
+//! node, so its price is added to theirs, and whoever looks for cheapest options knows of none;
+//! traces count like other bytes there, which is never too much.
+//!
+//! Good prices are those of ports that are full in good plans: exponential in
 //! the load. So the prices begin with some load, in several steepnesses; then everything that is
 //! cheapest at these prices is mixed into the load, a little each time. Prices swing around the
 //! best ones then, so their mean is better than any of them. Where no load is given, prices are
@@ -18,7 +22,7 @@
 
 use crate::master::{Master, Seconds};
 use crate::plan::load::Load;
-use crate::planner::ports::{PortIndex, Ports};
+use crate::planner::ports::{PortIndex, PortWork, Ports};
 
 /// How many e-folds a price falls from the busiest port to an idle one, for the load that is given.
 const STEEPNESSES: [f64; 5] = [0.0, 20.0, 60.0, 200.0, 640.0];
@@ -77,6 +81,7 @@ impl Amounts {
             amounts.add(ports.read(node), load.disk_read_bytes as f64);
             amounts.add(ports.write(node), load.disk_write_bytes as f64);
         }
+        amounts.add_work(ports);
         amounts
     }
 
@@ -96,6 +101,25 @@ impl Amounts {
     /// Adds the other amounts, port by port.
     pub fn add_all(&mut self, other: &Amounts) {
         self.0.iter_mut().zip(&other.0).for_each(|(own, other)| *own += other);
+    }
+
+    /// Adds what these bytes bring to processors.
+    fn add_work(&mut self, ports: &Ports) {
+        for port in ports.of_nodes() {
+            let Some(PortWork { processor, work }) = ports.work(port) else { return };
+            self.0[processor] += work * self.0[port];
+        }
+    }
+
+    /// The prices by which a byte pays at a port for the processor behind it too.
+    fn with_work_paid(&self, ports: &Ports) -> Amounts {
+        let mut paid = self.clone();
+        for port in ports.of_nodes() {
+            let Some(PortWork { processor, work }) = ports.work(port) else { return paid };
+            paid.0[port] += work * self.0[processor];
+            paid.0[processor] = 0.0;
+        }
+        paid
     }
 
     /// Becomes so much more like `other`.
@@ -265,7 +289,14 @@ impl<'a, F: FnMut(&Amounts, &mut Amounts) -> f64> Search<'a, F> {
     /// Takes the bound at the prices of now.
     fn take_bound(&mut self) {
         self.cheapest.0.fill(0.0);
-        let bound = (self.cost)(&self.prices, &mut self.cheapest);
+        let bound = if self.ports.have_processors() {
+            let paid = self.prices.with_work_paid(self.ports);
+            let bound = (self.cost)(&paid, &mut self.cheapest);
+            self.cheapest.add_work(self.ports);
+            bound
+        } else {
+            (self.cost)(&self.prices, &mut self.cheapest)
+        };
         if bound > self.best {
             self.best = bound;
             self.best_prices.0.copy_from_slice(&self.prices.0);

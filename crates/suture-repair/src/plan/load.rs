@@ -1,4 +1,4 @@
-//! The load of plans: bytes for each uplink, downlink and disk, and between racks.
+//! The load of plans: bytes for each uplink, downlink, disk and processor, and between racks.
 //!
 //! Place: beside `[plan]` and `[admit]`. One vector, four readers: planners minimise its
 //! bottleneck, admission compares it with the budget, the simulator drains it, the command line
@@ -7,12 +7,14 @@
 //! Invariants: loads are whole bytes, so what is added can be subtracted without a trace; a helper
 //! reads each lane's range of its chunk (or, with sub-chunks, what the repair DAG reads of it)
 //! once, a relay reads nothing, a destination writes what it keeps. Seconds appear only when a
-//! load meets the capacities of a cluster, net of what applications take.
+//! load meets the capacities of a cluster, net of what applications take; so does the work of
+//! processors, which is a sum over these bytes (`processor.rs`).
 
 use crate::cluster::{Cluster, Rate};
 use crate::id::{ChunkIndex, NodeId, RackId};
 use crate::plan::content::Contents;
-use crate::plan::{Lane, Plan, StripeFacts};
+use crate::plan::{Carries, Lane, Plan, StripeFacts};
+use crate::processor::ProcessorCosts;
 
 /// What moves through one node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -25,6 +27,23 @@ pub struct NodeLoad {
     pub disk_read_bytes: u64,
     /// Bytes that its disk writes.
     pub disk_write_bytes: u64,
+    /// Those of the bytes that it sends that are traces.
+    pub traced_bytes: u64,
+    /// Those of the bytes that it receives that are traces.
+    pub decoded_bytes: u64,
+}
+
+impl NodeLoad {
+    /// Nanoseconds that a core needs for all of it, at these costs.
+    pub fn work(&self, costs: &ProcessorCosts) -> f64 {
+        let ProcessorCosts { sent, received, traced, decoded, read, written } = *costs;
+        self.up_bytes as f64 * sent
+            + self.down_bytes as f64 * received
+            + self.traced_bytes as f64 * traced
+            + self.decoded_bytes as f64 * decoded
+            + self.disk_read_bytes as f64 * read
+            + self.disk_write_bytes as f64 * written
+    }
 }
 
 /// What moves between one rack and the others.
@@ -54,6 +73,8 @@ pub enum Port {
     DiskRead(NodeId),
     /// What a node's disk writes.
     DiskWrite(NodeId),
+    /// What a node's processor does.
+    Processor(NodeId),
     /// What a rack sends to the others.
     RackUplink(RackId),
     /// What a rack receives from the others.
@@ -65,7 +86,7 @@ pub enum Port {
 pub struct PortLoad {
     /// The port in question.
     pub port: Port,
-    /// What it has to move.
+    /// What it has to move; of a processor, what is sent and received.
     pub bytes: u64,
     /// How long that takes at its free capacity.
     pub seconds: f64,
@@ -135,6 +156,8 @@ impl Load {
             node.down_bytes += more.down_bytes;
             node.disk_read_bytes += more.disk_read_bytes;
             node.disk_write_bytes += more.disk_write_bytes;
+            node.traced_bytes += more.traced_bytes;
+            node.decoded_bytes += more.decoded_bytes;
         }
         for (rack, more) in self.racks.iter_mut().zip(&other.racks) {
             rack.up_bytes += more.up_bytes;
@@ -184,6 +207,11 @@ impl Load {
                 port_load(Port::Downlink(id), load.down_bytes, Some(node.downlink_free())),
                 port_load(Port::DiskRead(id), load.disk_read_bytes, node.disk_read),
                 port_load(Port::DiskWrite(id), load.disk_write_bytes, node.disk_write),
+                node.processor.map(|processor| PortLoad {
+                    port: Port::Processor(id),
+                    bytes: load.up_bytes + load.down_bytes,
+                    seconds: load.work(processor.costs()) / processor.work_per_second(),
+                }),
             ]
         });
         let racks = self.racks.iter().enumerate().flat_map(|(index, load)| {
@@ -214,6 +242,10 @@ impl Load {
             for edge in &lane.edges {
                 apply(&mut self.nodes[edge.child.index()].up_bytes, edge.bytes);
                 apply(&mut self.nodes[edge.parent.index()].down_bytes, edge.bytes);
+                if edge.carries == Carries::Traces {
+                    apply(&mut self.nodes[edge.child.index()].traced_bytes, edge.bytes);
+                    apply(&mut self.nodes[edge.parent.index()].decoded_bytes, edge.bytes);
+                }
                 let racks = (cluster.node(edge.child).rack, cluster.node(edge.parent).rack);
                 if let (Some(from), Some(to)) = racks
                     && from != to

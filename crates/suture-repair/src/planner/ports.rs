@@ -1,18 +1,31 @@
 //! The ports of a cluster, numbered once: what everything that plans or bounds a batch counts with.
 //!
 //! Place: beside `[plan]`. Four ports for each node, then two for each rack whose links are
-//! modelled. Each has a rate, and bytes that running repairs still bring to it. Readers scale these
-//! as they count: the tally of the balances, supplies of flows and prices of the exact planners,
-//! prices of the bounds. `plan::load::Load` is the same in whole bytes, for plans that are made.
+//! modelled, then one for each node's processor, where any may be what repairs wait for
+//! (`processor.rs`). Each has a rate, and bytes that running repairs still bring to it; for a
+//! processor both are nanoseconds of work, so many for each byte at the other ports of its node.
+//! Readers scale these as they count: the tally of the balances, supplies of flows and prices of
+//! the exact planners, prices of the bounds. `plan::load::Load` is the same in whole bytes, for
+//! plans that are made.
 
 use std::ops::Range;
 
-use crate::cluster::Rate;
+use crate::cluster::{Node, Rate};
 use crate::id::{NodeId, RackId};
 use crate::planner::View;
+use crate::processor::{Processor, ProcessorCosts};
 
 /// The number of a port.
 pub(crate) type PortIndex = usize;
+
+/// What a byte at a port brings to a processor.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct PortWork {
+    /// The port that is the processor.
+    pub processor: PortIndex,
+    /// Nanoseconds for each byte.
+    pub work: f64,
+}
 
 /// All ports of a cluster.
 #[derive(Debug)]
@@ -29,6 +42,10 @@ pub(crate) struct Ports {
     seconds_per_byte: Vec<f64>,
     /// Bytes that running repairs still have to move.
     running: Vec<u64>,
+    /// Work of its processor for a byte at each port of nodes; none where no processor counts.
+    work: Vec<f64>,
+    /// By node what a byte of traces costs beyond that: sent, received.
+    trace_work: Vec<[f64; 2]>,
 }
 
 impl Ports {
@@ -48,6 +65,8 @@ impl Ports {
             rates: Vec::with_capacity(4 * cluster.nodes.len() + 2 * rack_count),
             seconds_per_byte: Vec::new(),
             running: Vec::with_capacity(4 * cluster.nodes.len() + 2 * rack_count),
+            work: Vec::new(),
+            trace_work: Vec::new(),
         };
         let nodes = || cluster.nodes.iter().zip(load.nodes());
         nodes().for_each(|(node, load)| ports.add(Some(node.uplink_free()), load.up_bytes));
@@ -63,8 +82,12 @@ impl Ports {
         for rack in 0..rack_count {
             ports.add(links(rack).map(|links| links.rack_downlink), rack_load(rack).down_bytes);
         }
+        if cluster.nodes.iter().any(may_lag) {
+            ports.add_processors(view);
+        }
         let disks = 2 * ports.node_count..ports.of_nodes().end;
-        ports.have_disks = ports.rates[disks].iter().any(|rate| rate.is_finite());
+        let are_modelled = ports.rates[disks].iter().any(|rate| rate.is_finite());
+        ports.have_disks = are_modelled || ports.have_processors();
         ports.seconds_per_byte = ports.rates.iter().map(|rate| 1.0 / rate).collect();
         ports
     }
@@ -72,6 +95,23 @@ impl Ports {
     fn add(&mut self, rate: Option<Rate>, running: u64) {
         self.rates.push(rate.map_or(f64::INFINITY, |rate| rate.usable().0));
         self.running.push(running);
+    }
+
+    /// The processors of all nodes; one that is not modelled works without end, for nothing.
+    fn add_processors(&mut self, view: &View<'_>) {
+        let nodes = || view.cluster.nodes.iter();
+        for (node, load) in nodes().zip(view.load.nodes()) {
+            let running = node.processor.map_or(0.0, |of_node| load.work(of_node.costs()));
+            let rate = node.processor.map(|of_node| Rate(of_node.work_per_second()));
+            self.add(rate, running as u64);
+        }
+        let costs = nodes().map(|node| node.processor.as_ref().map(Processor::costs).copied());
+        let costs: Vec<ProcessorCosts> = costs.map(Option::unwrap_or_default).collect();
+        let each = |cost: fn(&ProcessorCosts) -> f64| costs.iter().map(cost);
+        let links = each(|costs| costs.sent).chain(each(|costs| costs.received));
+        let disks = each(|costs| costs.read).chain(each(|costs| costs.written));
+        self.work = links.chain(disks).collect();
+        self.trace_work = costs.iter().map(|costs| [costs.traced, costs.decoded]).collect();
     }
 
     /// How many ports there are.
@@ -125,9 +165,51 @@ impl Ports {
         3 * self.node_count + node as usize
     }
 
-    /// Whether any disk is modelled.
+    /// Whether what disks read and write counts: some disk is modelled, or a processor, which
+    /// checks it.
     pub fn have_disks(&self) -> bool {
         self.have_disks
+    }
+
+    /// Whether any processor may be what repairs wait for.
+    pub fn have_processors(&self) -> bool {
+        !self.work.is_empty()
+    }
+
+    /// The processor of a node, where processors count.
+    fn processor(&self, node: usize) -> PortIndex {
+        4 * self.node_count + 2 * self.rack_count + node
+    }
+
+    /// The processor behind a port of a node and its work for each byte there, where processors
+    /// count.
+    pub fn work(&self, port: PortIndex) -> Option<PortWork> {
+        let work = *self.work.get(port)?;
+        Some(PortWork { processor: self.processor(port % self.node_count), work })
+    }
+
+    /// The same of a byte of traces that a node sends, beyond that of any other.
+    pub fn trace_work(&self, node: u32) -> Option<PortWork> {
+        let [work, _] = *self.trace_work.get(node as usize)?;
+        Some(PortWork { processor: self.processor(node as usize), work })
+    }
+
+    /// The same of one that it receives.
+    pub fn decoding_work(&self, node: u32) -> Option<PortWork> {
+        let [_, work] = *self.trace_work.get(node as usize)?;
+        Some(PortWork { processor: self.processor(node as usize), work })
+    }
+
+    /// How fast a node can be for a chunk that it keeps: equal for nodes that are equally good.
+    pub fn keeping_rates(&self, node: u32) -> [f64; 7] {
+        let [up, down, write] = [self.up(node), self.down(node), self.write(node)];
+        let seconds = |port: PortIndex| {
+            let of = self.work(port);
+            of.map_or(0.0, |PortWork { processor, work }| work * self.seconds_per_byte(processor))
+        };
+        let [rate_up, rate_down, rate_write] = [up, down, write].map(|port| self.rate(port));
+        let read = seconds(self.read(node));
+        [rate_up, rate_down, rate_write, seconds(up), seconds(down), read, seconds(write)]
     }
 
     /// Whether racks have links of their own.
@@ -161,4 +243,10 @@ impl Ports {
         }
         Some([self.rack_up(from)?, self.rack_down(to)?])
     }
+}
+
+/// Whether a node's processor may be what its repairs wait for.
+fn may_lag(node: &Node) -> bool {
+    let (up, down) = (node.uplink_free().0, node.downlink_free().0);
+    node.processor.is_some_and(|processor| processor.may_be_scarce(up, down))
 }

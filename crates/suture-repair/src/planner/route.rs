@@ -217,15 +217,15 @@ impl Route {
             let down_bytes = received_bytes[at];
             charge(
                 *node,
-                NodeLoad { up_bytes, down_bytes, disk_read_bytes: up_bytes, disk_write_bytes: 0 },
+                NodeLoad { up_bytes, down_bytes, disk_read_bytes: up_bytes, ..NodeLoad::default() },
             );
         }
         for (at, node) in self.destinations.iter().enumerate() {
             let load = NodeLoad {
                 up_bytes: if at == 0 { request.forwarded_bytes() } else { 0 },
                 down_bytes: if at == 0 { received_bytes[helper_count] } else { chunk_bytes },
-                disk_read_bytes: 0,
                 disk_write_bytes: chunk_bytes,
+                ..NodeLoad::default()
             };
             charge(*node, load);
         }

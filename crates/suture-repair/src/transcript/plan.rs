@@ -8,10 +8,11 @@
 
 use std::collections::BTreeMap;
 
-use crate::cluster::Node;
+use crate::cluster::{Node, Rate};
 use crate::id::{ChunkIndex, NodeId, RackId, Stamp};
 use crate::message::Task;
 use crate::plan::{Carries, Edge, Lane, Mode, Plan, SchemeId, Start};
+use crate::processor::{Processor, ProcessorCosts};
 use crate::stripe::{ChunkRecord, Stripe};
 use crate::transcript::line::{LineReader, LineWriter, TextError, Textual};
 use crate::transcript::value::{Checksum, split_stamp, stamp_word};
@@ -89,6 +90,10 @@ impl Textual for Node {
         line.value(&self.name).option("rack", self.rack.as_ref());
         line.field("up", &self.uplink).field("down", &self.downlink);
         line.option("read", self.disk_read.as_ref()).option("write", self.disk_write.as_ref());
+        if let Some(processor) = &self.processor {
+            line.field("cores", &Rate(processor.cores()));
+            line.word("costs").list(&processor.costs().all().map(Rate));
+        }
         if self.foreground_uplink.0 != 0.0 || self.foreground_downlink.0 != 0.0 {
             line.field("busy-up", &self.foreground_uplink);
             line.field("busy-down", &self.foreground_downlink);
@@ -100,11 +105,23 @@ impl Textual for Node {
         let (uplink, downlink) = (line.field("up")?, line.field("down")?);
         let mut node = Node { rack, downlink, ..Node::new(name, uplink) };
         (node.disk_read, node.disk_write) = (line.option("read")?, line.option("write")?);
+        node.processor = read_processor(line)?;
         if let Some(busy) = line.option("busy-up")? {
             (node.foreground_uplink, node.foreground_downlink) = (busy, line.field("busy-down")?);
         }
         Ok(node)
     }
+}
+
+/// Reads how many cores there are and what they cost, if that comes next.
+fn read_processor(line: &mut LineReader<'_>) -> Result<Option<Processor>, TextError> {
+    let Some(Rate(cores)) = line.option("cores")? else { return Ok(None) };
+    line.expect("costs")?;
+    let error = line.error("six costs of a processor");
+    let costs: Vec<f64> = line.list::<Rate>()?.into_iter().map(|Rate(cost)| cost).collect();
+    let costs: Option<[f64; 6]> = costs.try_into().ok();
+    let costs = costs.map(ProcessorCosts::from_all);
+    costs.and_then(|costs| Processor::new(cores, costs)).map(Some).ok_or(error)
 }
 
 impl Textual for Edge {

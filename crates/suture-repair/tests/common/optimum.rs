@@ -11,8 +11,11 @@
 //! may relay too, if asked for: bounds must know of them, and planners take them where few chunks
 //! are rebuilt much sooner for it.
 
+use std::collections::BTreeMap;
+
 use suture_repair::id::{ChunkIndex, NodeId};
 use suture_repair::planner::Job;
+use suture_repair::processor::ProcessorCosts;
 
 use super::World;
 use super::lp::{LinearProgram, Row};
@@ -161,6 +164,25 @@ struct Ports {
     rack_down: Vec<Row>,
 }
 
+impl Ports {
+    /// What a node's processor does for each byte of a chunk; of traces no more than of others.
+    fn work(&self, node: usize, costs: &ProcessorCosts) -> Row {
+        let mut work: BTreeMap<usize, f64> = BTreeMap::new();
+        let ports = [
+            (&self.up, costs.sent),
+            (&self.down, costs.received),
+            (&self.read, costs.read),
+            (&self.write, costs.written),
+        ];
+        for (rows, cost) in ports {
+            for (variable, times) in &rows[node] {
+                *work.entry(*variable).or_default() += cost * times;
+            }
+        }
+        work.into_iter().collect()
+    }
+}
+
 /// The variables of one stripe.
 struct Stripe<'a> {
     world: &'a World,
@@ -223,6 +245,9 @@ fn solve(world: &World, kinds: Kinds, seconds: f64, allowed: &[Vec<NodeId>]) -> 
         program.at_most(row, 0.0);
     };
     for (index, node) in cluster.nodes.iter().enumerate() {
+        if let Some(processor) = &node.processor {
+            limit(ports.work(index, processor.costs()), processor.work_per_second());
+        }
         limit(std::mem::take(&mut ports.up[index]), node.uplink_free().0);
         limit(std::mem::take(&mut ports.down[index]), node.downlink_free().0);
         let disks = [(node.disk_read, &mut ports.read), (node.disk_write, &mut ports.write)];

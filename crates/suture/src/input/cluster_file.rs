@@ -6,6 +6,8 @@
 //!
 //! What an operator says of a node stands beside its links: `drained = true` lets it help and take
 //! no chunk, `excluded = true` neither, and `free` is the space that rebuilt chunks may take.
+//! `cores` is how much of a processor it has for repair, at typical costs; without it processors
+//! never hold anything up.
 
 use std::fs::File;
 use std::path::Path;
@@ -17,6 +19,7 @@ use suture_edge::error::bad_input;
 use suture_edge::units::{format_link_rate, parse_rate, parse_size};
 use suture_repair::cluster::{Cluster, Core, Node, Rate};
 use suture_repair::id::NodeId;
+use suture_repair::processor::{Processor, ProcessorCosts};
 use toml::Spanned;
 
 /// No cluster is longer: hundreds of thousands of nodes.
@@ -39,6 +42,7 @@ struct DefaultsToml {
     downlink: Option<RateToml>,
     disk_read: Option<RateToml>,
     disk_write: Option<RateToml>,
+    cores: Option<CoresToml>,
 }
 
 #[derive(Deserialize)]
@@ -57,6 +61,7 @@ struct NodeToml {
     downlink: Option<RateToml>,
     disk_read: Option<RateToml>,
     disk_write: Option<RateToml>,
+    cores: Option<CoresToml>,
     foreground_uplink: Option<RateToml>,
     foreground_downlink: Option<RateToml>,
     #[serde(default)]
@@ -90,6 +95,29 @@ impl TryFrom<String> for RateToml {
     fn try_from(text: String) -> Result<RateToml, String> {
         parse_rate(&text).map(RateToml)
     }
+}
+
+/// How many cores, such as `2` or `0.5`.
+#[derive(Clone, Copy, Deserialize)]
+#[serde(try_from = "f64")]
+struct CoresToml(Processor);
+
+impl TryFrom<f64> for CoresToml {
+    type Error = String;
+
+    fn try_from(cores: f64) -> Result<CoresToml, String> {
+        of_cores(cores).map(CoresToml)
+    }
+}
+
+/// A processor of so many cores, at typical costs.
+///
+/// # Errors
+/// What is wrong with the number.
+pub fn of_cores(cores: f64) -> Result<Processor, String> {
+    Processor::new(cores, ProcessorCosts::TYPICAL).ok_or_else(|| {
+        format!("{cores} is no number of cores: give one above zero, for instance 2")
+    })
 }
 
 /// What the file says.
@@ -189,5 +217,6 @@ fn build_node(
         downlink,
         disk_read: disk(toml.disk_read, defaults.disk_read),
         disk_write: disk(toml.disk_write, defaults.disk_write),
+        processor: toml.cores.or(defaults.cores).map(|CoresToml(processor)| processor),
     })
 }

@@ -15,6 +15,7 @@ use suture_edge::error::bad_input;
 use suture_edge::units::parse_rate;
 use suture_repair::cluster::{Cluster, Core, Node, Rate};
 use suture_repair::id::{NodeId, RackId};
+use suture_repair::processor::Processor;
 use suture_repair::random::Random;
 
 /// More than anybody has, and what still fits memory.
@@ -28,6 +29,7 @@ pub struct Shape {
     pub racks: Option<usize>,
     pub oversubscription: Option<f64>,
     pub bandwidth: Bandwidth,
+    pub processor: Option<Processor>,
 }
 
 /// The rates of links, in bytes per second.
@@ -122,6 +124,7 @@ fn draw_cluster(shape: &Shape, random: &mut Random) -> Cluster {
         nodes.push(Node {
             rack,
             downlink: Rate(downlink),
+            processor: shape.processor,
             ..Node::new(format!("n{index}"), Rate(uplink))
         });
     }
@@ -217,6 +220,7 @@ mod tests {
                     racks: Some(racks),
                     oversubscription: None,
                     bandwidth: Bandwidth::Equal(1.0),
+                    processor: None,
                 };
                 let (cluster, placement) = generate(&shape, code, 3).unwrap();
                 let survives = |nodes: &[NodeId], rack: usize| {
@@ -241,6 +245,7 @@ mod tests {
             racks: Some(5),
             oversubscription: Some(4.0),
             bandwidth: Bandwidth::Equal(100.0),
+            processor: None,
         };
         let code: Code = "rs(6,3)".parse().unwrap();
         let (cluster, placement) = generate(&shape, code, 1).unwrap();

@@ -11,7 +11,7 @@ use suture_edge::error::bad_input;
 use suture_edge::units::parse_rate;
 use suture_repair::cluster::{Cluster, Rate};
 
-use crate::input::{Bandwidth, Shape, generate_cluster, oversubscribed, read_cluster};
+use crate::input::{Bandwidth, Shape, generate_cluster, of_cores, oversubscribed, read_cluster};
 
 /// What every link is where nobody says.
 const LINK_DEFAULT: &str = "50Mbit";
@@ -21,7 +21,11 @@ const LINK_DEFAULT: &str = "50Mbit";
 #[serde(deny_unknown_fields)]
 pub struct ClusterSpec {
     /// A file with the nodes and their links (TOML, as for `suture plan`)
-    #[arg(long = "cluster", value_name = "FILE", conflicts_with_all = ["nodes", "bandwidth", "racks"])]
+    #[arg(
+        long = "cluster",
+        value_name = "FILE",
+        conflicts_with_all = ["nodes", "bandwidth", "racks", "cores"]
+    )]
     file: Option<PathBuf>,
     /// Make up so many nodes, n0, n1, ...
     #[arg(long, value_name = "N")]
@@ -39,6 +43,9 @@ pub struct ClusterSpec {
     /// How much more a rack's nodes can send than its uplink carries, for instance 5
     #[arg(long, value_name = "X", requires = "racks")]
     oversubscription: Option<f64>,
+    /// Cores that repair may have at each node; without it nodes share this machine's
+    #[arg(long, value_name = "N", requires = "nodes")]
+    cores: Option<f64>,
     /// Seed of random links
     #[arg(long, value_name = "SEED")]
     seed: Option<u64>,
@@ -75,6 +82,7 @@ impl ClusterSpec {
             racks: self.racks,
             oversubscription: self.oversubscription,
             bandwidth: bandwidth.parse::<Bandwidth>().map_err(bad_input)?,
+            processor: self.cores.map(of_cores).transpose().map_err(bad_input)?,
         };
         let mut cluster = generate_cluster(&shape, self.seed.unwrap_or(1))?;
         let links = self.links.iter().map(|link| parse_rate(link).map(Rate).map_err(bad_input));

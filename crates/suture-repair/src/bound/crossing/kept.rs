@@ -29,14 +29,11 @@ impl CrossingSearch<'_> {
             alone.seconds((&only, &[]), SearchLimits { known, enough: f64::INFINITY, steps })
         };
         let ports = self.ports;
-        let rates = |node: u32| {
-            [ports.up(node), ports.down(node), ports.write(node)].map(|port| ports.rate(port))
-        };
         let nodes = |stripe: &RackedStripe, target: &Target| {
             // Nodes that are equally fast are equally good.
-            let mut tried: Vec<([f64; 3], f64)> = Vec::new();
+            let mut tried: Vec<([f64; 7], f64)> = Vec::new();
             let seconds = target.nodes.iter().map(|&node| {
-                let rates = rates(node);
+                let rates = ports.keeping_rates(node);
                 if let Some((_, seconds)) = tried.iter().find(|(known, _)| *known == rates) {
                     return *seconds;
                 }

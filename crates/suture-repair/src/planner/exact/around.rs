@@ -134,13 +134,13 @@ fn slow_sets(load: &Load, cluster: &Cluster) -> Vec<Vec<NodeId>> {
     sets
 }
 
-/// For each node, how long it sends and reads, and how long its rack sends.
+/// For each node, how long it sends, reads and works, and how long its rack sends.
 fn sending_seconds(load: &Load, cluster: &Cluster) -> Vec<f64> {
     let mut seconds = vec![0.0f64; cluster.nodes.len()];
     let mut racks = vec![0.0f64; cluster.racks.len()];
     for PortLoad { port, seconds: of_port, .. } in load.ports(cluster) {
         match port {
-            Port::Uplink(node) | Port::DiskRead(node) => {
+            Port::Uplink(node) | Port::DiskRead(node) | Port::Processor(node) => {
                 seconds[node.index()] = seconds[node.index()].max(of_port);
             }
             Port::RackUplink(rack) => racks[rack.0 as usize] = of_port,
@@ -159,7 +159,7 @@ fn sending_seconds(load: &Load, cluster: &Cluster) -> Vec<f64> {
 fn level_seconds(load: &Load, cluster: &Cluster) -> f64 {
     let only_keeps = |node: NodeId| load.node(node).up_bytes == 0;
     let received = load.ports(cluster).filter(|load| match load.port {
-        Port::Downlink(node) | Port::DiskWrite(node) => only_keeps(node),
+        Port::Downlink(node) | Port::DiskWrite(node) | Port::Processor(node) => only_keeps(node),
         Port::RackDownlink(_) => true,
         Port::Uplink(_) | Port::DiskRead(_) | Port::RackUplink(_) => false,
     });

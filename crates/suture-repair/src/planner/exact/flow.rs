@@ -19,10 +19,10 @@
 //!
 //! A chunk alone is split over many trees (`split.rs`), where all three steps are one.
 //!
-//! Where racks have links, or stripes have several losses, `potential.rs` plans as well, and the
-//! better batch is taken: these are no transport problems. It also tries small batches whose
-//! helpers cannot receive what they send, since the three steps follow each other and do not look
-//! back far.
+//! Where racks have links, stripes have several losses, or a processor sets the pace,
+//! `potential.rs` plans as well, and the better batch is taken: these are no transport problems. It
+//! also tries small batches whose helpers cannot receive what they send, since the three steps
+//! follow each other and do not look back far.
 //!
 //! What already runs counts as a base of every port. Nodes that cannot be relieved do not spoil the
 //! balance of the others: these are balanced again among themselves.
@@ -77,6 +77,7 @@ pub(in crate::planner) fn plans(instance: &Instance<'_>, seed: u64) -> Vec<Plan>
     let may_gain = || {
         (count <= SMALL_MAX && !is_tight)
             || (count <= AROUND_MAX && around::is_slowed(instance, &exact))
+            || instance.is_held_by_processor(&exact)
     };
     if !is_more_than_flow(instance) && !may_gain() {
         return exact;

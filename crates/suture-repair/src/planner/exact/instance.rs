@@ -4,7 +4,8 @@
 //! Place: the first step of `[plan]` by an exact planner. Every request goes with what its lost
 //! chunks need at least (`need.rs`). Foreground traffic is taken off links; what already runs is a
 //! base that every port has to move first. A link without any capacity stays a number, so that it
-//! can be the last resort.
+//! can be the last resort. Of a processor flows see that no port of its node passes more than it
+//! could work on if it did nothing else, which is less than it asks; prices see all of it.
 
 use std::ops::Deref;
 
@@ -12,7 +13,8 @@ use crate::id::{ChunkIndex, NodeId};
 use crate::max_flow::{Supply, seconds_to_ship};
 use crate::need::{Needs, Part};
 use crate::plan::Plan;
-use crate::planner::ports::{PortIndex, Ports};
+use crate::plan::load::{Load, Port};
+use crate::planner::ports::{PortIndex, PortWork, Ports};
 use crate::planner::request::{Holder, Request, read_all};
 use crate::planner::{Job, PlanError, View};
 
@@ -109,9 +111,17 @@ impl<'a> Instance<'a> {
         self.ports.rate(port) / self.unit_bytes
     }
 
+    /// What the processor behind a port can work on in a second, if it does nothing else.
+    fn units_worked_on(&self, port: PortIndex) -> f64 {
+        let of = self.ports.work(port);
+        of.map_or(f64::INFINITY, |PortWork { processor, work }| {
+            self.units_per_second(processor) / work
+        })
+    }
+
     fn supply(&self, ports: [PortIndex; 2]) -> Supply {
         Supply {
-            rates: ports.map(|port| self.units_per_second(port)),
+            rates: ports.map(|port| self.units_per_second(port).min(self.units_worked_on(port))),
             bases: ports.map(|port| self.ports.running()[port] as f64 / self.unit_bytes),
         }
     }
@@ -158,15 +168,30 @@ impl<'a> Instance<'a> {
         seconds_to_ship(&up, moved).max(seconds_to_ship(&down, moved))
     }
 
+    /// Whether a processor sets the pace of the plans of all requests: it sends and receives, which
+    /// flows see apart.
+    pub fn is_held_by_processor(&self, plans: &[Plan]) -> bool {
+        if !self.ports.have_processors() {
+            return false;
+        }
+        let (cluster, load) = (self.view.cluster, self.load(plans));
+        let busiest = load.ports(cluster).max_by(|a, b| a.seconds.total_cmp(&b.seconds));
+        busiest.is_some_and(|busiest| matches!(busiest.port, Port::Processor(_)))
+    }
+
+    /// What the plans of all requests bring to ports on top of what already runs.
+    fn load(&self, plans: &[Plan]) -> Load {
+        let mut load = self.view.load.clone();
+        let facts = self.requests.iter().map(|request| request.job.facts());
+        load.add_all(self.view.cluster, plans.iter().zip(facts));
+        load
+    }
+
     /// How long the busiest port needs for the plans of all requests and for what already runs.
     /// Where only links of nodes are modelled, edges say it all.
     pub fn peak_seconds(&self, plans: &[Plan]) -> f64 {
-        let cluster = self.view.cluster;
         if self.ports.have_racks() || self.ports.have_disks() {
-            let mut load = self.view.load.clone();
-            let requests = self.requests.iter();
-            load.add_all(cluster, plans.iter().zip(requests.map(|request| request.job.facts())));
-            return load.max_seconds(cluster);
+            return self.load(plans).max_seconds(self.view.cluster);
         }
         let mut bytes = self.ports.running().to_vec();
         for edge in plans.iter().flat_map(|plan| &plan.lanes).flat_map(|lane| &lane.edges) {

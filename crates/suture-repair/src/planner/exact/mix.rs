@@ -2,9 +2,10 @@
 //!
 //! Place: `[plan]`, the exact planner of the preset `suture`, on top of `flow.rs` and
 //! `potential.rs`. Traces send a third less than whole chunks and read a third more, and cannot do
-//! without slow helpers; so which is better depends on links and disks. Both are planned, and the
-//! batch whose busiest port is done first is taken. Where a code has no traces, or some agent
-//! cannot execute them, the flow planner is the whole answer.
+//! without slow helpers; and they cost processors about half as much again. So which is better
+//! depends on links, disks and processors. Both are planned, and the batch whose busiest port is
+//! done first is taken. Where a code has no traces, or some agent cannot execute them, the flow
+//! planner is the whole answer.
 
 use crate::plan::Plan;
 use crate::planner::exact::flow;

@@ -235,6 +235,7 @@ fn describe(input: &Input, port: Port) -> (String, &'static str, &'static str) {
         }
         Port::DiskRead(id) => (node(id), "disk read", "disks that read faster"),
         Port::DiskWrite(id) => (node(id), "disk write", "disks that write faster"),
+        Port::Processor(id) => (node(id), "processor", "more cores there, or plans without traces"),
         Port::RackUplink(id) => (
             racks[id.0 as usize].clone(),
             "rack uplink",
@@ -254,6 +255,9 @@ fn rate(input: &Input, port: Port) -> String {
     let disk = |rate: Option<suture_repair::cluster::Rate>| {
         rate.map_or_else(String::new, |rate| format_rate(rate.0))
     };
+    let cores = |of: Option<&suture_repair::processor::Processor>| {
+        of.map_or_else(String::new, |of| format!("cores: {}", of.cores()))
+    };
     let core = |rate: fn(&suture_repair::cluster::Core) -> f64| {
         cluster.core.as_ref().map_or_else(String::new, |core| format_link_rate(rate(core)))
     };
@@ -262,6 +266,7 @@ fn rate(input: &Input, port: Port) -> String {
         Port::Downlink(id) => format_link_rate(cluster.node(id).downlink_free().0),
         Port::DiskRead(id) => disk(cluster.node(id).disk_read),
         Port::DiskWrite(id) => disk(cluster.node(id).disk_write),
+        Port::Processor(id) => cores(cluster.node(id).processor.as_ref()),
         Port::RackUplink(_) => core(|core| core.rack_uplink.0),
         Port::RackDownlink(_) => core(|core| core.rack_downlink.0),
     }

@@ -183,11 +183,8 @@ impl AloneSearch<'_> {
 
     fn are_alike(&self, a: usize, b: usize) -> bool {
         let ports = self.ports;
-        let rates = |node: u32| {
-            [ports.up(node), ports.down(node), ports.write(node)].map(|port| ports.rate(port))
-        };
         let [a, b] = [a, b].map(|at| self.stripe.destinations[at]);
-        ports.rack(a) == ports.rack(b) && rates(a) == rates(b)
+        ports.rack(a) == ports.rack(b) && ports.keeping_rates(a) == ports.keeping_rates(b)
     }
 }
 

@@ -6,9 +6,28 @@
 use crate::planner::exact::potential::option::{CandidateSchemes, PricedPart, RepairOption};
 use crate::planner::exact::potential::ports::{PortIndex, PricedPorts};
 use crate::planner::exact::potential::{gather, rack, traces};
+use crate::planner::ports::PortWork;
 
-/// Calls `charge` with every port that an option uses and how much it takes.
+/// Calls `charge` with every port that an option uses and how much it takes, and with each
+/// processor behind one.
 pub(super) fn each_charge(
+    item: &PricedPart<'_>,
+    option: &RepairOption,
+    kept: &[u32],
+    candidate_sets: &[CandidateSchemes],
+    ports: &PricedPorts<'_>,
+    mut charge: impl FnMut(PortIndex, f64),
+) {
+    each_port(item, option, kept, candidate_sets, ports, |port, amount| {
+        charge(port, amount);
+        if let Some(PortWork { processor, work }) = ports.work(port) {
+            charge(processor, work * amount);
+        }
+    });
+}
+
+/// The same without what passes the ports of nodes brings to their processors.
+fn each_port(
     item: &PricedPart<'_>,
     option: &RepairOption,
     kept: &[u32],

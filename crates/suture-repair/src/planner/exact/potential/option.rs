@@ -347,6 +347,12 @@ impl Prices {
                 power = (power * eighth).min(PRICE_MAX);
                 *price = power - weight + read;
             }
+            // Fewer than eight are traces.
+            if ports.have_processors() {
+                for (eighths, price) in prices[..8].iter_mut().enumerate().skip(1) {
+                    *price += ports.tracing_cost(node, eighths as f64 * item.length / 8.0);
+                }
+            }
             self.eighths.push(prices);
             self.reads.push(read);
         }

@@ -2,13 +2,15 @@
 //!
 //! Place: `[plan]`, beneath all choices of the potential planner. The price of a port grows
 //! exponentially with the time that it needs, so the option that adds least to the sum of all ports
-//! is nearly the one that adds least to the busiest; the sharper the exponent, the nearer.
+//! is nearly the one that adds least to the busiest; the sharper the exponent, the nearer. What
+//! passes a port of a node costs that of its processor too, so no choice has to know of processors
+//! but for those between traces and other bytes.
 
 use std::ops::Deref;
 
 use crate::planner::exact::instance::{CHUNK_UNITS, Instance};
 pub(super) use crate::planner::ports::PortIndex;
-use crate::planner::ports::Ports;
+use crate::planner::ports::{PortWork, Ports};
 
 /// Exponents are cut off here: ports this far behind are all equally bad, those this far ahead all
 /// equally good, and no product of two prices overflows.
@@ -73,6 +75,14 @@ impl PortGrowth {
     pub fn cost(&self) -> f64 {
         self.weight * (self.factor - 1.0)
     }
+
+    /// How both together grow.
+    fn and(self, other: PortGrowth) -> PortGrowth {
+        let weight = self.weight + other.weight;
+        let cost = self.cost() + other.cost();
+        let factor = if weight > 0.0 { 1.0 + cost / weight } else { 1.0 };
+        PortGrowth { weight, factor }
+    }
 }
 
 impl<'a> PricedPorts<'a> {
@@ -95,14 +105,39 @@ impl<'a> PricedPorts<'a> {
 
     /// What `amount` more would cost.
     pub fn cost(&self, port: PortIndex, amount: f64) -> f64 {
+        let own = self.own_cost(port, amount);
+        own + self.ports.work(port).map_or(0.0, |of| self.work_cost(of, amount))
+    }
+
+    /// What `amount` more would cost a processor.
+    fn work_cost(&self, PortWork { processor, work }: PortWork, amount: f64) -> f64 {
+        self.own_cost(processor, work * amount)
+    }
+
+    /// What it costs the processor of a node, beyond other bytes, to send so much of traces.
+    pub fn tracing_cost(&self, node: u32, amount: f64) -> f64 {
+        self.ports.trace_work(node).map_or(0.0, |of| self.work_cost(of, amount))
+    }
+
+    /// The same to receive and decode so much of them.
+    pub fn decoding_cost(&self, node: u32, amount: f64) -> f64 {
+        self.ports.decoding_work(node).map_or(0.0, |of| self.work_cost(of, amount))
+    }
+
+    fn own_cost(&self, port: PortIndex, amount: f64) -> f64 {
         let PortState { chunk_seconds, weight, .. } = self.states[port];
         weight * (self.power(chunk_seconds, amount) - 1.0)
     }
 
-    /// How the weight of a port grows with `amount` more.
+    /// How the weight of a port grows with `amount` more. With that of a processor behind it, it
+    /// grows by what both cost together, which is near enough for the next few amounts.
     pub fn growth(&self, port: PortIndex, amount: f64) -> PortGrowth {
         let PortState { chunk_seconds, weight, .. } = self.states[port];
-        PortGrowth { weight, factor: self.power(chunk_seconds, amount) }
+        let own = PortGrowth { weight, factor: self.power(chunk_seconds, amount) };
+        let Some(PortWork { processor, work }) = self.ports.work(port) else { return own };
+        let PortState { chunk_seconds, weight, .. } = self.states[processor];
+        let of_work = PortGrowth { weight, factor: self.power(chunk_seconds, work * amount) };
+        own.and(of_work)
     }
 
     fn power(&self, chunk_seconds: f64, amount: f64) -> f64 {
@@ -134,7 +169,10 @@ impl<'a> PricedPorts<'a> {
     /// Sets the price of a second of each port. Every amount costs in proportion, as near as makes
     /// no difference to what is cheapest.
     pub fn set_prices(&mut self, prices: &[f64]) {
-        let longest = self.states.iter().map(|state| state.chunk_seconds).fold(0.0, f64::max);
+        let of_ports = self.states.iter().map(|state| state.chunk_seconds);
+        let works = self.ports.of_nodes().filter_map(|port| self.ports.work(port));
+        let of_work = works.map(|of| self.states[of.processor].chunk_seconds * of.work);
+        let longest = of_ports.chain(of_work).fold(0.0, f64::max);
         self.sharpness = LINEAR / longest.max(f64::MIN_POSITIVE);
         self.states.iter_mut().zip(prices).for_each(|(state, price)| state.weight = *price);
     }

@@ -10,6 +10,7 @@ use crate::planner::exact::potential::option::{
     CandidateScheme, CandidateSchemes, Decoder, PricedPart, Prices, RepairOption, SHARES,
 };
 use crate::planner::exact::potential::ports::{PRICE_MAX, PortGrowth, PortIndex, PricedPorts};
+use crate::planner::ports::PortWork;
 
 /// The charges of a scheme whose decoding is shared out.
 pub(super) fn each_charge(
@@ -31,6 +32,9 @@ pub(super) fn each_charge(
     let mut at_root = 8.0 * eighth;
     for &(decoder, shares) in decoders {
         let part = f64::from(shares) / f64::from(SHARES);
+        if ports.have_processors() {
+            each_trace_work(item, candidate, (decoder, part * eighth), root, ports, &mut charge);
+        }
         let at = match decoder {
             Decoder::Destination(_) => {
                 at_root += part * (f64::from(candidate.total) - 8.0) * eighth;
@@ -54,6 +58,30 @@ pub(super) fn each_charge(
         }
     }
     charge(ports.down(root), at_root);
+}
+
+/// What traces bring to processors beyond other bytes: to those of the helpers that send them to
+/// one decoder, and to the decoder's.
+fn each_trace_work(
+    item: &PricedPart<'_>,
+    candidate: &CandidateScheme,
+    (decoder, eighth): (Decoder, f64),
+    root: u32,
+    ports: &PricedPorts<'_>,
+    charge: &mut impl FnMut(PortIndex, f64),
+) {
+    let at = decoder.node(&item.holders, &[root]);
+    let mut charge = |of: Option<PortWork>, amount: f64| {
+        if let Some(PortWork { processor, work }) = of {
+            charge(processor, work * amount);
+        }
+    };
+    let mut received = 0.0;
+    for (node, bits) in item.holders.iter().zip(&candidate.bits).filter(|(node, _)| **node != at) {
+        charge(ports.trace_work(*node), f64::from(*bits) * eighth);
+        received += f64::from(*bits) * eighth;
+    }
+    charge(ports.decoding_work(at), received);
 }
 
 /// The links between racks that traces take to one decoder, and the finished bytes from there.
@@ -166,7 +194,8 @@ fn share_out(
         } else {
             0.0
         };
-        let price = down.cost() + sending + crossing;
+        let decoding = ports.decoding_cost(node, received);
+        let price = down.cost() + sending + crossing + decoding;
         prices.next.push((price.min(PRICE_MAX), down.factor.max(up.factor)));
     }
     // The destination stands last; its chunk arrives in any case.
@@ -179,7 +208,8 @@ fn share_out(
     } else {
         0.0
     };
-    let price = weight * chunk * (more - 1.0) + crossing;
+    let decoding = ports.decoding_cost(root, f64::from(candidate.total) * share);
+    let price = weight * chunk * (more - 1.0) + crossing + decoding;
     prices.next.push((price.min(PRICE_MAX), more));
 
     let mut cost = weight * (chunk - 1.0);
