@@ -17,6 +17,7 @@ use suture_repair::message::{
 };
 use suture_repair::plan::StripeFacts;
 use suture_repair::plan::arbitrary::arbitrary_plan;
+use suture_repair::processor::{Processor, ProcessorCosts};
 use suture_repair::random::Random;
 use suture_repair::stripe::{ChunkRecord, Stripe};
 use suture_repair::wire::ClusterId;
@@ -72,6 +73,7 @@ pub fn valid() -> Vec<Vec<u8>> {
         ]
         .map(|message| convert::encode_from_agent(message).encode_to_vec()),
     );
+    let processor = Processor::new(2.0, ProcessorCosts::TYPICAL).expect("it can be");
     let join = proto::Join {
         protocol: PROTOCOL_VERSION,
         oldest_protocol: PROTOCOL_OLDEST,
@@ -89,6 +91,7 @@ pub fn valid() -> Vec<Vec<u8>> {
         mark: Some(proto::Mark { number: 5, at: 1 << 40 }),
         heartbeat_ms: Some(1000),
         file_system: Some(11),
+        processor: Some(convert::encode_processor(&processor)),
     };
     let join = proto::AgentMessage { message: Some(AgentWord::Join(join)) };
     inputs.push(join.encode_to_vec());

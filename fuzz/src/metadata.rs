@@ -125,6 +125,7 @@ fn make() -> PathBuf {
             uplink: 1e8,
             downlink: 1e8,
             store: Some(StoreId(index)),
+            processor: None,
         };
         store.join(&node).expect("it is new");
     }

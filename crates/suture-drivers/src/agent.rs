@@ -23,6 +23,7 @@ pub mod disk_watch;
 pub mod io;
 pub mod links;
 pub mod peers;
+pub mod processor;
 mod scope;
 pub mod serve;
 pub mod session;

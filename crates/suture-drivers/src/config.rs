@@ -83,6 +83,10 @@ const MEMORY_MIN: u64 = 1 << 20;
 /// Threads for an agent's connections, each of which moves some 2 GB/s in and out.
 const THREADS_MAX: usize = 64;
 
+/// Cores that repair may have: parts of one, where a machine has many agents.
+const CORES_MIN: f64 = 0.001;
+const CORES_MAX: f64 = 4096.0;
+
 /// As many as an agent takes unasked: 60 Gbit/s in and out.
 const THREADS_UNASKED: usize = 4;
 
@@ -212,6 +216,8 @@ pub struct AgentConfig {
     pub memory: u64,
     /// Threads for its connections, if not as many as suit the machine.
     pub threads: Option<usize>,
+    /// Cores that repair may have, if not all of the machine's.
+    pub cores: Option<f64>,
     /// Bytes per second that it may send.
     #[serde(deserialize_with = "rate")]
     pub uplink: Option<f64>,
@@ -363,6 +369,9 @@ impl AgentConfig {
         if let Some(threads) = self.threads.filter(|threads| !(1..=THREADS_MAX).contains(threads)) {
             return Err(format!("threads: {threads} is not from 1 to {THREADS_MAX}"));
         }
+        if let Some(cores) = self.cores.filter(|cores| !(CORES_MIN..=CORES_MAX).contains(cores)) {
+            return Err(format!("cores: {cores} is not from {CORES_MIN} to {CORES_MAX}"));
+        }
         check_memory(self.memory)
     }
 
@@ -408,6 +417,12 @@ impl AgentConfig {
     pub fn threads(&self) -> usize {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         self.threads.unwrap_or((cores / 2).clamp(1, THREADS_UNASKED))
+    }
+
+    /// Cores that repair may have: those that are given, or all that this process may use.
+    pub fn cores(&self) -> f64 {
+        let all = std::thread::available_parallelism().map_or(1, usize::from);
+        self.cores.unwrap_or(all as f64)
     }
 
     /// Memory for slices: what buffers of sockets, files and puts in progress leave of the whole.
@@ -482,6 +497,7 @@ impl Default for AgentConfig {
             keep_free: None,
             memory: 256 << 20,
             threads: None,
+            cores: None,
             uplink: None,
             downlink: None,
             repair_cap: None,

@@ -17,10 +17,12 @@ use suture_drivers::agent::session::{Session, SessionEvent, session};
 use suture_drivers::control::access::{Caller, CallerCell};
 use suture_drivers::control::join::{self, Introduction, Left, Welcome};
 use suture_drivers::control::membership::Membership;
-use suture_drivers::control::rpc;
+use suture_drivers::control::{PROTOCOL_VERSION, convert, proto, rpc};
 use suture_drivers::coordinator::NewSession;
 use suture_drivers::metadata::{Incomplete, MetadataStore, NewNode, NodeRecord};
 use suture_repair::id::NodeId;
+use suture_repair::processor::{Processor, ProcessorCosts};
+use suture_repair::wire::ClusterId;
 use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
@@ -120,6 +122,7 @@ fn introduction(address: &str, data_dir: &Path, name: &str) -> Introduction {
         mark: None,
         data_dir: data_dir.to_path_buf(),
         file_system: Some(7),
+        processor: None,
         credentials: None,
     }
 }
@@ -236,6 +239,29 @@ fn an_agent_that_joins_for_the_first_time_is_told_that_it_cannot() {
 }
 
 #[test]
+fn what_an_agent_reports_of_its_processor_is_planned_with_and_older_agents_report_nothing() {
+    let planned = |processor| {
+        let join = proto::Join {
+            protocol: PROTOCOL_VERSION,
+            name: "n0".into(),
+            data_address: "127.0.0.1:1".into(),
+            uplink: 1.0,
+            downlink: 1.0,
+            processor,
+            ..Default::default()
+        };
+        let node = suture_drivers::control::session::check(ClusterId(7), join);
+        node.map(|node| node.as_planned().processor)
+    };
+    let processor = Processor::new(0.5, ProcessorCosts::TYPICAL).unwrap();
+    let reported = convert::encode_processor(&processor);
+    let refused = planned(Some(proto::Processor { cores: -1.0, ..reported })).unwrap_err();
+    assert!(refused.message().contains("Join.processor"), "{}", refused.message());
+    assert_eq!(planned(Some(reported)).unwrap(), Some(processor));
+    assert_eq!(planned(None).unwrap(), None);
+}
+
+#[test]
 fn an_agent_that_is_another_node_now_ends_what_it_did_and_joins_as_that() {
     let folders = Folders::new();
     folders.back_up("metadata", "backup");
@@ -250,6 +276,7 @@ fn an_agent_that_is_another_node_now_ends_what_it_did_and_joins_as_that() {
         uplink: 1.0,
         downlink: 1.0,
         store: None,
+        processor: None,
     };
     assert_eq!(open(&folders.path("backup")).join(&other).unwrap(), NodeId(0));
     let restored = Running::start(&folders.path("backup"), &now.stop());
@@ -338,6 +365,7 @@ fn a_node_whose_session_never_began_shifts_no_address() {
         uplink: 1.0,
         downlink: 1.0,
         store: None,
+        processor: None,
     };
     let store = open(&folders.path("metadata"));
     let peers = runtime.block_on(async {

@@ -54,6 +54,7 @@ fn metadata(folder: &std::path::Path) -> MetadataStore {
             uplink: 1e9,
             downlink: 1e9,
             store: None,
+            processor: None,
         };
         store.join(&node).unwrap();
     }

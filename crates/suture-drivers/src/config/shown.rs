@@ -32,6 +32,8 @@ pub struct ShownKey {
 pub enum ShownValue {
     /// Yes or no, without quotes.
     Flag(bool),
+    /// A number, without quotes.
+    Number(String),
     /// Everything else is text.
     Text(String),
     /// Values by the names that they are for.
@@ -60,6 +62,7 @@ pub fn to_toml(keys: &[ShownKey]) -> String {
         text += &match &shown.value {
             None => format!("# {key} is not set\n"),
             Some(ShownValue::Flag(flag)) => format!("{key} = {flag}\n"),
+            Some(ShownValue::Number(number)) => format!("{key} = {number}\n"),
             // The text of TOML has the escapes of JSON.
             Some(ShownValue::Text(value)) => format!("{key} = {}\n", serde_json::json!(value)),
             Some(ShownValue::Named(named)) => {
@@ -95,6 +98,10 @@ impl KeyList {
 
     fn some(&mut self, key: &'static str, value: Option<impl Display>) {
         self.add(key, value.map(|value| ShownValue::Text(value.to_string())));
+    }
+
+    fn number(&mut self, key: &'static str, value: Option<impl Display>) {
+        self.add(key, value.map(|value| ShownValue::Number(value.to_string())));
     }
 
     fn path(&mut self, key: &'static str, value: Option<&Path>) {
@@ -181,7 +188,8 @@ impl AgentConfig {
         of.path("data_dir", Some(&self.data_dir));
         of.some("keep_free", self.keep_free.map(format_exact_size));
         of.text("memory", format_exact_size(self.memory));
-        of.some("threads", self.threads);
+        of.number("threads", self.threads);
+        of.number("cores", self.cores);
         of.some("uplink", self.uplink.map(format_exact_link_rate));
         of.some("downlink", self.downlink.map(format_exact_link_rate));
         of.some("repair_cap", self.repair_cap.map(format_exact_link_rate));
@@ -243,6 +251,8 @@ mod tests {
         let agent = AgentConfig {
             name: Some("n1".into()),
             keep_free: Some(12345),
+            threads: Some(3),
+            cores: Some(0.5),
             uplink: Some(1_234_567.0),
             ..AgentConfig::default()
         };

@@ -30,6 +30,7 @@ use suture_repair::message::{
 use suture_repair::stripe::{ChunkRecord, Stripe};
 
 pub use command::intended_repairs;
+pub use hello::{decode_processor, encode_processor};
 
 use super::proto;
 use super::proto::agent_message::Message as AgentWord;

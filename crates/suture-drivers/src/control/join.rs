@@ -21,6 +21,7 @@ use anyhow::{Context, Result, anyhow};
 use suture_edge::error::bad_input;
 use suture_repair::id::NodeId;
 use suture_repair::keeper::admission::EPOCH_MAX;
+use suture_repair::processor::Processor;
 use suture_repair::wire::ClusterId;
 use tokio::sync::{mpsc, oneshot};
 use tokio_stream::wrappers::ReceiverStream;
@@ -81,6 +82,8 @@ pub struct Introduction {
     pub data_dir: PathBuf,
     /// Which file system its chunks are on, where that is known.
     pub file_system: Option<u64>,
+    /// What its processor takes for a repair, where that could be measured.
+    pub processor: Option<Processor>,
     /// What proves that it is this node, if anything does.
     pub credentials: Option<Arc<Kept>>,
 }
@@ -273,6 +276,7 @@ async fn join_by(
         renews,
         heartbeat_ms: Some(me.heartbeat.as_millis() as u64),
         file_system: me.file_system,
+        processor: me.processor.as_ref().map(convert::encode_processor),
     };
     let first = proto::AgentMessage { message: Some(AgentWord::Join(introduction)) };
     outgoing.try_send(first).expect("the queue is new");

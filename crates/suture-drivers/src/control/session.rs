@@ -296,6 +296,7 @@ pub fn check(cluster: ClusterId, join: proto::Join) -> Result<NewNode, Status> {
     if [join.uplink, join.downlink].into_iter().any(|rate| !rate.is_finite() || rate <= 0.0) {
         return Err(Status::invalid_argument("link rates must be above zero"));
     }
+    let processor = join.processor.map(convert::decode_processor).transpose()?;
     Ok(NewNode {
         name: join.name,
         rack: join.rack,
@@ -303,5 +304,6 @@ pub fn check(cluster: ClusterId, join: proto::Join) -> Result<NewNode, Status> {
         uplink: join.uplink,
         downlink: join.downlink,
         store: join.store.map(StoreId),
+        processor,
     })
 }

@@ -369,6 +369,7 @@ fn register(store: &mut MetadataStore, said: &DataNode) -> Result<NodeId, Metada
             uplink: LINK_ASSUMED,
             downlink: LINK_ASSUMED,
             store: None,
+            processor: None,
         },
     };
     node.rack = Some(said.rack.clone());

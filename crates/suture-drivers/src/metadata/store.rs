@@ -28,6 +28,7 @@ use suture_repair::event::{Commit, Input};
 use suture_repair::id::{NodeId, StripeId};
 use suture_repair::keeper::admission::{EPOCH_MAX, Followed};
 use suture_repair::keeper::claims::Claims;
+use suture_repair::processor::Processor;
 use suture_repair::stripe::Stripe;
 use suture_repair::wire::ClusterId;
 
@@ -94,13 +95,15 @@ pub struct NewNode {
     pub downlink: f64,
     /// Which store it has, if it says so.
     pub store: Option<StoreId>,
+    /// What its processor takes, if it says so; not kept, since it says it whenever it joins.
+    pub processor: Option<Processor>,
 }
 
 impl NewNode {
     /// The node as the core sees it, but for its rack, which the cluster numbers.
     pub fn as_planned(&self) -> Node {
         let node = Node::new(&self.name, Rate(self.uplink));
-        Node { downlink: Rate(self.downlink), ..node }
+        Node { downlink: Rate(self.downlink), processor: self.processor, ..node }
     }
 }
 

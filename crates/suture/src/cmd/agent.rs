@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, anyhow};
 use suture_drivers::agent::links::RateSettings;
+use suture_drivers::agent::processor;
 use suture_drivers::agent::serve::ClientLimits;
 use suture_drivers::agent::{self, session};
 use suture_drivers::config::reload::{self, ChangedKeys};
@@ -25,6 +26,7 @@ use suture_drivers::record::RecordTo;
 use suture_drivers::store::{self, DataDir, Identity, OpenError, Store};
 use suture_edge::error::bad_input;
 use suture_repair::chunk_store::ChunkStore;
+use suture_repair::processor::Processor;
 use tokio::net::TcpListener;
 use tokio::sync::{oneshot, watch};
 use tracing::{info, warn};
@@ -101,6 +103,7 @@ async fn serve(config: AgentConfig, path: Option<&Path>, args: Args) -> Result<O
     outln!("listening on {address}");
     let mut me = introduction(&config, address, &data_dir);
     me.takes_name = args.new;
+    me.processor = measured_processor(config.cores()).await;
     if let Some(hello) = &datanode {
         me.store = Some(store_id(&hello.node));
     }
@@ -361,7 +364,19 @@ fn introduction(config: &AgentConfig, listening: SocketAddr, data_dir: &DataDir)
             Some(_) => None,
         },
         credentials: None,
+        processor: None,
     }
+}
+
+/// What so many cores of this machine's processor take for a repair.
+async fn measured_processor(cores: f64) -> Option<Processor> {
+    let measured = tokio::task::spawn_blocking(move || processor::measure(cores)).await;
+    let measured = measured.ok().flatten();
+    match &measured {
+        Some(processor) => info!(cores, costs = ?processor.costs(), "processor"),
+        None => warn!("cannot measure the processor: plans count as if nothing waited for it"),
+    }
+    measured
 }
 
 /// Refuses a certificate of another node: nobody would believe this one.

@@ -21,8 +21,9 @@ use crate::output::{Format, counted, print_json, print_table, table};
 /// Seeds the stored data.
 const SEED: u64 = 1;
 
-/// Memory of each agent: never what limits.
+/// Memory of each agent, and what it may count with of cores: never what limits.
 const MEMORY: u64 = 256 << 20;
+const CORES: f64 = 64.0;
 
 /// How far a prediction may be from what was measured.
 const TOLERANCE: f64 = 0.1;
@@ -170,6 +171,8 @@ async fn compare(
         racks: 0,
         links: scenario.links.rates(),
         memory: MEMORY,
+        // What is predicted knows of no processors.
+        cores: CORES,
     };
     let setting = Setting::on_loopback(&alike, policy.to_string());
     // Beside a report, the story goes to stderr.

@@ -14,7 +14,7 @@ use suture_edge::units::{
 use suture_repair::policy::Policy;
 use tempfile::TempDir;
 
-use crate::demo::processes::{AlikeAgents, LinkRates, Processes, Setting};
+use crate::demo::processes::{AlikeAgents, LinkRates, Processes, Setting, core_share};
 use crate::demo::run::{self, DemoResult, DemoScenario};
 use crate::demo::{source, stage};
 use crate::executable;
@@ -232,6 +232,7 @@ async fn scenario(args: &Args, folder: &Path) -> Result<DemoScenario> {
         racks: racks(args),
         links: vec![LinkRates::equal(args.link)],
         memory: args.memory,
+        cores: core_share(args.agents),
     };
     let mut setting = Setting::on_loopback(&alike, args.policy.to_string());
     setting.web = args.web;

@@ -16,6 +16,9 @@ use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 
+/// The least of a core that an agent may be given.
+const CORES_MIN: f64 = 0.001;
+
 /// A process that has not said where it listens after this is not going to.
 const START_TIMEOUT: Duration = Duration::from_secs(20);
 
@@ -80,6 +83,8 @@ pub struct AgentSpec {
     pub link: Option<LinkRates>,
     /// The most memory that it uses.
     pub memory: u64,
+    /// What it may count with of this machine's cores.
+    pub cores: f64,
     /// Where it runs.
     pub site: Site,
 }
@@ -121,6 +126,8 @@ pub struct AlikeAgents {
     pub links: Vec<LinkRates>,
     /// Memory of each agent.
     pub memory: u64,
+    /// What each may count with of this machine's cores.
+    pub cores: f64,
 }
 
 impl Setting {
@@ -134,6 +141,7 @@ impl Setting {
                 rack: (alike.racks > 0).then(|| format!("rack-{rack}")),
                 link,
                 memory: alike.memory,
+                cores: alike.cores,
                 site: Site::loopback(),
             }
         };
@@ -330,6 +338,12 @@ impl Processes {
     }
 }
 
+/// The share of this machine's cores that each of so many agents on it has.
+pub fn core_share(agents: usize) -> f64 {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    (cores as f64 / agents.max(1) as f64).max(CORES_MIN)
+}
+
 fn coordinator_config(folder: &Path, setting: &Setting) -> String {
     let SilenceTimers { suspect, dead, start_grace } = setting.silence;
     let web = setting.web.map(|address| format!("web = \"{address}\"\n")).unwrap_or_default();
@@ -353,13 +367,15 @@ fn agent_config(folder: &Path, coordinator: &str, agent: &AgentSpec) -> String {
     let link = agent.link.map(|link| rate("uplink", link.up) + &rate("downlink", link.down));
     format!(
         "{}{}name = {}\ncoordinator = \"{coordinator}\"\n{}\
-         data_dir = {}\nmemory = \"{}B\"\n\n[timers]\nheartbeat = \"200ms\"\nstall = \"20s\"\n",
+         data_dir = {}\nmemory = \"{}B\"\ncores = {}\n\n\
+         [timers]\nheartbeat = \"200ms\"\nstall = \"20s\"\n",
         rack.unwrap_or_default(),
         link.unwrap_or_default(),
         text(&agent.name),
         agent.site.config(),
         quoted(&folder.join("data")),
         agent.memory,
+        agent.cores,
     )
 }
 

@@ -63,7 +63,8 @@ fn object(name: &str) -> Object {
 fn node(name: &str) -> NewNode {
     let (uplink, downlink) = (1e6, 1e6);
     let address = "127.0.0.1:7000".to_string();
-    NewNode { name: name.into(), rack: None, address, uplink, downlink, store: None }
+    let name = name.into();
+    NewNode { name, rack: None, address, uplink, downlink, store: None, processor: None }
 }
 
 fn stripe(id: StripeId) -> ObjectStripe {

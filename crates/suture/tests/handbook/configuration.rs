@@ -159,7 +159,7 @@ impl Types {
             (Some("policy"), _) => "policy",
             (None, "bool") => "`true` or `false`",
             (None, "PathBuf" | "Option<PathBuf>") => "path",
-            (None, "Option<usize>") => "number",
+            (None, "Option<usize>" | "Option<f64>") => "number",
             (None, name) if self.enums.contains_key(name) => {
                 let names: Vec<String> =
                     self.enums[name].iter().map(|name| format!("`{name}`")).collect();

@@ -4,7 +4,9 @@
 
 use suture_repair::message::Hello;
 use suture_repair::planner::Abilities;
+use suture_repair::processor::{Processor, ProcessorCosts};
 
+use super::{Malformed, malformed};
 use crate::control::proto;
 
 /// What is said of an agent, as a message.
@@ -34,4 +36,22 @@ pub fn decode(hello: proto::Hello) -> Hello {
         pool_bytes: hello.pool_bytes,
         free_bytes: hello.free_bytes,
     }
+}
+
+/// What a processor takes, as a message.
+pub fn encode_processor(processor: &Processor) -> proto::Processor {
+    let ProcessorCosts { sent, received, traced, decoded, read, written } = *processor.costs();
+    let cores = processor.cores();
+    proto::Processor { cores, sent, received, traced, decoded, read, written }
+}
+
+/// From a message.
+///
+/// # Errors
+/// When there can be no such processor.
+pub fn decode_processor(processor: proto::Processor) -> Result<Processor, Malformed> {
+    let proto::Processor { cores, sent, received, traced, decoded, read, written } = processor;
+    let costs = ProcessorCosts { sent, received, traced, decoded, read, written };
+    Processor::new(cores, costs)
+        .ok_or_else(|| malformed("Join.processor", format!("{processor:?} cannot be")))
 }

@@ -8,6 +8,8 @@ use suture_repair::planner::Abilities;
 use suture_repair::random::Random;
 use suture_repair::time::Span;
 
+use suture_repair::processor::{Processor, ProcessorCosts};
+
 use super::*;
 
 const NODES: usize = 14;
@@ -281,4 +283,22 @@ fn what_is_missing_or_impossible_is_refused_by_name() {
     let over = ObjectStripe { data_bytes: 6 * 4096 + 1, ..entry };
     let error = decode_object_stripe(encode_object_stripe(&over)).unwrap_err();
     assert_eq!(error.field, "LookupStripe.data_bytes");
+}
+
+#[test]
+fn a_processor_comes_as_it_was_said_and_none_that_cannot_be() {
+    let processor = Processor::new(0.5, ProcessorCosts::from_all([1.0, 2.0, 3.0, 4.0, 5.0, 6.0]));
+    let processor = processor.unwrap();
+    let encoded = encode_processor(&processor);
+    let bytes = encoded.encode_to_vec();
+    let decoded = proto::Processor::decode(&bytes[..]).unwrap();
+    assert_eq!(decode_processor(decoded).unwrap(), processor);
+    for broken in [
+        proto::Processor { cores: 0.0, ..encoded },
+        proto::Processor { cores: f64::NAN, ..encoded },
+        proto::Processor { decoded: -1.0, ..encoded },
+        proto::Processor { sent: f64::INFINITY, ..encoded },
+    ] {
+        assert_eq!(decode_processor(broken).unwrap_err().field, "Join.processor");
+    }
 }

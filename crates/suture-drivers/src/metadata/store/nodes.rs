@@ -70,7 +70,9 @@ impl MetadataStore {
             let (name, rack, address) = (row.get(1)?, row.get(2)?, row.get(3)?);
             let (uplink, downlink) = (row.get(4)?, row.get(5)?);
             let store = row.get::<_, Option<i64>>(6)?.map(|id| StoreId(id.cast_unsigned()));
-            Ok(NodeRecord { id, node: NewNode { name, rack, address, uplink, downlink, store } })
+            let processor = None;
+            let node = NewNode { name, rack, address, uplink, downlink, store, processor };
+            Ok(NodeRecord { id, node })
         })?;
         let nodes: Vec<NodeRecord> = nodes.collect::<Result<_, _>>()?;
         // They are known by their places in this list.

@@ -38,7 +38,9 @@ fn store() -> (TempDir, MetadataStore) {
 
 fn node(name: &str) -> NewNode {
     let address = format!("127.0.0.1:{}", 7000 + name.len());
-    NewNode { name: name.into(), rack: None, address, uplink: 1e6, downlink: 2e6, store: None }
+    let (uplink, downlink) = (1e6, 2e6);
+    let name = name.into();
+    NewNode { name, rack: None, address, uplink, downlink, store: None, processor: None }
 }
 
 /// Ends the store as a crash does: nothing is said, nothing is closed in order.
