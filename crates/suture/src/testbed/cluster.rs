@@ -115,12 +115,14 @@ mod tests {
             links: vec!["8Mbit".into(), "16Mbit".into()],
             racks: Some(2),
             oversubscription: Some(3.0),
+            cores: Some(0.5),
             ..ClusterSpec::default()
         };
         let cluster = spec.build(Path::new(".")).unwrap();
         let links: Vec<f64> = cluster.nodes.iter().map(|node| node.downlink.0).collect();
         assert_eq!(links, [1e6, 2e6, 1e6, 2e6]);
         assert_eq!(cluster.core.unwrap().rack_uplink, Rate(1e6));
+        assert_eq!(cluster.nodes[3].processor, of_cores(0.5).ok());
     }
 
     #[test]
@@ -128,9 +130,13 @@ mod tests {
         let none = ClusterSpec::default();
         let zero = ClusterSpec { nodes: Some(4), links: vec!["0Mbit".into()], ..none.clone() };
         let both = ClusterSpec { bandwidth: Some("1Mbit".into()), ..zero.clone() };
-        for (spec, words) in
-            [(none, "there are no nodes"), (zero, "above zero"), (both, "remove one")]
-        {
+        let idle = ClusterSpec { nodes: Some(4), cores: Some(0.0), ..none.clone() };
+        for (spec, words) in [
+            (none, "there are no nodes"),
+            (zero, "above zero"),
+            (both, "remove one"),
+            (idle, "0 is no number of cores"),
+        ] {
             let error = spec.build(Path::new(".")).unwrap_err().to_string();
             assert!(error.contains(words), "{error}");
         }
