@@ -63,8 +63,8 @@ fn put_long(store: &mut MetadataStore) {
     for node in 0..3 {
         let (name, address) = (format!("n{node}"), format!("127.0.0.1:{}", 9000 + node));
         let (uplink, downlink) = (1e9, 1e9);
-        let (rack, store, processor) = (None, None, None);
-        let node = NewNode { name, rack, address, uplink, downlink, store, processor };
+        let (rack, processor) = (None, None);
+        let node = NewNode { name, rack, address, uplink, downlink, store: None, processor };
         store.join(&node).unwrap();
     }
     let id = store.begin_put("long").unwrap();
