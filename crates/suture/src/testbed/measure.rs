@@ -223,7 +223,8 @@ impl Bed<'_> {
         if is_paused {
             command(client, RepairAction::Pause).await?;
         }
-        let lost = self.fail(client, processes).await?.checked()?;
+        let lost = self.lost(stripes)?;
+        let declared_seconds = self.fail(client, processes).await?;
         let began = Instant::now();
         let (faults, cluster) = (&experiment.faults, &experiment.cluster);
         let mut play = FaultPlay::begin(faults, cluster, network, setting)?;
@@ -246,7 +247,7 @@ impl Bed<'_> {
         let ((last, last_commit), beside) = (last?, beside.transpose()?);
         let processor = ProcessorTime::now(&agents)?.since(before);
         let there = ProcessorTime::now(&coordinator)?.since(before_there);
-        let declared = if play.restarts() { None } else { Some(lost.declared_seconds) };
+        let declared = if play.restarts() { None } else { Some(declared_seconds) };
         let seconds = seconds_between(declared.zip(last.committed_seconds), (began, last_commit))?;
         let links = links.end(seconds)?;
         let seen = alone.zip(beside);
@@ -256,7 +257,7 @@ impl Bed<'_> {
         Ok(RepairFigures::of(Counted {
             lost_chunks: lost.chunks,
             lost_bytes: lost.bytes,
-            detection_seconds: lost.declared_seconds - killed_at,
+            detection_seconds: declared_seconds - killed_at,
             seconds,
             planned_seconds: last.planned_seconds,
             bound_seconds: bound(experiment, stripes, seconds),
@@ -288,8 +289,25 @@ impl Bed<'_> {
         Ok(Some(IdleRates { coordinator_processor: took.processes / seconds, sent_bytes }))
     }
 
-    /// Kills the nodes and waits until that is known, or has them emptied.
-    async fn fail(&self, client: &mut Client, processes: &mut Processes) -> Result<FailedChunks> {
+    /// What the failure takes with it, by where everything lies: when a coordinator that plans at
+    /// once is asked, it may have rebuilt some of it.
+    fn lost(&self, stripes: &[Stripe]) -> Result<FailedChunks> {
+        let failed = |node: &NodeId| self.experiment.failed.contains(node);
+        let mut lost = FailedChunks::default();
+        for stripe in stripes {
+            let nodes = stripe.chunks.iter().filter_map(|chunk| chunk.node);
+            let chunks = nodes.filter(failed).count() as u64;
+            lost.chunks += chunks;
+            lost.bytes += chunks * stripe.chunk_bytes;
+        }
+        let what = "what fails holds nothing: name other nodes, or another placement_seed";
+        ensure!(lost.chunks > 0, what);
+        Ok(lost)
+    }
+
+    /// Kills the nodes and waits until that is known, or has them emptied; when that was, in
+    /// seconds of the coordinator's life.
+    async fn fail(&self, client: &mut Client, processes: &mut Processes) -> Result<f64> {
         let cluster = &self.experiment.cluster;
         let names = self.experiment.failed.iter().map(|node| cluster.node(*node).name.clone());
         if self.experiment.drains {
@@ -302,21 +320,13 @@ impl Bed<'_> {
             };
             client.command_node(command).await.map_err(refusal)?;
             let status = status::ask(client).await?;
-            return Ok(FailedChunks {
-                chunks: status.leaving_chunks,
-                bytes: status.leaving_bytes,
-                declared_seconds: status.uptime_seconds,
-            });
+            return Ok(status.uptime_seconds);
         }
         for name in names {
             processes.kill(&name).await?;
         }
         let status = self.notice(client, processes).await?;
-        Ok(FailedChunks {
-            chunks: status.lost_chunks,
-            bytes: status.lost_bytes,
-            declared_seconds: status.declared_seconds.context("no failure was declared")?,
-        })
+        status.declared_seconds.context("no failure was declared")
     }
 
     /// Waits until all failures are declared.
@@ -419,20 +429,11 @@ fn is_repaired(now: &StatusReply, play: &FaultPlay<'_>) -> bool {
         && now.nodes.iter().all(is_known)
 }
 
-/// What is to be rebuilt or moved, and when that was known, in seconds of the coordinator's life.
+/// What is to be rebuilt or moved.
+#[derive(Clone, Copy, Debug, Default)]
 struct FailedChunks {
     chunks: u64,
     bytes: u64,
-    declared_seconds: f64,
-}
-
-impl FailedChunks {
-    /// The same, if it is something.
-    fn checked(self) -> Result<FailedChunks> {
-        let what = "what fails holds nothing: name other nodes, or another placement_seed";
-        ensure!(self.chunks > 0, what);
-        Ok(self)
-    }
 }
 
 /// What applications wait without a repair, where there are any.
