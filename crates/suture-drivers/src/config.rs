@@ -6,6 +6,7 @@
 //! that silently does not exist.
 
 pub mod advice;
+mod checks;
 pub mod hdfs;
 pub mod here;
 pub mod rates;
@@ -23,8 +24,8 @@ use anyhow::{Result, anyhow};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use suture_edge::bounded::read_text;
-use suture_edge::error::{bad_input, brief, is_hidden, quoted};
-use suture_edge::units::{format_exact_duration, format_exact_link_rate, format_size};
+use suture_edge::error::{bad_input, brief};
+use suture_edge::units::format_exact_link_rate;
 use suture_repair::coordinator::ScrubConfig;
 use suture_repair::event::Timers;
 use suture_repair::policy::Policy;
@@ -33,6 +34,8 @@ use suture_repair::time::Span;
 use crate::address::parse_address;
 use crate::limit::Rates;
 use crate::metadata::PassRecord;
+pub use checks::check_name;
+use checks::{check_every, check_memory, check_path, check_timer};
 use hdfs::{HdfsAgentSettings, HdfsSettings};
 use rates::{PlannedLinks, RatesConfig};
 pub use spelling::parse_duration;
@@ -520,68 +523,6 @@ impl Default for AgentTimers {
             inventory: Duration::from_secs(600),
             disk_hangs: Duration::from_secs(60),
         }
-    }
-}
-
-/// Whether a name can be that of a node or a rack.
-///
-/// # Errors
-/// What names are like.
-pub fn check_name(of: &str, name: &str) -> Result<(), String> {
-    let is_plain = name.chars().all(|c| !c.is_whitespace() && !c.is_control() && !is_hidden(c));
-    if is_plain && (1..=NAME_BYTES_MAX).contains(&name.len()) {
-        return Ok(());
-    }
-    Err(format!(
-        "{} is not a valid {of} name: 1 to {NAME_BYTES_MAX} bytes without spaces",
-        quoted(name)
-    ))
-}
-
-/// No shell reads a configuration: what it would replace would become a folder of that name.
-fn check_path(key: &str, path: &Path) -> Result<(), String> {
-    let text = path.to_string_lossy();
-    if text.contains('\0') {
-        return Err(format!("{key}: {} cannot be a path: it has a zero byte", quoted(&text)));
-    }
-    if text.is_empty() || text.starts_with('~') || text.contains('$') {
-        Err(format!(
-            "{key}: {} is taken as it stands: write the whole path, like /var/lib/suture",
-            quoted(&text)
-        ))
-    } else {
-        Ok(())
-    }
-}
-
-fn check_timer(key: &str, value: Duration, (min, max): (Duration, Duration)) -> Result<(), String> {
-    if (min..=max).contains(&value) {
-        Ok(())
-    } else {
-        let [min, max, value] = [min, max, value].map(format_exact_duration);
-        Err(format!("timers: {key} must be {min} to {max}, not {value}"))
-    }
-}
-
-fn check_every(key: &str, value: Option<Duration>) -> Result<(), String> {
-    let Some(value) = value.filter(|value| *value < EVERY_MIN) else { return Ok(()) };
-    let [least, value] = [EVERY_MIN, value].map(format_exact_duration);
-    Err(format!("{key} must be {least} or more, not {value}"))
-}
-
-fn check_memory(memory: u64) -> Result<(), String> {
-    let machine = rustix::system::sysinfo();
-    let total = machine.totalram as u64 * u64::from(machine.mem_unit);
-    match memory {
-        memory if memory < MEMORY_MIN => {
-            Err(format!("memory: an agent needs at least {}", format_size(MEMORY_MIN)))
-        }
-        memory if memory > total => Err(format!(
-            "memory: this machine has {}, not {}",
-            format_size(total),
-            format_size(memory)
-        )),
-        _ => Ok(()),
     }
 }
 

@@ -284,6 +284,6 @@ fn processors_and_their_bound_are_near_the_optimum() {
         let (of_flow, of_bound) = (flow / best.least, bound / best.least);
         println!("seed {seed}: flow {of_flow:.4}, bound {of_bound:.4}");
         assert!(bound <= best.most * (1.0 + 1e-6), "seed {seed}: {bound} above {best:?}");
-        assert!(of_flow <= 1.35 && of_bound >= 0.6, "seed {seed}: {flow} {bound} {best:?}");
+        assert!(of_flow <= 1.02 && of_bound >= 0.98, "seed {seed}: {flow} {bound} {best:?}");
     }
 }

@@ -6,7 +6,7 @@
 //! send at least (`exact/instance.rs`), or how many there are (`route/request.rs`).
 //!
 //! Invariants: the candidates are enough; nodes that are to be avoided are among them only where
-//! there is no other way.
+//! nothing else will do.
 
 use std::borrow::Cow;
 

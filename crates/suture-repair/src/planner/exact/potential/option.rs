@@ -350,7 +350,7 @@ impl Prices {
             // Fewer than eight are traces.
             if ports.have_processors() {
                 for (eighths, price) in prices[..8].iter_mut().enumerate().skip(1) {
-                    *price += ports.tracing_cost(node, eighths as f64 * item.length / 8.0);
+                    *price += ports.cost_of_traces(node, eighths as f64 * item.length / 8.0);
                 }
             }
             self.eighths.push(prices);

@@ -115,7 +115,7 @@ impl<'a> PricedPorts<'a> {
     }
 
     /// What it costs the processor of a node, beyond other bytes, to send so much of traces.
-    pub fn tracing_cost(&self, node: u32, amount: f64) -> f64 {
+    pub fn cost_of_traces(&self, node: u32, amount: f64) -> f64 {
         self.ports.trace_work(node).map_or(0.0, |of| self.work_cost(of, amount))
     }
 
