@@ -8,9 +8,8 @@
 //! first word of a peer does not wait for the next beat. What follows is the coordinator's to
 //! decide, who hears from others for whom that peer waits itself (`coordinator/waits.rs`).
 //!
-//! Time in which this agent did not run itself is no standstill of others.
-//! Invariant: of no edge of a gated repair is anything said, where a parent may ask for nothing
-//! although it is well.
+//! Time in which this agent did not run itself is no standstill of others. Nothing is said of edges
+//! of gated repairs, where a parent may ask for nothing although it is well.
 
 use std::collections::BTreeMap;
 

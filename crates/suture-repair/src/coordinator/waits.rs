@@ -17,8 +17,8 @@
 //!   for a slice to each other node: only here. Of a chunk that lacks its last slices one beat is
 //!   enough, since nothing else moves meanwhile that could make up for it.
 //!
-//! Destinations are not left, since they have what came. Invariant: a repair is tried without the
-//! same node once; where it goes on, it does so under another id, and at most so many times
+//! Destinations are not left, since they have what came. Going on without the same node is tried
+//! once; a repair that goes on has another id, and does so only so many times
 //! (`failure_history.rs`).
 
 use std::collections::{BTreeMap, BTreeSet};

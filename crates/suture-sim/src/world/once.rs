@@ -40,13 +40,13 @@ impl World {
             return;
         }
         let started = self.host(node).incarnation;
-        let is_under_way = self.heap.iter().any(|Reverse(timed)| match &timed.event {
+        let is_running = self.heap.iter().any(|Reverse(timed)| match &timed.event {
             Event::Done { node: of, incarnation, input, .. } => {
                 (*of, *incarnation) == (node, started) && answers(input, output)
             }
             _ => false,
         });
-        if is_under_way {
+        if is_running {
             self.fail(Violation::BegunTwice(node));
         }
     }
