@@ -37,6 +37,9 @@ pub struct PutOptions {
     pub chunk_bytes: u64,
     /// Whether it takes the place of the object of its name, if there is one.
     pub overwrite: bool,
+    /// Whether each chunk waits for its node, however slow that is. Otherwise spare chunks of nodes
+    /// that lag go to other nodes, or are left to repair.
+    pub waits_for_all: bool,
 }
 
 /// The put's stream to the coordinator.

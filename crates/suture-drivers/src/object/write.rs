@@ -301,7 +301,13 @@ impl Writer {
     /// What need not be stored of a stripe for it to be durable.
     fn spare(&self, place: &proto::Place) -> Spare {
         let chunks = place.nodes.iter().filter(|peer| has_node(peer)).count();
-        Spare::new(chunks, self.options.code.durable_chunks_min())
+        Spare::new(chunks, self.waited_for())
+    }
+
+    /// How many chunks of a stripe are waited for, however slow their nodes are.
+    fn waited_for(&self) -> usize {
+        let code = &self.options.code;
+        if self.options.waits_for_all { code.chunk_count() } else { code.durable_chunks_min() }
     }
 
     /// Stores the chunks that are not stored yet, each at the node that it was given.
@@ -345,7 +351,7 @@ impl Writer {
 
     /// Waits for the chunks that are written; for those that are spare only as long as is fair.
     async fn until_durable(&self, mut chunks: ChunkWrites, stripe: &mut StripeWrite) -> Result<()> {
-        let least = self.options.code.durable_chunks_min();
+        let least = self.waited_for();
         let mut waits: BTreeSet<usize> =
             (0..stripe.is_stored.len()).filter(|index| !stripe.is_stored[*index]).collect();
         let (since, mut deadline) = (Instant::now(), None);

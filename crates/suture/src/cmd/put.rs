@@ -355,7 +355,8 @@ impl Storing {
         };
         let (code, chunk_bytes) = (self.args.code, self.args.chunk_size);
         let (name, overwrite) = (item.name.clone(), self.args.overwrite);
-        let options = PutOptions { name, code, chunk_bytes, overwrite };
+        let waits_for_all = false;
+        let options = PutOptions { name, code, chunk_bytes, overwrite, waits_for_all };
         put(&mut self.client, &self.agents, &options, source, &self.listener).await
     }
 }

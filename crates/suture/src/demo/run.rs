@@ -182,6 +182,8 @@ pub async fn store(scenario: &DemoScenario, client: &mut Client) -> Result<Strin
             code: scenario.code,
             chunk_bytes: scenario.chunk_bytes,
             overwrite: false,
+            // Where chunks lie is to be the same in every run, though some nodes may be slower.
+            waits_for_all: true,
         };
         let file = ObjectSource::file(file)?;
         let stored = write::put(client, &agents, &options, file, &listener).await?;

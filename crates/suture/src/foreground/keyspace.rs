@@ -92,6 +92,7 @@ impl Keyspace {
             code: self.code,
             chunk_bytes: self.chunk_bytes,
             overwrite: false,
+            waits_for_all: false,
         };
         let noise = Noise { noise: self.noise.clone(), at: version as usize, left: bytes };
         let source = ObjectSource::Stream(Box::new(noise));
