@@ -243,6 +243,22 @@ impl Processes {
         child.kill().await.context("cannot kill the coordinator")
     }
 
+    /// Kills all processes without warning, and forgets them: each may be started again, with what
+    /// it has stored.
+    ///
+    /// # Errors
+    /// When a process cannot be waited for.
+    pub async fn kill_all(&mut self) -> Result<()> {
+        for (_, child) in &mut self.children {
+            // It may have ended by itself.
+            let _ = child.start_kill();
+        }
+        for (_, mut child) in self.children.drain(..) {
+            child.wait().await.context("cannot wait for a process")?;
+        }
+        Ok(())
+    }
+
     /// Where an agent keeps its chunks.
     pub fn data_dir(&self, name: &str) -> PathBuf {
         self.path(name).join("data")
@@ -285,13 +301,7 @@ impl Processes {
     /// # Errors
     /// When a process cannot be waited for.
     pub async fn end(mut self, keep: bool) -> Result<Option<PathBuf>> {
-        for (_, child) in &mut self.children {
-            // It may have ended by itself.
-            let _ = child.start_kill();
-        }
-        for (_, child) in &mut self.children {
-            child.wait().await.context("cannot wait for a process")?;
-        }
+        self.kill_all().await?;
         if keep {
             return Ok(Some(self.folder.keep()));
         }

@@ -88,8 +88,7 @@ impl Bed<'_> {
     ) -> Result<RepairFigures> {
         let processes = stage.insert(Processes::new(folder));
         let scenario = self.scenario(policy);
-        let mut client = self.start(&scenario.setting, processes).await?;
-        run::store(&scenario, &mut client).await?;
+        let mut client = self.store(&scenario, processes).await?;
         let stripes = self.stripes(&mut client).await?;
         let experiment = self.experiment;
         let load = match experiment.load {
@@ -109,6 +108,17 @@ impl Bed<'_> {
         figures.verified = true;
         processes.check()?;
         Ok(figures)
+    }
+
+    /// Stores the sources with agents that are told of no limits, as if links had none, and starts
+    /// all processes again: nothing that they saw of links meanwhile counts.
+    async fn store(&self, scenario: &DemoScenario, processes: &mut Processes) -> Result<Client> {
+        let mut unlimited = scenario.setting.clone();
+        unlimited.agents.iter_mut().for_each(|agent| agent.link = None);
+        let mut client = self.start(&unlimited, processes).await?;
+        run::store(scenario, &mut client).await?;
+        processes.kill_all().await?;
+        self.start(&scenario.setting, processes).await
     }
 
     fn scenario(&self, policy: Policy) -> DemoScenario {
