@@ -46,6 +46,7 @@ pub mod slice;
 // Agents move them, prove the chunk and publish it.
 pub mod agent;
 // One lane's slices at one agent.
+pub mod admission;
 pub mod pump;
 
 // Behind two interfaces: who knows where chunks lie, and who keeps them.

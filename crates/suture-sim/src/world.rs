@@ -10,6 +10,7 @@
 //! sessions of the same two processes among them, which the real transport never brings.
 
 mod asked;
+mod host;
 mod machines;
 mod once;
 mod recovery;
@@ -17,15 +18,15 @@ mod sleep;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
-use std::sync::Arc;
 
 use suture_code::Code;
+use suture_repair::admission::Admissions;
 use suture_repair::agent::{self, Agent};
-use suture_repair::chunk_store::{ChunkStore, ChunkWriter};
+use suture_repair::chunk_store::ChunkStore;
 use suture_repair::coordinator::Coordinator;
 use suture_repair::event::{self, Claim, Commit, KnownFault, Liveness, Timers};
 use suture_repair::id::{ChunkCopy, CopyAt, NodeId, RepairId, StripeId};
-use suture_repair::message::{Failure, FromAgent, ToAgent};
+use suture_repair::message::{FromAgent, ToAgent};
 #[cfg(feature = "mutants")]
 use suture_repair::mutant::Mutant;
 use suture_repair::policy::Policy;
@@ -43,6 +44,7 @@ use crate::rack::Racks;
 use crate::record::Records;
 use crate::violation::Violation;
 use asked::Asked;
+pub(crate) use host::Host;
 pub(crate) use recovery::{ClusterBackup, Pause};
 pub use recovery::{Impostor, Recovery};
 use sleep::Asleep;
@@ -172,74 +174,6 @@ impl Ord for Timed {
     }
 }
 
-pub(crate) struct Host {
-    /// `None` while it is down.
-    pub(crate) agent: Option<Agent>,
-    pub(crate) incarnation: u64,
-    pub(crate) disk: Disk,
-    /// Chunks in the making, each by the repair that it is for.
-    pub(crate) writers: BTreeMap<RepairId, Arc<dyn ChunkWriter>>,
-    /// Spooled slices of running repairs, by lane and offset.
-    pub(crate) spools: BTreeMap<(RepairId, u16), BTreeMap<u64, Vec<u8>>>,
-    pub(crate) gone: bool,
-    /// Which store its disk is.
-    pub(crate) store: u64,
-    /// Whether no coordinator has welcomed that store yet.
-    pub(crate) is_new: bool,
-    /// The newest epoch that it has followed, as its disk has it.
-    pub(crate) followed: u32,
-    /// The disk that it had before an impostor took its place.
-    pub(crate) disk_of_node: Option<Disk>,
-    /// What it computes is wrong now and then.
-    pub(crate) has_bad_memory: bool,
-    /// Until when its disk answers nothing.
-    pub(crate) hangs_until: Option<Time>,
-    /// Until when its link carries nothing.
-    pub(crate) link_back: Option<Time>,
-    /// Whether it went down without anybody being told.
-    pub(crate) has_vanished: bool,
-    /// Slices in memory: by id and the child they came from (`None`: read here).
-    pub(crate) buffers: BTreeMap<(SliceId, Option<NodeId>), Vec<u8>>,
-    /// By how much its clock is ahead of the simulated time.
-    ahead: Span,
-    armed: Option<Time>,
-}
-
-impl Host {
-    /// Its clock is ahead by as much more.
-    pub(crate) fn leap(&mut self, span: Span) {
-        (self.ahead.ns, self.armed) = (self.ahead.ns + span.ns, None);
-    }
-
-    /// Writes to the spool of a slice's lane.
-    pub(crate) fn spool(
-        &mut self,
-        id: SliceId,
-        offset: u64,
-        bytes: Vec<u8>,
-    ) -> Result<(), Failure> {
-        let of = (id.repair, id.lane);
-        self.disk.write_beside(!self.spools.contains_key(&of))?;
-        self.spools.entry(of).or_default().insert(offset, bytes);
-        Ok(())
-    }
-
-    /// Drops all that a repair has here.
-    pub(crate) fn discard(&mut self, repair: RepairId) {
-        self.writers.remove(&repair);
-        self.spools.retain(|(of, _), _| *of != repair);
-        self.buffers.retain(|(id, _), _| id.repair != repair);
-    }
-
-    /// What is left when its process ends without a word.
-    fn crash(&mut self) {
-        self.buffers.clear();
-        self.disk.crash();
-        self.writers.clear();
-        self.spools.clear();
-    }
-}
-
 /// The simulated cluster: machines, disks, network and clock.
 pub struct World {
     /// What it was made from.
@@ -360,6 +294,7 @@ impl World {
             is_new: true,
             followed: 0,
             disk_of_node: None,
+            admissions: Admissions::default(),
             buffers: BTreeMap::new(),
             ahead: Span::ZERO,
             armed: None,

@@ -1,0 +1,110 @@
+//! Which slices an agent may take into memory: those that it granted, and no more of them.
+//!
+//! Place: ... slice granted -> [what may be received] -> slice received -> summed ...
+//! A slice is taken off the wire before the agent's state machine sees it, and memory for it must
+//! be reserved then. The machine reserves by granting; this table is its last word on it, for the
+//! readers of all connections. A peer that sends twice, or without a grant, or for a repair that is
+//! over, is read past. Whether the slice is *wanted* the machine still decides.
+//!
+//! A decoder sends all of its parents what the first of them lacks. So slices before the first that
+//! was granted come where nobody lies: they are read past too, and take nothing of what was
+//! granted.
+//!
+//! Invariant: of each lane and child, no more slices are admitted than were granted.
+
+use std::collections::BTreeMap;
+
+use crate::id::{NodeId, RepairId};
+use crate::slice::SliceId;
+
+/// What was granted to whom, and what has come of it.
+#[derive(Clone, Debug, Default)]
+pub struct Admissions {
+    repairs: BTreeMap<RepairId, BTreeMap<(u16, NodeId), GrantedLane>>,
+}
+
+/// What a child was granted of a lane: the slices from `first` on, below `below`.
+#[derive(Clone, Copy, Debug)]
+struct GrantedLane {
+    first: u32,
+    below: u32,
+    /// How many have come.
+    admitted: u32,
+}
+
+impl Admissions {
+    /// `child` may send the slices of the lane from `first` on, below `below`. The first is the
+    /// same in all grants of a lane, and what was granted before stays so.
+    pub fn grant(
+        &mut self,
+        repair: RepairId,
+        lane: u16,
+        child: NodeId,
+        (first, below): (u32, u32),
+    ) {
+        let lanes = self.repairs.entry(repair).or_default();
+        let new = GrantedLane { first, below, admitted: 0 };
+        let granted = lanes.entry((lane, child)).or_insert(new);
+        granted.below = granted.below.max(below);
+    }
+
+    /// Whether there is memory for this slice; if so, it is taken.
+    pub fn admit(&mut self, child: NodeId, id: SliceId) -> bool {
+        let lanes = self.repairs.get_mut(&id.repair);
+        let Some(granted) = lanes.and_then(|lanes| lanes.get_mut(&(id.lane, child))) else {
+            return false;
+        };
+        let GrantedLane { first, below, admitted } = *granted;
+        let admits = (first..below).contains(&id.slice) && admitted < below - first;
+        granted.admitted += u32::from(admits);
+        admits
+    }
+
+    /// The repair is over.
+    pub fn discard(&mut self, repair: RepairId) {
+        self.repairs.remove(&repair);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const REPAIR: RepairId = RepairId(1);
+    const CHILD: NodeId = NodeId(2);
+
+    fn id(slice: u32) -> SliceId {
+        SliceId { repair: REPAIR, lane: 0, slice }
+    }
+
+    #[test]
+    fn no_more_is_admitted_than_was_granted() {
+        let mut admissions = Admissions::default();
+        assert!(!admissions.admit(CHILD, id(0)));
+        admissions.grant(REPAIR, 0, CHILD, (0, 2));
+        admissions.grant(REPAIR, 0, CHILD, (0, 1));
+        assert!(!admissions.admit(CHILD, id(2)));
+        assert!(!admissions.admit(NodeId(3), id(0)));
+        assert!(admissions.admit(CHILD, id(1)));
+        assert!(admissions.admit(CHILD, id(1)), "dropped later; memory was reserved for two");
+        assert!(!admissions.admit(CHILD, id(0)));
+        admissions.discard(REPAIR);
+        admissions.grant(REPAIR, 1, CHILD, (0, 9));
+        assert!(!admissions.admit(CHILD, id(0)));
+    }
+
+    #[test]
+    fn what_another_parent_lacks_takes_nothing_of_what_was_granted() {
+        let mut admissions = Admissions::default();
+        admissions.grant(REPAIR, 0, CHILD, (5, 7));
+        assert!((0..5).all(|slice| !admissions.admit(CHILD, id(slice))));
+        assert!(admissions.admit(CHILD, id(5)) && admissions.admit(CHILD, id(6)));
+        assert!(!admissions.admit(CHILD, id(4)) && !admissions.admit(CHILD, id(5)));
+        admissions.grant(REPAIR, 0, CHILD, (5, 8));
+        assert!(admissions.admit(CHILD, id(7)) && !admissions.admit(CHILD, id(7)));
+        // Nothing is to come where all is there.
+        admissions.grant(REPAIR, 1, CHILD, (9, 9));
+        let all_there = |slice| SliceId { lane: 1, ..id(slice) };
+        assert!((0..10).all(|slice| !admissions.admit(CHILD, all_there(slice))));
+    }
+}
