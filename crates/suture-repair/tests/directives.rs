@@ -55,6 +55,23 @@ fn holds(said: &[Output]) -> Vec<(NodeId, RepairId, bool)> {
 }
 
 #[test]
+fn what_agents_declare_as_they_start_counts_at_once_and_not_on_average() {
+    for slow in [4, 5] {
+        let mut story = Story::by("split/flow/waves", 6, [stripe(0, [0, 1, 2, 3])]);
+        // They are started again, and join before they speak.
+        (0..6).for_each(|node| story.give(Input::AgentLost(NodeId(node))));
+        uplink(&mut story, NodeId(3), 2e6);
+        let node = Node::new(format!("n{slow}"), Rate(1e3));
+        story.give(Input::NodeAdded { id: NodeId(slow), node, rack: None });
+        (0..6).for_each(|node| story.greet_with(node, Abilities::ALL));
+        story.take();
+        story.give(Input::Operator(Command::FailNode(NodeId(0))));
+        let task = story.dispatched().remove(0);
+        assert_eq!(destination(&task), NodeId(9 - slow), "n{slow} receives a thousandth");
+    }
+}
+
+#[test]
 fn a_late_repair_is_paused_at_its_destination_and_goes_on_when_nothing_else_runs() {
     let (mut story, task) = one_repair("star/random/phases:4");
     story.now = story.now + Span::from_millis(400);

@@ -91,7 +91,13 @@ impl Coordinator {
             }
             Some(_) => false,
         };
-        self.ledger.set_node(now, id, node);
+        if self.health.is_up(id) {
+            self.ledger.set_node(now, id, node);
+        } else {
+            // Nobody has used its links since its agent began anew: what was declared before counts
+            // no more, not even on average.
+            self.ledger.set_measured(now, id, node);
+        }
         if has_moved {
             let stripes: Vec<StripeId> = self.stripes.on_node(id).map(|stripe| stripe.id).collect();
             stripes.into_iter().for_each(|stripe| self.count_crowded(stripe));

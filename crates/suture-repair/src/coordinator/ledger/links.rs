@@ -19,7 +19,7 @@ impl Ledger {
         }
     }
 
-    /// What a known node's links carry is better known than before.
+    /// What a node's links carry is better known than before.
     pub fn set_measured(&mut self, now: Time, id: NodeId, node: Node) {
         if self.replace_node(id, node) {
             self.schedule.links_measured(now, id, &self.cluster);
