@@ -301,6 +301,24 @@ fn who_speaks_is_waited_for_longer_and_less_where_only_the_last_slices_lack() {
 }
 
 #[test]
+fn who_moves_something_elsewhere_is_left_for_the_last_slices_only() {
+    for (come, is_left) in [(1024, false), (3840, true)] {
+        let (mut story, task) = one_repair();
+        progress(&mut story, &task, come);
+        let busy = helper(&task);
+        for word in 1..=8 {
+            pass(&mut story, &[destination(&task)]);
+            let running = vec![(task.repair, 100 * word)];
+            let beat =
+                Heartbeat { incarnation: 1, free_bytes: 1 << 30, running, ..Heartbeat::default() };
+            story.hear(busy.0, FromAgent::Heartbeat(beat));
+            waits(&mut story, destination(&task), &task, busy);
+        }
+        assert_eq!(!story.dispatched().is_empty(), is_left, "{come} bytes have come");
+    }
+}
+
+#[test]
 fn of_those_who_wait_for_each_other_the_last_is_left() {
     let (mut story, task) = one_repair_by("chain/greedy/all");
     let (one, other) = (helper(&task), helper_beside(&task));

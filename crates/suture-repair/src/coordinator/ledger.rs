@@ -104,6 +104,8 @@ pub(super) struct Ledger {
     edges: Option<EdgeSchedule>,
     /// Whether something happened after which a plan might fit, or be wanted, that did not before.
     may_admit: bool,
+    /// When each node was last heard to have moved something, in whatever repair.
+    moved_at: BTreeMap<NodeId, Time>,
     /// Repairs of which something changed since the invariants were last asserted.
     touched: Vec<RepairId>,
     pub mistake: Mistake,
@@ -125,6 +127,7 @@ impl Ledger {
             schedule: Scheduler::new(schedule),
             edges: EdgeSchedule::of(schedule),
             may_admit: true,
+            moved_at: BTreeMap::new(),
             touched: Vec::new(),
             mistake: Mistake::default(),
         }

@@ -14,8 +14,10 @@
 //! - It has said nothing for longer than a beat: it is left at once, in all of its repairs, as
 //!   after a broken session (`leave_silent` in `failed.rs`).
 //! - It speaks, and yet nothing comes of it for several beats, and for longer than its links take
-//!   for a slice to each other node: only here. Of a chunk that lacks its last slices one beat is
-//!   enough, since nothing else moves meanwhile that could make up for it.
+//!   for a slice to each other node, and it moves nothing elsewhere: only here. One that is busy
+//!   with other repairs may wait for a child that is, of which it says nothing. Of a chunk that
+//!   lacks its last slices one beat is enough, whatever else it moves, since nothing else moves
+//!   meanwhile that could make up for it.
 //!
 //! Destinations are not left, since they have what came. Going on without the same node is tried
 //! once; a repair that goes on has another id, and does so only so many times
@@ -155,6 +157,9 @@ impl Coordinator {
         let bytes = rebuild.work.plan.range.bytes();
         let left = bytes.saturating_sub(rebuild.bytes_come());
         let is_last = left <= bytes / LAST_DIVISOR;
+        if !is_last && self.ledger.has_moved(edge.peer, since) {
+            return false;
+        }
         let still = if is_last { before } else { self.silence_max() };
         let late = self.slice_span(edge.peer, rebuild).times(LATE);
         now + before >= since + still.times(STILL).max(late)

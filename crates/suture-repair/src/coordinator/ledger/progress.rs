@@ -32,6 +32,7 @@ impl Ledger {
         if let Attempt::Rebuild(rebuild) = attempt {
             if rebuild.report(node, bytes_done) {
                 rebuild.progressed_at = now;
+                self.moved_at.insert(node, now);
             }
             // Also that nothing has come is a word, if it is by who would keep it.
             let keeps = rebuild.goals.iter().any(|goal| goal.destination == node);
@@ -43,6 +44,11 @@ impl Ledger {
             }
         }
         true
+    }
+
+    /// Whether a node was heard to have moved something after that, in whatever repair.
+    pub fn has_moved(&self, node: NodeId, after: Time) -> bool {
+        self.moved_at.get(&node).is_some_and(|at| *at > after)
     }
 
     /// Whether edges of repairs flow one by one, as they are released.
