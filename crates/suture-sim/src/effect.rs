@@ -81,8 +81,7 @@ impl World {
                 let host = &mut self.hosts[node.index()];
                 let writer = host.writers.remove(&from);
                 host.discard(from);
-                let gone = || Failure::Disk("the temporary is gone".into());
-                let result = writer.ok_or_else(gone);
+                let result = writer.ok_or_else(|| Failure::Disk("the temporary is gone".into()));
                 let result = result.map(|writer| drop(host.writers.insert(repair, writer)));
                 self.answer(node, agent::AgentInput::Prepared { repair, result }, None);
             }
