@@ -10,17 +10,20 @@
 //! was granted come where nobody lies: they are read past too, and take nothing of what was
 //! granted.
 //!
-//! Invariant: of each lane and child, no more slices are admitted than were granted.
+//! Invariants: of each lane and child, no more slices are admitted than were granted; what is
+//! before the first takes none of them away.
 
 use std::collections::BTreeMap;
 
 use crate::id::{NodeId, RepairId};
+use crate::mutant::{Mistake, Mutant};
 use crate::slice::SliceId;
 
 /// What was granted to whom, and what has come of it.
 #[derive(Clone, Debug, Default)]
 pub struct Admissions {
     repairs: BTreeMap<RepairId, BTreeMap<(u16, NodeId), GrantedLane>>,
+    mistake: Mistake,
 }
 
 /// What a child was granted of a lane: the slices from `first` on, below `below`.
@@ -33,6 +36,12 @@ struct GrantedLane {
 }
 
 impl Admissions {
+    /// Makes the driver commit this mistake from now on (tests).
+    #[cfg(feature = "mutants")]
+    pub fn mutate(&mut self, mutant: Mutant) {
+        self.mistake = Mistake::of(mutant);
+    }
+
     /// `child` may send the slices of the lane from `first` on, below `below`. The first is the
     /// same in all grants of a lane, and what was granted before stays so.
     pub fn grant(
@@ -55,6 +64,10 @@ impl Admissions {
             return false;
         };
         let GrantedLane { first, below, admitted } = *granted;
+        if id.slice < first && self.mistake.is(Mutant::AdmitEarlier) {
+            granted.admitted += 1;
+            return false;
+        }
         let admits = (first..below).contains(&id.slice) && admitted < below - first;
         granted.admitted += u32::from(admits);
         admits

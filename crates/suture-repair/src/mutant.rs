@@ -139,6 +139,8 @@ pub enum Mutant {
     WideWindow,
     /// Its pumps grant a slice more than their window.
     GrantAhead,
+    /// Its pumps grant their children slices once, and never again.
+    ForgetGrant,
     /// Its gates grant a slice more than their window.
     GateAhead,
     /// Its gates grant before they are released.
@@ -175,11 +177,13 @@ pub enum Mutant {
     NoteUnasked,
     /// It begins to read a copy that it is reading.
     CheckTwice,
+    /// Its driver counts slices before the first that was granted among those that have come.
+    AdmitEarlier,
 }
 
 impl Mutant {
     /// All mutants, in the order of their declaration.
-    pub const ALL: [Mutant; 84] = [
+    pub const ALL: [Mutant; 86] = [
         Mutant::KeepMemory,
         Mutant::KeepLoad,
         Mutant::ExceedCap,
@@ -246,6 +250,7 @@ impl Mutant {
         Mutant::KeepTaskMemory,
         Mutant::WideWindow,
         Mutant::GrantAhead,
+        Mutant::ForgetGrant,
         Mutant::GateAhead,
         Mutant::GrantUnreleased,
         Mutant::GrantHeld,
@@ -264,6 +269,7 @@ impl Mutant {
         Mutant::SendOnce,
         Mutant::NoteUnasked,
         Mutant::CheckTwice,
+        Mutant::AdmitEarlier,
     ];
 }
 

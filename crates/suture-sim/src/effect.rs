@@ -160,6 +160,7 @@ impl World {
         if let FromAgent::Heartbeat(beat) = &mut message {
             beat.links = Some(Box::new(self.tried(from)));
         }
+        self.watch_outcome(&message);
         let (incarnation, start) = (self.host(from).incarnation, self.starts);
         self.note(|| format!("{from} -> coordinator: {message:?}"));
         self.transmit(|| Event::ToCoordinator {

@@ -51,6 +51,7 @@ impl World {
     /// Ends every fault that can be ended, at once.
     pub fn heal(&mut self) {
         self.network_faults = NetworkFaults::NONE;
+        self.end_disturbances();
         self.partitions.clear();
         self.wake_up();
         for node in self.nodes() {
@@ -122,21 +123,12 @@ impl World {
             Fault::DeadLink(span) => self.kill_link(span),
             Fault::SessionBreak => self.break_session(),
             Fault::Flip | Fault::Tear | Fault::Replace => self.damage(fault),
-            Fault::OperatorFail(span) => {
-                let node = self.any_node();
-                if self.options.liveness == Liveness::Keeper && self.random.per_mille(500) {
-                    return self.decommission(node, span);
-                }
-                self.coverage.count(Kind::OperatorFail);
-                self.declared.insert(node);
-                self.draining.remove(&node);
-                self.paused_nodes.remove(&node);
-                self.coordinator_input(Input::Operator(Command::FailNode(node)));
-                self.later(span, Event::Recovery(Recovery::Return(node)));
-            }
+            Fault::OperatorFail(span) => self.declare_failed(span),
             Fault::OperatorPause(span) => {
                 self.coverage.count(Kind::OperatorPause);
                 let cancel = self.random.per_mille(500);
+                // The window is closed for twice as long.
+                self.disturb_all(span.times(2));
                 self.paused = true;
                 let command = if cancel { Command::Cancel } else { Command::Pause };
                 self.coordinator_input(Input::Operator(command));
@@ -151,6 +143,7 @@ impl World {
             Fault::BadMemory(span) => {
                 let node = self.any_node();
                 self.hosts[node.index()].has_bad_memory = true;
+                self.disturb(node, span);
                 self.later(span, Event::Recovery(Recovery::Memory(node)));
             }
             Fault::Full(span)
@@ -228,9 +221,25 @@ impl World {
         }
     }
 
+    /// The operator declares a node failed, or the keeper empties one.
+    fn declare_failed(&mut self, span: Span) {
+        let node = self.any_node();
+        if self.options.liveness == Liveness::Keeper && self.random.per_mille(500) {
+            return self.decommission(node, span);
+        }
+        self.coverage.count(Kind::OperatorFail);
+        self.disturb(node, span);
+        self.declared.insert(node);
+        self.draining.remove(&node);
+        self.paused_nodes.remove(&node);
+        self.coordinator_input(Input::Operator(Command::FailNode(node)));
+        self.later(span, Event::Recovery(Recovery::Return(node)));
+    }
+
     fn decommission(&mut self, node: NodeId, span: Span) {
         if self.metadata.node_state(node) == NodeState::Up {
             self.coverage.count(Kind::Decommission);
+            self.disturb(node, span);
             self.keeper_sees(node, NodeState::Decommissioning);
             self.later(span, Event::Recovery(Recovery::Recommission(node)));
         }
@@ -254,7 +263,7 @@ impl World {
     }
 
     /// An agent ends without a word, and starts again later.
-    fn crash_for(&mut self, node: NodeId, back_after: Span) {
+    pub(crate) fn crash_for(&mut self, node: NodeId, back_after: Span) {
         self.stop_agent(node);
         self.later(back_after, Event::Recovery(Recovery::Agent(node)));
     }
@@ -303,6 +312,7 @@ impl World {
 
     fn stop_agent(&mut self, node: NodeId) {
         let start = self.starts;
+        self.disturb(node, Span::ZERO);
         self.watch_stopped(node);
         if self.hosts[node.index()].agent.take().is_some() && self.random.per_mille(700) {
             let after = Span { ns: self.random.between(1_000_000, 20_000_000) };
@@ -319,6 +329,11 @@ impl World {
         };
         if a != b {
             self.coverage.count(Kind::Partition);
+            for party in [a, b] {
+                if let Party::Agent(node) = party {
+                    self.disturb(node, span);
+                }
+            }
             let (a, b) = (a.min(b), a.max(b));
             self.partitions.insert((a, b));
             self.later(span, Event::Recovery(Recovery::Heal(a, b)));
@@ -328,6 +343,8 @@ impl World {
     /// No other agent hears a node, or is heard by it.
     fn cut_off(&mut self, span: Span) {
         let node = self.any_node();
+        // For the others only what goes through it is.
+        self.disturb(node, span);
         for other in self.nodes().filter(|other| *other != node) {
             let (a, b) = (Party::Agent(node.min(other)), Party::Agent(node.max(other)));
             self.partitions.insert((a, b));
@@ -338,6 +355,7 @@ impl World {
     fn break_session(&mut self) {
         let node = self.any_node();
         self.coverage.count(Kind::SessionBreak);
+        self.disturb(node, Span::ZERO);
         self.agent_input(node, suture_repair::agent::AgentInput::Disconnected);
         self.coordinator_input(Input::AgentLost(node));
         self.connect_soon(node);
@@ -353,6 +371,7 @@ impl World {
         if !self.can_spare(|at| at == copy.at(node)) {
             return;
         }
+        self.disturb(node, Span::ZERO);
         let place = self.random.next_u64();
         let disk = self.host(node).disk.clone();
         match fault {

@@ -3,7 +3,8 @@
 //! *Is it right?* A cluster of the same state machines with real bytes and faults: read `world`
 //! (the cluster and its clock), `effect` (what agents ask for), `disk` and `metadata` (what
 //! survives), `fault` and `injection` (what goes wrong), `check` (what must hold), `trial` and
-//! `swarm` (many seeds), `shrink` and `record` (what a failure is shown by).
+//! `swarm` (many seeds), `lone` (one fault among slices), `shrink` and `record` (what a failure is
+//! shown by).
 //!
 //! *How fast is it?* A network without bytes: read `fluid` (flows share ports), `ports` (plans as
 //! flows), `fluid_agents` (what agents would answer), `capacity` and `trace` (links over time),
@@ -27,6 +28,7 @@ pub mod fluid;
 pub mod fluid_agents;
 pub mod injection;
 mod link_meter;
+pub mod lone;
 pub mod metadata;
 pub mod monitor;
 pub mod party;

@@ -5,7 +5,7 @@
 use std::fmt;
 
 use suture_repair::event::Commit;
-use suture_repair::id::{ChunkCopy, ChunkIndex, NodeId, StripeId};
+use suture_repair::id::{ChunkCopy, ChunkIndex, NodeId, RepairId, StripeId};
 
 /// A rule that was broken, with what broke it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -123,6 +123,8 @@ pub enum Violation {
     /// A node was taken for dead by a time in which nobody could be heard: its word waited, or the
     /// coordinator's clock leapt.
     Unheard(NodeId),
+    /// An attempt was given up since nothing of it moved, and no fault had kept it from moving.
+    StoodStill(RepairId),
     /// The coordinator takes stripes for others' that its own metadata gave out.
     Protected(StripeId),
     /// Coordinator, planner or agent panicked, most likely since an invariant of theirs is broken.
@@ -193,9 +195,7 @@ impl fmt::Display for Violation {
                 let chunks: Vec<u8> = chunks.iter().map(|chunk| chunk.0).collect();
                 write!(f, "{stripe} lacks chunks {chunks:?} though it could be repaired: {status}")
             }
-            Violation::NotReported(stripe) => {
-                write!(f, "{stripe} is beyond repair and not reported as such")
-            }
+            Violation::NotReported(id) => write!(f, "{id} is beyond repair, not reported as such"),
             Violation::GivenMore(node) => write!(f, "{node} is given a chunk it may not have"),
             Violation::NotWaitedFor(node) => write!(f, "{node} was taken for dead in its pause"),
             Violation::NotDrained { node, stripe, status } => {
@@ -209,6 +209,7 @@ impl fmt::Display for Violation {
             Violation::Unheard(node) => {
                 write!(f, "{node} was taken for dead by a time in which nobody could be heard")
             }
+            Violation::StoodStill(repair) => write!(f, "{repair} stood still without a cause"),
             Violation::Protected(below) => {
                 write!(f, "stripes below {below} were taken for others', and are not")
             }

@@ -15,6 +15,7 @@ mod machines;
 mod once;
 mod recovery;
 mod sleep;
+mod stalls;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
@@ -48,6 +49,7 @@ pub(crate) use host::Host;
 pub(crate) use recovery::{ClusterBackup, Pause};
 pub use recovery::{Impostor, Recovery};
 use sleep::Asleep;
+use stalls::Stalls;
 
 /// What a world is made from.
 #[derive(Clone, Debug)]
@@ -208,6 +210,8 @@ pub struct World {
     pub(crate) asked: Asked,
     pub(crate) paused: bool,
     pub(crate) declared: BTreeSet<NodeId>,
+    /// What runs, and what faults have disturbed.
+    pub(crate) stalls: Stalls,
     /// Nodes that the operator empties.
     pub(crate) draining: BTreeSet<NodeId>,
     /// Repairs that take the place of others just now.
@@ -317,6 +321,7 @@ impl World {
             published: BTreeMap::new(),
             left_over: BTreeMap::new(),
             asked: Asked::default(),
+            stalls: Stalls::default(),
             paused: false,
             declared: BTreeSet::new(),
             draining: BTreeSet::new(),

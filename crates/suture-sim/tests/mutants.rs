@@ -18,16 +18,20 @@ use suture_repair::slice::SliceId;
 use suture_repair::stripe::{ChunkRecord, Stripe};
 use suture_repair::time::{Span, Time};
 use suture_sim::disk::Safeguards;
-use suture_sim::swarm;
+use suture_sim::violation::Violation;
+use suture_sim::{lone, swarm};
 
 /// Within so many seeds a mistake must show.
 const SEEDS: u64 = 300;
 
+/// Repairs of the swarm are done too soon for a schedule to hold one, and for a fault to meet one
+/// whose destinations are not equally far.
+const ELSEWHERE: [Mutant; 2] = [Mutant::GrantHeld, Mutant::AdmitEarlier];
+
 #[test]
 fn every_mistake_is_noticed_within_some_hundred_seeds() {
     let mut unnoticed = Vec::new();
-    // Repairs of the swarm are done too soon for a schedule to hold one.
-    for mutant in Mutant::ALL.into_iter().filter(|mutant| *mutant != Mutant::GrantHeld) {
+    for mutant in Mutant::ALL.into_iter().filter(|mutant| !ELSEWHERE.contains(mutant)) {
         let found = (0..SEEDS).find_map(|seed| {
             let violation = swarm::run_mutant(seed, mutant).violation?;
             Some(format!("{mutant:?}: seed {seed}: {violation}"))
@@ -38,6 +42,16 @@ fn every_mistake_is_noticed_within_some_hundred_seeds() {
         }
     }
     assert!(unnoticed.is_empty(), "not noticed: {unnoticed:?}");
+}
+
+#[test]
+fn what_makes_repairs_stand_still_is_noticed_where_one_machine_is_lost_and_no_more() {
+    for mutant in [Mutant::AdmitEarlier, Mutant::ForgetGrant] {
+        let broken = |seed| Some((seed, lone::run_mutant(seed, mutant).violation?));
+        let found = (0..SEEDS).find_map(broken);
+        println!("{mutant:?}: {found:?}");
+        assert!(matches!(found, Some((_, Violation::StoodStill(_)))), "{mutant:?}: {found:?}");
+    }
 }
 
 #[test]

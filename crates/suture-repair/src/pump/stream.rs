@@ -157,7 +157,8 @@ impl Stream {
         let horizon = (self.horizon() + ahead).min(self.count);
         let more = horizon - self.credit_given;
         let is_worth = more > 0 && (more >= self.window.div_ceil(2) || horizon == self.count);
-        if self.is_leaf() || (self.is_announced && !is_worth) {
+        let may_follow = is_worth && !mistake.is(Mutant::ForgetGrant);
+        if self.is_leaf() || (self.is_announced && !may_follow) {
             return None;
         }
         (self.credit_given, self.is_announced) = (horizon, true);

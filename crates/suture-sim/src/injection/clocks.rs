@@ -24,6 +24,7 @@ impl World {
         if host.agent.is_some() {
             host.leap(span);
             self.coverage.count(Kind::ClockLeap);
+            self.disturb(node, Span::ZERO);
         }
     }
 
@@ -32,6 +33,7 @@ impl World {
             return;
         }
         self.coverage.count(Kind::ClockLeap);
+        self.disturb_all(Span::ZERO);
         self.ahead.ns += span.ns;
         self.forget_alarm();
         // It ends pauses by its clock.

@@ -18,6 +18,7 @@ impl World {
             Fault::DiskErrors(_) => self.writing_node(),
             _ => self.any_node(),
         };
+        self.disturb(node, span);
         let recovery = match fault {
             Fault::Full(_) => {
                 self.coverage.count(Kind::FullDisk);
@@ -50,6 +51,7 @@ impl World {
             return;
         }
         self.coverage.count(Kind::HangingDisk);
+        self.disturb(node, span);
         self.hosts[node.index()].hangs_until = Some(until);
         self.agent_input(node, AgentInput::Disk(DiskState::Hanging));
         self.later(span, Event::Recovery(Recovery::Answers(node)));

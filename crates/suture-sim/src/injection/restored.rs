@@ -106,6 +106,7 @@ impl World {
         let admitted = self.admit(node, Joining { store, is_new, takes_name: is_new });
         if let Err(why) = admitted {
             self.note(|| format!("{node} is refused: {why:?}"));
+            self.disturb(node, REPLACED_AFTER);
             self.later(REPLACED_AFTER, Event::Recovery(Recovery::Replace(node)));
         }
         admitted

@@ -24,6 +24,7 @@ impl World {
     /// This machine loses its power: nobody hears of it.
     pub(crate) fn vanish_for(&mut self, node: NodeId, back_after: Span) {
         self.coverage.count(Kind::Vanish);
+        self.disturb(node, back_after);
         self.watch_stopped(node);
         let host = &mut self.hosts[node.index()];
         (host.agent, host.has_vanished) = (None, true);
@@ -39,6 +40,7 @@ impl World {
     /// This node's link carries nothing for the span.
     pub(crate) fn kill_link_of(&mut self, node: NodeId, span: Span) {
         self.coverage.count(Kind::DeadLink);
+        self.disturb(node, span);
         let back = self.now + span;
         let known = &mut self.hosts[node.index()].link_back;
         *known = known.map_or(Some(back), |known| Some(known.max(back)));

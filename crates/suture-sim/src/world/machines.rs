@@ -47,12 +47,14 @@ impl World {
         if let Some(mutant) = self.mutant {
             let agents = self.hosts.iter_mut().filter_map(|host| host.agent.as_mut());
             agents.for_each(|agent| agent.mutate(mutant));
+            self.hosts.iter_mut().for_each(|host| host.admissions.mutate(mutant));
             self.coordinator.iter_mut().for_each(|coordinator| coordinator.mutate(mutant));
         }
     }
 
     pub(crate) fn start_agent(&mut self, node: NodeId) {
         let incarnation = self.random.next_u64();
+        self.disturb(node, Span::ZERO);
         let config = agent::AgentConfig {
             me: node,
             incarnation,
@@ -120,6 +122,8 @@ impl World {
         if self.admit_own(node).is_err() {
             return;
         }
+        // Until now nobody could tell it anything.
+        self.disturb(node, Span::ZERO);
         let joined = self.racks.join(node);
         joined.into_iter().for_each(|input| self.coordinator_input(input));
         if let Some(epoch) = self.metadata.outrank(node, self.host(node).followed) {
@@ -136,6 +140,7 @@ impl World {
             self.back_up();
         }
         self.starts += 1;
+        self.disturb_all(Span::ZERO);
         self.ahead = clock_of(self.options.seed ^ u64::from(self.starts));
         let now = self.clock();
         let config = coordinator::Config {
@@ -305,13 +310,15 @@ impl World {
         self.check_limit(&output);
         self.check_intents(&output);
         self.check_asked(&output);
+        self.watch_attempts(&output);
         match output {
             event::Output::Send { to, message } => {
                 if let ToAgent::Dispatch(task) = &message
                     && !self.options.safeguards.requeue
                     && self.dispatched.contains(&task.stripe.id)
                 {
-                    return;
+                    // Nobody hears of it: that is why it will stand still.
+                    return self.disturb_all(Span::ZERO);
                 }
                 self.note(|| format!("coordinator -> {to}: {message:?}"));
                 self.transmit(|| Event::ToAgent { to, start, message: message.clone() });

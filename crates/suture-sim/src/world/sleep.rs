@@ -61,6 +61,7 @@ impl World {
             }
         }
         self.asleep = None;
+        self.disturb_all(Span::ZERO);
     }
 
     pub(crate) fn failed_nodes(&self) -> Vec<NodeId> {
