@@ -1,160 +1,25 @@
 //! What an agent says and does when a schedule gates, holds or continues its tasks.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+#[path = "common/host.rs"]
+mod host;
 
-use suture_repair::agent::{Agent, AgentConfig, AgentInput, AgentOutput};
+use host::{
+    CHUNK, HELPERS, Host, NEW, OLD, OTHER, SLICE, STALL, WINDOW, beats, failures, relayed, star,
+};
+use suture_repair::agent::{AgentInput, AgentOutput};
 use suture_repair::id::{
-    ChunkCopy, ChunkIndex, Digest, EdgeRef, Generation, NodeId, RepairId, Stamp, StripeId,
+    ChunkCopy, ChunkIndex, Digest, EdgeRef, NodeId, RepairId, Stamp, StripeId,
 };
-use suture_repair::label::Label;
 use suture_repair::message::{
-    Check, CopyFault, DiskState, Failure, FromAgent, Heartbeat, LinkReport, Moved, Refusal,
-    RepairLimit, SentTo, Task, ToAgent,
+    Check, CopyFault, DiskState, Failure, FromAgent, LinkReport, Moved, Refusal, RepairLimit,
+    SentTo, Task, ToAgent,
 };
-use suture_repair::plan::{Carries, Edge, Lane, Mode, Plan, Range, Start};
-use suture_repair::planner::Abilities;
 use suture_repair::pump::WINDOW_MAX;
 use suture_repair::slice::{PAYLOAD_BYTES_MAX, SliceId};
-use suture_repair::stripe::{ChunkRecord, Stripe};
-use suture_repair::time::{Span, Time};
+use suture_repair::time::Span;
 
-const SLICE: u32 = 4096;
-const CHUNK: u64 = 10 * SLICE as u64;
-const WINDOW: u32 = 4;
-const OLD: RepairId = RepairId((1 << 32) | 1);
-const NEW: RepairId = RepairId((1 << 32) | 2);
-const HELPERS: [NodeId; 2] = [NodeId(1), NodeId(2)];
-const ME: NodeId = NodeId(3);
-const STALL: Span = Span::from_secs(60);
-
-/// An agent and the time, which passes only when a test says so.
-struct Host {
-    agent: Agent,
-    now: Time,
-}
-
-impl Host {
-    /// With memory for one task and no more.
-    fn new() -> Host {
-        let agent = Agent::new(AgentConfig {
-            me: ME,
-            incarnation: 1,
-            abilities: Abilities::ALL,
-            pool_bytes: 2 * u64::from(WINDOW * SLICE),
-            heartbeat_every: Span::from_secs(1),
-            stall_after: STALL,
-            inventory_every: Span::from_secs(3600),
-        });
-        let mut host = Host { agent, now: Time::ZERO };
-        host.handle(AgentInput::Connected { epoch: 1 });
-        host
-    }
-
-    fn handle(&mut self, input: AgentInput) -> Vec<AgentOutput> {
-        self.agent.handle(self.now, input);
-        self.agent.assert_all_invariants();
-        std::iter::from_fn(|| self.agent.poll()).collect()
-    }
-
-    fn tell(&mut self, message: ToAgent) -> Vec<AgentOutput> {
-        self.handle(AgentInput::Message(Box::new(message)))
-    }
-
-    fn pass(&mut self, span: Span) -> Vec<AgentOutput> {
-        let (until, mut outputs) = (self.now + span, Vec::new());
-        while self.now < until {
-            self.now = (self.now + Span::from_secs(1)).min(until);
-            outputs.extend(self.handle(AgentInput::Tick));
-        }
-        outputs
-    }
-
-    /// Begins a task at this node, its destination.
-    fn begin(&mut self, task: Task) -> Vec<AgentOutput> {
-        let repair = task.repair;
-        let mut outputs = self.tell(ToAgent::Dispatch(Arc::new(task)));
-        outputs.extend(self.handle(AgentInput::Prepared { repair, result: Ok(()) }));
-        outputs
-    }
-
-    /// Everything that was granted arrives, and the disk does what it is asked; gives all outputs
-    /// of the way.
-    fn flow(&mut self, mut outputs: Vec<AgentOutput>, slices: u32) -> Vec<AgentOutput> {
-        let (mut at, mut sent) = (0, BTreeMap::new());
-        while at < outputs.len() {
-            let more = match outputs[at].clone() {
-                AgentOutput::Grant { to, repair, lane, first, below } => {
-                    let from = sent.insert((repair, lane, to), below).unwrap_or(first);
-                    let id = |slice| SliceId { repair, lane, slice };
-                    let arrived = |slice| AgentInput::SliceArrived { from: to, id: id(slice) };
-                    (from..below.min(slices)).map(arrived).collect()
-                }
-                AgentOutput::Spill { id, from, .. } => vec![AgentInput::SliceSpilled { from, id }],
-                AgentOutput::Read { id, .. } => vec![AgentInput::SliceRead { id, result: Ok(()) }],
-                AgentOutput::Deliver { id, .. } => vec![AgentInput::SliceLeft(id)],
-                _ => vec![],
-            };
-            for input in more {
-                let is_wanted = match &input {
-                    AgentInput::SliceArrived { from, id } => self.agent.wants(*from, *id),
-                    _ => true,
-                };
-                if is_wanted {
-                    outputs.extend(self.handle(input));
-                }
-            }
-            at += 1;
-        }
-        outputs
-    }
-}
-
-fn star(repair: RepairId, from: u64, to: u64) -> Task {
-    let range = Range { from, to };
-    let edge = |child| Edge { child, parent: ME, bytes: to - from, carries: Carries::Partial };
-    let record = |node: u32| ChunkRecord {
-        node: (node > 0).then_some(NodeId(node)),
-        stamp: Stamp(0),
-        bytes: CHUNK,
-        crc: Some(0),
-    };
-    let lost = vec![ChunkIndex(0)];
-    let lane = Lane {
-        range,
-        lost: lost.clone(),
-        mode: Mode::Streamed,
-        decoder: None,
-        scheme: None,
-        edges: HELPERS.map(edge).to_vec(),
-    };
-    Task {
-        repair,
-        stripe: Stripe {
-            id: StripeId(1),
-            code: "rs(2,1)".parse().expect("a code"),
-            chunk_bytes: CHUNK,
-            unit_bytes: CHUNK,
-            generation: Generation(0),
-            chunks: (0..3).map(record).collect(),
-        },
-        plan: Plan {
-            stripe: StripeId(1),
-            lost,
-            destinations: BTreeMap::from([(ChunkIndex(0), ME)]),
-            start: Start::Now,
-            range,
-            period: None,
-            lanes: vec![lane],
-        },
-        slice_bytes: SLICE,
-        window: WINDOW,
-        gated: false,
-        continues: None,
-        skips: false,
-        label: Label::default(),
-    }
-}
+/// For one task and no more.
+const POOL: u64 = 2 * (WINDOW * SLICE) as u64;
 
 fn gated() -> Task {
     Task { gated: true, ..star(OLD, 0, CHUNK) }
@@ -164,36 +29,13 @@ fn release(child: NodeId) -> ToAgent {
     ToAgent::Release { repair: OLD, lane: 0, child }
 }
 
-fn sent(outputs: &[AgentOutput]) -> impl Iterator<Item = &FromAgent> {
-    outputs.iter().filter_map(|output| match output {
-        AgentOutput::Send(message) => Some(&**message),
-        _ => None,
-    })
-}
-
-fn beats(outputs: &[AgentOutput]) -> Vec<&Heartbeat> {
-    let beats = sent(outputs).filter_map(|message| match message {
-        FromAgent::Heartbeat(beat) => Some(beat),
-        _ => None,
-    });
-    beats.collect()
-}
-
-fn failures(outputs: &[AgentOutput]) -> Vec<(RepairId, Failure)> {
-    let failures = sent(outputs).filter_map(|message| match message {
-        FromAgent::Failed { repair, why } => Some((*repair, why.clone())),
-        _ => None,
-    });
-    failures.collect()
-}
-
 fn has_grant(outputs: &[AgentOutput]) -> bool {
     outputs.iter().any(|output| matches!(output, AgentOutput::Grant { .. }))
 }
 
 #[test]
 fn an_edge_that_has_arrived_is_said_at_once_and_in_every_beat() {
-    let mut host = Host::new();
+    let mut host = Host::new(POOL);
     let mut outputs = host.begin(gated());
     assert!(!has_grant(&outputs), "nothing is released");
     outputs = host.tell(release(HELPERS[1]));
@@ -218,7 +60,7 @@ fn an_edge_that_has_arrived_is_said_at_once_and_in_every_beat() {
 
 #[test]
 fn releases_that_come_before_the_task_are_remembered_unless_it_is_over() {
-    let mut host = Host::new();
+    let mut host = Host::new(POOL);
     host.tell(release(HELPERS[0]));
     let outputs = host.begin(gated());
     assert!(has_grant(&outputs));
@@ -231,14 +73,14 @@ fn releases_that_come_before_the_task_are_remembered_unless_it_is_over() {
 fn who_waits_for_a_release_or_is_held_does_not_stall_and_who_waits_for_slices_does() {
     let long = Span { ns: 3 * STALL.ns };
     let stalled = [(OLD, Failure::Stalled)];
-    let mut host = Host::new();
+    let mut host = Host::new(POOL);
     host.begin(gated());
     assert!(failures(&host.pass(long)).is_empty(), "it waits for a release");
     host.tell(release(HELPERS[0]));
     assert!(failures(&host.pass(Span { ns: STALL.ns / 2 })).is_empty(), "the clock began anew");
     assert_eq!(failures(&host.pass(STALL))[..1], stalled);
 
-    let mut host = Host::new();
+    let mut host = Host::new(POOL);
     host.begin(star(OLD, 0, CHUNK));
     host.tell(ToAgent::Hold { repair: OLD, held: true });
     assert!(failures(&host.pass(long)).is_empty(), "it is held");
@@ -248,20 +90,20 @@ fn who_waits_for_a_release_or_is_held_does_not_stall_and_who_waits_for_slices_do
 
 #[test]
 fn a_task_that_continues_takes_the_file_and_the_memory_of_the_one_before() {
-    let mut host = Host::new();
+    let mut host = Host::new(POOL);
     let outputs = host.begin(star(OLD, 0, CHUNK));
     host.flow(outputs, 4);
     let half = 4 * u64::from(SLICE);
     assert_eq!(host.agent.status().running, [(OLD, half)]);
     let next = Task { continues: Some(OLD), ..star(NEW, half, CHUNK) };
-    let outputs = host.tell(ToAgent::Dispatch(Arc::new(next.clone())));
+    let outputs = host.dispatch(next.clone());
     let [AgentOutput::Continue { repair: NEW, from: OLD }] = outputs[..] else {
         panic!("{outputs:?}")
     };
     assert_eq!(host.agent.status().running, [(NEW, half)]);
     let outputs = host.handle(AgentInput::Prepared { repair: NEW, result: Ok(()) });
     assert!(host.tell(ToAgent::Cancel(OLD)).is_empty());
-    assert!(host.tell(ToAgent::Dispatch(Arc::new(next))).is_empty());
+    assert!(host.dispatch(next).is_empty());
     let outputs = host.flow(outputs, 6);
     let publishes = |output: &AgentOutput| {
         matches!(output, AgentOutput::Publish { repair: NEW, bytes: CHUNK, copy, .. }
@@ -273,9 +115,9 @@ fn a_task_that_continues_takes_the_file_and_the_memory_of_the_one_before() {
 
 #[test]
 fn a_task_that_does_not_fit_is_refused_at_once_and_does_not_wait() {
-    let mut host = Host::new();
+    let mut host = Host::new(POOL);
     host.begin(star(OLD, 0, CHUNK));
-    let outputs = host.tell(ToAgent::Dispatch(Arc::new(star(NEW, 0, CHUNK))));
+    let outputs = host.dispatch(star(NEW, 0, CHUNK));
     let needed = 2 * u64::from(WINDOW * SLICE);
     assert_eq!(failures(&outputs), [(NEW, Failure::NoBuffers { needed, free: 0 })]);
     host.tell(ToAgent::Cancel(OLD));
@@ -286,7 +128,7 @@ fn a_task_that_does_not_fit_is_refused_at_once_and_does_not_wait() {
 fn what_cannot_be_gone_on_with_is_refused_and_stays_as_it_was() {
     let half = 4 * u64::from(SLICE);
     let refusal = |host: &mut Host, task: Task| {
-        let outputs = host.tell(ToAgent::Dispatch(Arc::new(task)));
+        let outputs = host.dispatch(task);
         match &failures(&outputs)[..] {
             [(_, Failure::Refused(refusal))] => *refusal,
             other => panic!("{other:?}"),
@@ -296,9 +138,9 @@ fn what_cannot_be_gone_on_with_is_refused_and_stays_as_it_was() {
         let repair = RepairId::new(1, sequence);
         Task { continues: Some(OLD), ..star(repair, from, CHUNK) }
     };
-    let mut host = Host::new();
+    let mut host = Host::new(POOL);
     assert_eq!(refusal(&mut host, go_on(10, half)), Refusal::CannotContinue, "not here");
-    host.tell(ToAgent::Dispatch(Arc::new(star(OLD, 0, CHUNK))));
+    host.dispatch(star(OLD, 0, CHUNK));
     assert_eq!(refusal(&mut host, go_on(11, 0)), Refusal::CannotContinue, "no file yet");
     let outputs = host.handle(AgentInput::Prepared { repair: OLD, result: Ok(()) });
     host.flow(outputs, 3);
@@ -315,7 +157,7 @@ fn what_cannot_be_gone_on_with_is_refused_and_stays_as_it_was() {
     assert_eq!(refusal(&mut host, itself), Refusal::InvalidPlan, "it continues itself");
     assert_eq!(host.agent.status().running, [(OLD, 3 * u64::from(SLICE))]);
 
-    let mut host = Host::new();
+    let mut host = Host::new(POOL);
     let outputs = host.begin(star(OLD, 0, CHUNK));
     host.flow(outputs, 10);
     assert_eq!(refusal(&mut host, go_on(16, half)), Refusal::CannotContinue, "it is publishing");
@@ -323,38 +165,18 @@ fn what_cannot_be_gone_on_with_is_refused_and_stays_as_it_was() {
 
 #[test]
 fn helpers_end_the_attempt_that_is_gone_on_with_and_need_no_room_for_both() {
-    let mut host = Host::new();
+    let mut host = Host::new(POOL);
     // Here this node is the only relay of a chain and another one keeps the chunk.
-    let relayed = |repair, from| {
-        let mut task = star(repair, from, CHUNK);
-        let (bytes, carries) = (CHUNK - from, Carries::Partial);
-        let edge = |(child, parent)| Edge { child, parent, bytes, carries };
-        let edges = [(HELPERS[0], ME), (HELPERS[1], NodeId(4)), (ME, NodeId(4))];
-        task.plan.lanes[0].edges = edges.map(edge).to_vec();
-        task.plan.destinations = BTreeMap::from([(ChunkIndex(0), NodeId(4))]);
-        task
-    };
-    host.tell(ToAgent::Dispatch(Arc::new(relayed(OLD, 0))));
-    let next = Task { continues: Some(OLD), ..relayed(NEW, u64::from(SLICE)) };
-    let outputs = host.tell(ToAgent::Dispatch(Arc::new(next)));
+    host.dispatch(relayed(star(OLD, 0, CHUNK)));
+    let next = Task { continues: Some(OLD), ..relayed(star(NEW, u64::from(SLICE), CHUNK)) };
+    let outputs = host.dispatch(next);
     assert!(matches!(outputs[0], AgentOutput::Discard(OLD)) && has_grant(&outputs), "{outputs:?}");
     assert!(host.tell(ToAgent::Cancel(OLD)).is_empty());
     assert_eq!(host.agent.status().running.len(), 1);
 }
 
-/// This node is a relay between helper 1 and node 4, which keeps the chunk.
-fn relayed(repair: RepairId) -> Task {
-    let mut task = star(repair, 0, CHUNK);
-    let (bytes, carries) = (CHUNK, Carries::Partial);
-    let edge = |(child, parent)| Edge { child, parent, bytes, carries };
-    let edges = [(HELPERS[0], ME), (HELPERS[1], NodeId(4)), (ME, NodeId(4))];
-    task.plan.lanes[0].edges = edges.map(edge).to_vec();
-    task.plan.destinations = BTreeMap::from([(ChunkIndex(0), NodeId(4))]);
-    task
-}
-
 fn grant(repair: RepairId, below: u32) -> AgentInput {
-    AgentInput::Granted { from: NodeId(4), repair, lane: 0, first: 0, below }
+    AgentInput::Granted { from: OTHER, repair, lane: 0, first: 0, below }
 }
 
 fn has_delivery(outputs: &[AgentOutput]) -> bool {
@@ -364,11 +186,11 @@ fn has_delivery(outputs: &[AgentOutput]) -> bool {
 #[test]
 fn a_grant_that_comes_before_the_task_is_remembered() {
     for comes_early in [false, true] {
-        let mut host = Host::new();
+        let mut host = Host::new(POOL);
         if comes_early {
             assert!(host.handle(grant(OLD, 1)).is_empty());
         }
-        let outputs = host.tell(ToAgent::Dispatch(Arc::new(relayed(OLD))));
+        let outputs = host.dispatch(relayed(star(OLD, 0, CHUNK)));
         let outputs = host.flow(outputs, 1);
         assert_eq!(has_delivery(&outputs), comes_early, "{outputs:?}");
     }
@@ -376,38 +198,38 @@ fn a_grant_that_comes_before_the_task_is_remembered() {
 
 #[test]
 fn a_task_whose_last_slice_has_left_is_not_begun_again() {
-    let mut host = Host::new();
+    let mut host = Host::new(POOL);
     host.handle(grant(OLD, 10));
-    let outputs = host.tell(ToAgent::Dispatch(Arc::new(relayed(OLD))));
+    let outputs = host.dispatch(relayed(star(OLD, 0, CHUNK)));
     host.flow(outputs, 10);
     assert!(host.agent.status().running.is_empty());
-    assert!(host.tell(ToAgent::Dispatch(Arc::new(relayed(OLD)))).is_empty());
+    assert!(host.dispatch(relayed(star(OLD, 0, CHUNK))).is_empty());
     assert!(host.agent.status().running.is_empty());
 }
 
 #[test]
 fn a_task_that_was_cancelled_before_it_came_is_not_begun() {
-    let mut host = Host::new();
+    let mut host = Host::new(POOL);
     host.tell(ToAgent::Cancel(OLD));
-    assert!(host.tell(ToAgent::Dispatch(Arc::new(star(OLD, 0, CHUNK)))).is_empty());
+    assert!(host.dispatch(star(OLD, 0, CHUNK)).is_empty());
     assert!(host.agent.status().running.is_empty());
 }
 
 #[test]
 fn what_ended_long_ago_is_not_begun_again_though_few_ends_are_remembered() {
-    let mut host = Host::new();
+    let mut host = Host::new(POOL);
     (0..=4096).for_each(|sequence| drop(host.tell(ToAgent::Cancel(RepairId::new(1, sequence)))));
     for sequence in [0, 1, 4096] {
         let task = star(RepairId::new(1, sequence), 0, CHUNK);
-        assert!(host.tell(ToAgent::Dispatch(Arc::new(task))).is_empty(), "{sequence}");
+        assert!(host.dispatch(task).is_empty(), "{sequence}");
     }
     let task = star(RepairId::new(1, 4097), 0, CHUNK);
-    assert!(!host.tell(ToAgent::Dispatch(Arc::new(task))).is_empty());
+    assert!(!host.dispatch(task).is_empty());
 }
 
 #[test]
 fn a_failure_is_repeated_until_the_coordinator_cancels_the_repair() {
-    let mut host = Host::new();
+    let mut host = Host::new(POOL);
     host.begin(star(OLD, 0, CHUNK));
     let outputs = host.handle(AgentInput::PeerLost(HELPERS[0]));
     let failed = [(OLD, Failure::PeerLost(HELPERS[0]))];
@@ -419,15 +241,15 @@ fn a_failure_is_repeated_until_the_coordinator_cancels_the_repair() {
 
 #[test]
 fn a_grant_of_a_parent_that_is_gone_is_not_kept_for_another_attempt() {
-    let mut host = Host::new();
+    let mut host = Host::new(POOL);
     host.handle(grant(OLD, 5));
-    let outputs = host.tell(ToAgent::Dispatch(Arc::new(relayed(NEW))));
+    let outputs = host.dispatch(relayed(star(NEW, 0, CHUNK)));
     assert!(!has_delivery(&host.flow(outputs, 1)), "it was for another repair");
 }
 
 #[test]
 fn time_in_which_the_agent_slept_is_no_standstill() {
-    let mut host = Host::new();
+    let mut host = Host::new(POOL);
     host.begin(star(OLD, 0, CHUNK));
     assert!(failures(&host.pass(Span::from_secs(50))).is_empty());
     host.now = host.now + Span::from_secs(30);
@@ -438,7 +260,7 @@ fn time_in_which_the_agent_slept_is_no_standstill() {
 
 #[test]
 fn a_beat_that_is_a_little_late_excuses_nothing() {
-    let mut host = Host::new();
+    let mut host = Host::new(POOL);
     host.begin(star(OLD, 0, CHUNK));
     let mut outputs = Vec::new();
     for _ in 0..7 {
@@ -451,9 +273,9 @@ fn a_beat_that_is_a_little_late_excuses_nothing() {
 #[test]
 fn a_task_that_makes_no_sense_is_refused() {
     let refused = |change: &dyn Fn(&mut Task)| {
-        let (mut host, mut task) = (Host::new(), star(OLD, 0, CHUNK));
+        let (mut host, mut task) = (Host::new(POOL), star(OLD, 0, CHUNK));
         change(&mut task);
-        let outputs = host.tell(ToAgent::Dispatch(Arc::new(task)));
+        let outputs = host.dispatch(task);
         failures(&outputs).into_iter().map(|(_, why)| why).next()
     };
     let invalid = Some(Failure::Refused(Refusal::InvalidPlan));
@@ -469,7 +291,7 @@ fn a_task_that_makes_no_sense_is_refused() {
 
 #[test]
 fn a_chunk_that_is_being_published_is_not_published_again() {
-    let mut host = Host::new();
+    let mut host = Host::new(POOL);
     let outputs = host.begin(star(OLD, 0, CHUNK));
     let is_publish = |output: &AgentOutput| matches!(output, AgentOutput::Publish { .. });
     assert!(host.flow(outputs, 10).iter().any(is_publish));
@@ -480,12 +302,12 @@ fn a_chunk_that_is_being_published_is_not_published_again() {
 
 #[test]
 fn few_outcomes_are_under_way_and_each_that_is_forgotten_lets_one_follow() {
-    let mut host = Host::new();
+    let mut host = Host::new(POOL);
     let mut count = 0;
     for sequence in 1..=300 {
         // Of an epoch that has passed.
         let task = star(RepairId::new(0, sequence), 0, CHUNK);
-        let failed = failures(&host.tell(ToAgent::Dispatch(Arc::new(task))));
+        let failed = failures(&host.dispatch(task));
         let is_refused = |(_, why): &_| *why == Failure::Refused(Refusal::StaleEpoch);
         assert!(failed.iter().all(is_refused), "{failed:?}");
         count += failed.len();
@@ -503,7 +325,7 @@ fn few_outcomes_are_under_way_and_each_that_is_forgotten_lets_one_follow() {
 #[test]
 fn a_peer_that_is_lost_after_its_last_slice_came_is_not_missed() {
     for is_gated in [false, true] {
-        let mut host = Host::new();
+        let mut host = Host::new(POOL);
         let mut outputs = host.begin(Task { gated: is_gated, ..star(OLD, 0, CHUNK) });
         if is_gated {
             outputs = host.tell(release(HELPERS[0]));
@@ -522,7 +344,7 @@ fn a_peer_that_is_lost_after_its_last_slice_came_is_not_missed() {
 
 #[test]
 fn what_links_carried_between_two_heartbeats_is_told_once_and_together() {
-    let mut host = Host::new();
+    let mut host = Host::new(POOL);
     let sent_to = |bytes, ms| SentTo { peer: HELPERS[0], bytes, waited: Span::from_millis(ms) };
     let measured = |repair| {
         let sent = Moved { repair, others: 1 };
@@ -581,7 +403,7 @@ fn has_sent(outputs: &[AgentOutput], wanted: &FromAgent) -> bool {
 
 #[test]
 fn an_order_of_another_session_removes_nothing() {
-    let mut host = Host::new();
+    let mut host = Host::new(POOL);
     let copy = copy_here(1);
     let delete = |session| ToAgent::Delete { epoch: 1, session, copy };
     let removes = |said: &[AgentOutput]| {
@@ -615,14 +437,14 @@ fn a_copy_that_is_deleted_while_it_is_read_is_missing() {
     let verified = FromAgent::Verified(check);
 
     // It is read to its end before it is gone.
-    let mut host = Host::new();
+    let mut host = Host::new(POOL);
     host.tell(ToAgent::Check(check));
     host.tell(ToAgent::Delete { epoch: 1, session: 2, copy: check.copy });
     let said = read(&mut host);
     assert!(has_sent(&said, &missing) && !has_sent(&said, &verified), "{said:?}");
 
     // It is gone before, and asked for again: what the first read found says nothing.
-    let mut host = Host::new();
+    let mut host = Host::new(POOL);
     host.tell(ToAgent::Check(check));
     host.tell(ToAgent::Delete { epoch: 1, session: 2, copy: check.copy });
     assert!(has_sent(&host.handle(AgentInput::Deleted(check.copy)), &missing));
@@ -640,7 +462,7 @@ fn a_copy_that_is_deleted_while_it_is_read_is_missing() {
 
 #[test]
 fn a_listing_that_runs_says_nothing_of_what_has_gone_meanwhile() {
-    let mut host = Host::new();
+    let mut host = Host::new(POOL);
     host.pass(Span::from_secs(1));
     let listed = |stamps: [u64; 3]| {
         let copies = stamps.map(|stamp| copy_here(stamp).into()).to_vec();
@@ -675,7 +497,7 @@ fn a_listing_that_runs_says_nothing_of_what_has_gone_meanwhile() {
 
 #[test]
 fn beats_say_how_the_disk_is() {
-    let mut host = Host::new();
+    let mut host = Host::new(POOL);
     let says = |said: &[AgentOutput]| {
         said.iter().rev().find_map(|output| match output {
             AgentOutput::Send(message) => match &**message {
@@ -694,7 +516,7 @@ fn beats_say_how_the_disk_is() {
 
 #[test]
 fn a_disk_that_is_listed_for_long_rests_as_long() {
-    let mut host = Host::new();
+    let mut host = Host::new(POOL);
     let is_list = |output: &AgentOutput| matches!(output, AgentOutput::List);
     // The first of its session, for three hours, while one an hour is wanted.
     assert!(!host.pass(Span::from_secs(10_800)).iter().any(is_list), "one runs");

@@ -1,144 +1,22 @@
 //! What an agent keeps when a task goes on another way, and what it asks for after that.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+#[path = "common/host.rs"]
+mod host;
 
-use suture_repair::agent::{Agent, AgentConfig, AgentInput, AgentOutput};
-use suture_repair::id::{ChunkIndex, EdgeRef, Generation, NodeId, RepairId, Stamp, StripeId};
-use suture_repair::label::Label;
-use suture_repair::message::{Failure, FromAgent, Refusal, Task, ToAgent};
-use suture_repair::plan::{Carries, Edge, Lane, Mode, Plan, Range, Start};
-use suture_repair::planner::Abilities;
+use host::{CHUNK, HELPERS, Host, NEW, OLD, OTHER, SLICE, SLICES, beats, failures, relayed};
+use suture_repair::agent::{AgentInput, AgentOutput};
+use suture_repair::id::{EdgeRef, RepairId};
+use suture_repair::message::{Failure, Refusal, Task, ToAgent};
+use suture_repair::plan::Range;
 use suture_repair::slice::SliceId;
-use suture_repair::stripe::{ChunkRecord, Stripe};
-use suture_repair::time::{Span, Time};
+use suture_repair::time::Span;
 
-const SLICE: u32 = 4096;
-const SLICES: u32 = 10;
-const CHUNK: u64 = SLICES as u64 * SLICE as u64;
-const OLD: RepairId = RepairId((1 << 32) | 1);
-const NEW: RepairId = RepairId((1 << 32) | 2);
-const HELPERS: [NodeId; 2] = [NodeId(1), NodeId(2)];
-const ME: NodeId = NodeId(3);
-const OTHER: NodeId = NodeId(4);
+/// Far more than any of these tasks takes.
+const POOL: u64 = 1 << 20;
 
-/// An agent whose children send what they are granted, and the time.
-struct Host {
-    agent: Agent,
-    now: Time,
-}
-
-impl Host {
-    fn new() -> Host {
-        let agent = Agent::new(AgentConfig {
-            me: ME,
-            incarnation: 1,
-            abilities: Abilities::ALL,
-            pool_bytes: 1 << 20,
-            heartbeat_every: Span::from_secs(1),
-            stall_after: Span::from_secs(60),
-            inventory_every: Span::from_secs(3600),
-        });
-        let mut host = Host { agent, now: Time::ZERO };
-        host.handle(AgentInput::Connected { epoch: 1 });
-        host
-    }
-
-    fn handle(&mut self, input: AgentInput) -> Vec<AgentOutput> {
-        self.agent.handle(self.now, input);
-        self.agent.assert_all_invariants();
-        std::iter::from_fn(|| self.agent.poll()).collect()
-    }
-
-    fn tell(&mut self, message: ToAgent) -> Vec<AgentOutput> {
-        self.handle(AgentInput::Message(Box::new(message)))
-    }
-
-    fn dispatch(&mut self, task: Task) -> Vec<AgentOutput> {
-        self.tell(ToAgent::Dispatch(Arc::new(task)))
-    }
-
-    /// Begins a task at this node, its destination.
-    fn begin(&mut self, task: Task) -> Vec<AgentOutput> {
-        let repair = task.repair;
-        let mut outputs = self.dispatch(task);
-        outputs.extend(self.handle(AgentInput::Prepared { repair, result: Ok(()) }));
-        outputs
-    }
-
-    /// Slices below this come as they are granted, and are written; gives all outputs of the way.
-    fn flow(&mut self, mut outputs: Vec<AgentOutput>, below: u32) -> Vec<AgentOutput> {
-        let mut at = 0;
-        while at < outputs.len() {
-            let inputs: Vec<AgentInput> = match outputs[at] {
-                AgentOutput::Grant { to, repair, lane, .. } => {
-                    let id = |slice| SliceId { repair, lane, slice };
-                    let arrived = |slice| AgentInput::SliceArrived { from: to, id: id(slice) };
-                    (0..below).map(arrived).collect()
-                }
-                AgentOutput::Deliver { id, .. } => vec![AgentInput::SliceLeft(id)],
-                _ => Vec::new(),
-            };
-            for input in inputs {
-                let is_wanted = match &input {
-                    AgentInput::SliceArrived { from, id } => self.agent.wants(*from, *id),
-                    _ => true,
-                };
-                if is_wanted {
-                    outputs.extend(self.handle(input));
-                }
-            }
-            at += 1;
-        }
-        outputs
-    }
-}
-
-/// Two helpers send to this node.
+/// Two helpers send to this node, which keeps what it has where it is asked to.
 fn star(repair: RepairId) -> Task {
-    let range = Range { from: 0, to: CHUNK };
-    let edge = |child| Edge { child, parent: ME, bytes: CHUNK, carries: Carries::Partial };
-    let record = |node: u32| ChunkRecord {
-        node: (node > 0).then_some(NodeId(node)),
-        stamp: Stamp(0),
-        bytes: CHUNK,
-        crc: Some(0),
-    };
-    let lost = vec![ChunkIndex(0)];
-    let lane = Lane {
-        range,
-        lost: lost.clone(),
-        mode: Mode::Streamed,
-        decoder: None,
-        scheme: None,
-        edges: HELPERS.map(edge).to_vec(),
-    };
-    Task {
-        repair,
-        stripe: Stripe {
-            id: StripeId(1),
-            code: "rs(2,1)".parse().expect("a code"),
-            chunk_bytes: CHUNK,
-            unit_bytes: CHUNK,
-            generation: Generation(0),
-            chunks: (0..3).map(record).collect(),
-        },
-        plan: Plan {
-            stripe: StripeId(1),
-            lost,
-            destinations: BTreeMap::from([(ChunkIndex(0), ME)]),
-            start: Start::Now,
-            range,
-            period: None,
-            lanes: vec![lane],
-        },
-        slice_bytes: SLICE,
-        window: 4,
-        gated: false,
-        continues: None,
-        skips: true,
-        label: Label::default(),
-    }
+    Task { skips: true, ..host::star(repair, 0, CHUNK) }
 }
 
 /// The same in two lanes, of four slices and of six.
@@ -158,16 +36,6 @@ fn goes_on(task: Task) -> Task {
     Task { repair: NEW, continues: Some(OLD), ..task }
 }
 
-/// Helper 1 sends by way of this node, and another one keeps the chunk.
-fn relayed(mut task: Task) -> Task {
-    let (bytes, carries) = (CHUNK, Carries::Partial);
-    let edge = |(child, parent)| Edge { child, parent, bytes, carries };
-    let edges = [(HELPERS[0], ME), (HELPERS[1], OTHER), (ME, OTHER)];
-    task.plan.lanes[0].edges = edges.map(edge).to_vec();
-    task.plan.destinations = BTreeMap::from([(ChunkIndex(0), OTHER)]);
-    task
-}
-
 /// Lane by lane, with which slice each grant says that it begins.
 fn firsts(outputs: &[AgentOutput]) -> Vec<(u16, u32)> {
     let grants = outputs.iter().filter_map(|output| match output {
@@ -183,17 +51,6 @@ fn firsts(outputs: &[AgentOutput]) -> Vec<(u16, u32)> {
 /// How many slices are combined.
 fn deliveries(outputs: &[AgentOutput]) -> usize {
     outputs.iter().filter(|output| matches!(output, AgentOutput::Deliver { .. })).count()
-}
-
-fn failures(outputs: &[AgentOutput]) -> Vec<(RepairId, Failure)> {
-    let failure = |output: &AgentOutput| match output {
-        AgentOutput::Send(message) => match &**message {
-            FromAgent::Failed { repair, why } => Some((*repair, why.clone())),
-            _ => None,
-        },
-        _ => None,
-    };
-    outputs.iter().filter_map(failure).collect()
 }
 
 fn has(outputs: &[AgentOutput], is_it: impl Fn(&AgentOutput) -> bool) -> bool {
@@ -214,7 +71,7 @@ fn is_published(output: &AgentOutput) -> bool {
 
 #[test]
 fn what_has_come_of_each_lane_is_not_asked_for_again() {
-    let mut host = Host::new();
+    let mut host = Host::new(POOL);
     let outputs = host.begin(in_two_lanes(star(OLD)));
     // All of the first lane, and three of the second.
     for lane in [0, 1] {
@@ -239,7 +96,7 @@ fn what_has_come_of_each_lane_is_not_asked_for_again() {
 
 #[test]
 fn other_lanes_skip_what_lies_before_the_first_byte_that_is_missing() {
-    let mut host = Host::new();
+    let mut host = Host::new(POOL);
     let outputs = host.begin(star(OLD));
     host.flow(outputs, 7);
     let outputs = host.begin(goes_on(in_two_lanes(star(OLD))));
@@ -248,7 +105,7 @@ fn other_lanes_skip_what_lies_before_the_first_byte_that_is_missing() {
 
 #[test]
 fn a_destination_keeps_what_it_has_when_a_helper_is_lost_and_says_so() {
-    let mut host = Host::new();
+    let mut host = Host::new(POOL);
     let outputs = host.begin(star(OLD));
     host.flow(outputs, 4);
     let outputs = host.handle(AgentInput::PeerLost(HELPERS[0]));
@@ -256,19 +113,17 @@ fn a_destination_keeps_what_it_has_when_a_helper_is_lost_and_says_so() {
     assert_eq!(failures(&outputs), failed);
     assert!(!has(&outputs, |output| matches!(output, AgentOutput::Discard(_))));
     host.tell(ToAgent::Forget(OLD));
-    host.now = host.now + Span::from_secs(1);
-    assert_eq!(failures(&host.handle(AgentInput::Tick)), failed, "until it is told otherwise");
+    assert_eq!(failures(&host.pass(Span::from_secs(1))), failed, "until it is told otherwise");
     let outputs = host.begin(goes_on(star(OLD)));
     assert!(has(&outputs, is_continued) && failures(&outputs).is_empty());
     assert_eq!(firsts(&outputs), [(0, 4)]);
-    host.now = host.now + Span::from_secs(1);
-    assert_eq!(failures(&host.handle(AgentInput::Tick)), [], "it has all that it needs");
+    assert_eq!(failures(&host.pass(Span::from_secs(1))), [], "it has all that it needs");
 }
 
 #[test]
 fn what_is_kept_ends_with_its_cancel_and_by_itself_when_nobody_answers() {
     let lost = || {
-        let mut host = Host::new();
+        let mut host = Host::new(POOL);
         let outputs = host.begin(star(OLD));
         host.flow(outputs, 4);
         host.handle(AgentInput::PeerLost(HELPERS[0]));
@@ -279,22 +134,18 @@ fn what_is_kept_ends_with_its_cancel_and_by_itself_when_nobody_answers() {
     assert!(matches!(outputs[..], [AgentOutput::Discard(OLD)]), "{outputs:?}");
     assert_eq!(host.agent.status().reserved_bytes, 0);
     let mut host = lost();
-    let mut last = Vec::new();
-    for _ in 0..70 {
-        host.now = host.now + Span::from_secs(1);
-        last.extend(host.handle(AgentInput::Tick));
-    }
+    let last = host.pass(Span::from_secs(70));
     assert!(failures(&last).contains(&(OLD, Failure::Stalled)));
     assert!(host.agent.status().running.is_empty());
 }
 
 #[test]
 fn helpers_keep_nothing_and_neither_does_who_was_not_asked_to() {
-    let mut host = Host::new();
+    let mut host = Host::new(POOL);
     host.dispatch(relayed(star(OLD)));
     let outputs = host.handle(AgentInput::PeerLost(HELPERS[0]));
     assert!(has(&outputs, |output| matches!(output, AgentOutput::Discard(OLD))));
-    let mut host = Host::new();
+    let mut host = Host::new(POOL);
     host.begin(Task { skips: false, ..star(OLD) });
     let outputs = host.handle(AgentInput::PeerLost(HELPERS[0]));
     assert!(has(&outputs, |output| matches!(output, AgentOutput::Discard(OLD))));
@@ -302,11 +153,11 @@ fn helpers_keep_nothing_and_neither_does_who_was_not_asked_to() {
 
 #[test]
 fn where_nothing_is_there_a_task_that_skips_begins_anew() {
-    let mut host = Host::new();
+    let mut host = Host::new(POOL);
     let outputs = host.begin(goes_on(star(OLD)));
     assert!(has(&outputs, is_prepared));
     assert_eq!(firsts(&outputs), [(0, 0)]);
-    let mut host = Host::new();
+    let mut host = Host::new(POOL);
     host.dispatch(star(OLD));
     let outputs = host.dispatch(goes_on(star(OLD)));
     assert!(matches!(outputs[0], AgentOutput::Discard(OLD)), "it had no file yet: {outputs:?}");
@@ -316,7 +167,7 @@ fn where_nothing_is_there_a_task_that_skips_begins_anew() {
 #[test]
 fn what_is_handed_on_twice_in_a_row_is_still_there() {
     let last = RepairId::new(1, 3);
-    let mut host = Host::new();
+    let mut host = Host::new(POOL);
     let outputs = host.begin(star(OLD));
     host.flow(outputs, 4);
     host.dispatch(goes_on(star(OLD)));
@@ -337,7 +188,7 @@ fn what_is_handed_on_twice_in_a_row_is_still_there() {
 
 #[test]
 fn what_is_being_published_is_not_given_up_for_another_attempt() {
-    let mut host = Host::new();
+    let mut host = Host::new(POOL);
     let outputs = host.begin(star(OLD));
     host.flow(outputs, SLICES);
     let outputs = host.dispatch(goes_on(star(OLD)));
@@ -353,7 +204,7 @@ fn what_waits_for_its_proof_goes_on_waiting_under_another_name() {
         task.stripe.chunks[0].crc = None;
         task
     };
-    let mut host = Host::new();
+    let mut host = Host::new(POOL);
     let outputs = host.begin(unrecorded());
     host.flow(outputs, SLICES);
     assert_eq!(host.agent.status().written, [OLD]);
@@ -366,7 +217,7 @@ fn what_waits_for_its_proof_goes_on_waiting_under_another_name() {
 #[test]
 fn a_relay_waits_to_hear_where_a_lane_begins_and_passes_that_on() {
     for comes_early in [false, true] {
-        let mut host = Host::new();
+        let mut host = Host::new(POOL);
         let granted =
             AgentInput::Granted { from: OTHER, repair: NEW, lane: 0, first: 6, below: SLICES };
         let mut outputs = Vec::new();
@@ -391,28 +242,19 @@ fn a_relay_waits_to_hear_where_a_lane_begins_and_passes_that_on() {
 
 /// The edges of which the last of these beats says that they wait, if there is a beat.
 fn waits(outputs: &[AgentOutput]) -> Option<Vec<EdgeRef>> {
-    outputs.iter().rev().find_map(|output| match output {
-        AgentOutput::Send(message) => match &**message {
-            FromAgent::Heartbeat(beat) => Some(beat.waits.clone()),
-            _ => None,
-        },
-        _ => None,
-    })
+    beats(outputs).last().map(|beat| beat.waits.clone())
 }
 
 #[test]
 fn who_was_granted_slices_and_sends_none_is_named_before_the_next_beat_and_with_each() {
-    let mut host = Host::new();
+    let mut host = Host::new(POOL);
     let begun = host.begin(star(OLD));
     let granted = begun.iter().find_map(|output| match output {
         AgentOutput::Grant { to, below, .. } if *to == HELPERS[0] => Some(*below),
         _ => None,
     });
     let edge = |peer| EdgeRef { repair: OLD, lane: 0, peer };
-    let look = |host: &mut Host| {
-        host.now = host.now + Span::from_millis(250);
-        waits(&host.handle(AgentInput::Tick))
-    };
+    let look = |host: &mut Host| waits(&host.pass(Span::from_millis(250)));
     assert_eq!([look(&mut host), look(&mut host)], [None, None]);
     assert_eq!(look(&mut host), Some(HELPERS.map(edge).to_vec()), "half a beat after the first");
     for slice in 0..granted.expect("both were granted slices") {
@@ -428,7 +270,7 @@ fn who_was_granted_slices_and_sends_none_is_named_before_the_next_beat_and_with_
 
 #[test]
 fn an_agent_that_did_not_run_itself_waits_for_nobody() {
-    let mut host = Host::new();
+    let mut host = Host::new(POOL);
     host.begin(star(OLD));
     host.now = host.now + Span::from_secs(9);
     assert_eq!(waits(&host.handle(AgentInput::Tick)), Some(vec![]));

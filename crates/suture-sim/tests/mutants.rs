@@ -5,18 +5,12 @@
 
 #![allow(clippy::disallowed_macros, reason = "a test prints what found each mistake")]
 
-use std::sync::Arc;
+#[path = "../../suture-repair/tests/common/host.rs"]
+mod host;
 
-use suture_repair::agent::{self, Agent};
-use suture_repair::id::{ChunkIndex, Generation, NodeId, RepairId, Stamp, StripeId};
-use suture_repair::label::Label;
-use suture_repair::message::{Task, ToAgent};
+use host::{CHUNK, Host, OLD, SLICES, star};
+use suture_repair::message::ToAgent;
 use suture_repair::mutant::Mutant;
-use suture_repair::plan::{Carries, Edge, Lane, Mode, Plan, Range, Start};
-use suture_repair::planner::Abilities;
-use suture_repair::slice::SliceId;
-use suture_repair::stripe::{ChunkRecord, Stripe};
-use suture_repair::time::{Span, Time};
 use suture_sim::disk::Safeguards;
 use suture_sim::violation::Violation;
 use suture_sim::{lone, swarm};
@@ -62,80 +56,13 @@ fn without_a_mistake_the_same_seeds_find_nothing() {
     }
 }
 
-const SLICE: u64 = 4096;
-const ME: NodeId = NodeId(1);
-const HELPER: NodeId = NodeId(0);
-
-/// The copy of a chunk of ten slices, from one helper.
-fn copy() -> Task {
-    let (repair, range, lost) = (RepairId(1), Range { from: 0, to: 10 * SLICE }, ChunkIndex(1));
-    let carries = Carries::Partial;
-    let edges = vec![Edge { child: HELPER, parent: ME, bytes: range.to, carries }];
-    let (lost, mode) = (vec![lost], Mode::Streamed);
-    let lane = Lane { range, lost: lost.clone(), mode, decoder: None, scheme: None, edges };
-    let destinations = [(ChunkIndex(1), ME)].into();
-    let stripe = StripeId(0);
-    let plan = Plan {
-        stripe,
-        lost,
-        destinations,
-        start: Start::Now,
-        range,
-        period: None,
-        lanes: vec![lane],
-    };
-    let bytes = range.to;
-    let record = |node| ChunkRecord { node, stamp: Stamp(0), bytes, crc: Some(0) };
-    let stripe = Stripe {
-        id: stripe,
-        code: "rs(1,1)".parse().expect("a code"),
-        chunk_bytes: bytes,
-        unit_bytes: bytes,
-        generation: Generation(1),
-        chunks: vec![record(Some(HELPER)), record(None)],
-    };
-    let slice_bytes = SLICE as u32;
-    Task {
-        repair,
-        stripe,
-        plan,
-        slice_bytes,
-        window: 4,
-        gated: false,
-        continues: None,
-        skips: false,
-        label: Label::default(),
-    }
-}
-
 /// Gives an agent with a mistake a task, holds it, and lets all come that was granted.
 fn hold(mutant: Mutant) {
-    let mut agent = Agent::new(agent::AgentConfig {
-        me: ME,
-        incarnation: 1,
-        abilities: Abilities::ALL,
-        pool_bytes: 1 << 20,
-        heartbeat_every: Span::from_secs(1),
-        stall_after: Span::from_secs(60),
-        inventory_every: Span::from_secs(60),
-    });
-    agent.mutate(mutant);
-    let (task, id) = (copy(), |slice| SliceId { repair: RepairId(1), lane: 0, slice });
-    let repair = task.repair;
-    let held = ToAgent::Hold { repair, held: true };
-    let begin = [
-        agent::AgentInput::Connected { epoch: 0 },
-        agent::AgentInput::Message(Box::new(ToAgent::Dispatch(Arc::new(task)))),
-        agent::AgentInput::Prepared { repair, result: Ok(()) },
-        agent::AgentInput::Message(Box::new(held)),
-    ];
-    let arrive =
-        (0..4).map(|slice| agent::AgentInput::SliceArrived { from: HELPER, id: id(slice) });
-    let leave = (0..4).map(|slice| agent::AgentInput::SliceLeft(id(slice)));
-    for input in begin.into_iter().chain(arrive).chain(leave) {
-        agent.handle(Time::ZERO, input);
-        agent.assert_all_invariants();
-    }
+    let mut host = Host::new(1 << 20);
+    host.agent.mutate(mutant);
+    let begun = host.begin(star(OLD, 0, CHUNK));
+    host.tell(ToAgent::Hold { repair: OLD, held: true });
+    host.flow(begun, SLICES);
 }
 
 #[test]
