@@ -50,21 +50,22 @@ fn with_everything(mut world: World, random: &mut Random) -> World {
     world
 }
 
-fn arbitrary_world(random: &mut Random) -> World {
-    let codes = [
-        "rs(6,3)",
-        "rs(3,2)",
-        "rs(10,4)",
-        "rs(2,2)",
-        "lrc(6,2,2)",
-        "lrc(4,2,4)",
-        "lrc(8,2,3)",
-        "butterfly(2)",
-        "butterfly(4)",
-        "clay(2,2,3)",
-        "clay(4,2,5)",
-    ];
-    let code = *random.choose(&codes);
+const CODES: [&str; 11] = [
+    "rs(6,3)",
+    "rs(3,2)",
+    "rs(10,4)",
+    "rs(2,2)",
+    "lrc(6,2,2)",
+    "lrc(4,2,4)",
+    "lrc(8,2,3)",
+    "butterfly(2)",
+    "butterfly(4)",
+    "clay(2,2,3)",
+    "clay(4,2,5)",
+];
+
+fn arbitrary_world(random: &mut Random, codes: &[&str]) -> World {
+    let code = *random.choose(codes);
     let failed = &[NodeId(0), NodeId(1)][..random.between(1, 2) as usize];
     // Where few nodes are left, it matters most who keeps what.
     let chunks = code.parse::<Code>().unwrap().chunk_count();
@@ -112,13 +113,11 @@ fn racks_may_be_lost(world: &World, job: &Job, plan: &Plan) -> bool {
     world.cluster.racks.len() < 2 || over <= most_over
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(200))]
-
-    #[test]
-    fn no_valid_plans_beat_the_bound(seed: u64) {
-        let mut random = Random::new(seed);
-        let world = arbitrary_world(&mut random);
+/// A world of each code.
+fn check_that_no_valid_plans_beat_the_bound(seed: u64) -> Result<(), TestCaseError> {
+    let mut random = Random::new(seed);
+    for code in CODES {
+        let world = arbitrary_world(&mut random, &[code]);
         let least = bound(&world);
         prop_assert!(least > 0.0 && least.is_finite());
         // Those of whole chunks: traces may be better than any k chunks.
@@ -138,11 +137,13 @@ proptest! {
         let plans = arbitrary_batch(&world, &mut random);
         prop_assert!(peak(&world, &plans) >= bound(&world) * (1.0 - 1e-9));
     }
+    Ok(())
+}
 
-    #[test]
-    fn the_bound_of_uplinks_is_that_of_the_worst_set_of_nodes(seed: u64) {
-        let mut random = Random::new(seed);
-        let code = *random.choose(&["rs(3,2)", "rs(4,2)", "rs(2,3)"]);
+/// A world of each code.
+fn check_the_bound_of_uplinks(seed: u64) -> Result<(), TestCaseError> {
+    let mut random = Random::new(seed);
+    for code in ["rs(3,2)", "rs(4,2)", "rs(2,3)"] {
         let count = random.between(1, 12) as usize;
         let mut world = World::failed_node(code, 9, count, random.next_u64());
         for node in &mut world.cluster.nodes {
@@ -157,8 +158,46 @@ proptest! {
             job.chunk_bytes = 1000 * random.between(1, 5);
         }
         let worst = (1..1u32 << 9).map(|set| seconds_of_set(&world, set)).fold(0.0, f64::max);
-        prop_assert!((bound(&world) - worst).abs() <= 1e-5 * worst, "{} {worst}", bound(&world));
-        prop_assert!(bound(&world) <= worst * (1.0 + 1e-12));
+        let bound = bound(&world);
+        prop_assert!((bound - worst).abs() <= 1e-5 * worst, "{} {worst}", bound);
+        prop_assert!(bound <= worst * (1.0 + 1e-12));
+    }
+    Ok(())
+}
+
+// Of 11 worlds a case.
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(5))]
+
+    #[test]
+    fn no_valid_plans_beat_the_bound(seed: u64) {
+        check_that_no_valid_plans_beat_the_bound(seed)?;
+    }
+}
+
+// Of 3 worlds a case.
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(20))]
+
+    #[test]
+    fn the_bound_of_uplinks_is_that_of_the_worst_set_of_nodes(seed: u64) {
+        check_the_bound_of_uplinks(seed)?;
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(70))]
+
+    #[test]
+    #[ignore = "the same with many more worlds, for a change of planners or bounds"]
+    fn no_valid_plans_of_many_more_worlds_beat_the_bound(seed: u64) {
+        check_that_no_valid_plans_beat_the_bound(seed)?;
+    }
+
+    #[test]
+    #[ignore = "the same with many more worlds, for a change of planners or bounds"]
+    fn the_bound_of_uplinks_is_that_of_the_worst_set_in_many_more_worlds(seed: u64) {
+        check_the_bound_of_uplinks(seed)?;
     }
 }
 
@@ -179,10 +218,8 @@ fn world_of_racks(seed: u64) -> World {
     world
 }
 
-/// The rule of racks was left out as soon as a node's space was a number.
-#[test]
-fn space_that_a_batch_cannot_fill_changes_no_bound() {
-    for seed in 0..60 {
+fn check_space_that_a_batch_cannot_fill(seeds: impl Iterator<Item = u64>) {
+    for seed in seeds {
         let world = world_of_racks(seed);
         let lost: usize = world.jobs.iter().map(|job| job.lost.len()).sum();
         let all = lost as u64 * CHUNK_BYTES;
@@ -193,10 +230,22 @@ fn space_that_a_batch_cannot_fill_changes_no_bound() {
     }
 }
 
+/// The rule of racks was left out as soon as a node's space was a number. Every code is among them.
 #[test]
-fn no_plans_of_nodes_that_fill_up_beat_the_bound() {
+fn space_that_a_batch_cannot_fill_changes_no_bound() {
+    check_space_that_a_batch_cannot_fill((2..60).step_by(3));
+}
+
+#[test]
+#[ignore = "the same with three times as many worlds, for a change of planners or bounds"]
+fn space_that_a_batch_cannot_fill_changes_no_bound_of_many_more_worlds() {
+    check_space_that_a_batch_cannot_fill(0..60);
+}
+
+/// Gives how many batches could be compared: those of which every chunk is rebuilt.
+fn compare_where_nodes_fill_up(seeds: impl Iterator<Item = u64>) -> usize {
     let mut compared = 0;
-    for seed in 0..80 {
+    for seed in seeds {
         let mut world = world_of_racks(seed);
         let mut random = Random::new(seed);
         for room in world.room.iter_mut().filter(|room| **room > 0) {
@@ -213,6 +262,23 @@ fn no_plans_of_nodes_that_fill_up_beat_the_bound() {
             }
         }
     }
+    compared
+}
+
+/// Every code is among the first worlds; the others are for lack of room in those.
+#[test]
+fn no_plans_of_nodes_that_fill_up_beat_the_bound() {
+    let mut compared = compare_where_nodes_fill_up((2..80).step_by(3));
+    if compared <= 50 {
+        compared += compare_where_nodes_fill_up((0..80).filter(|seed| seed % 3 != 2));
+    }
+    assert!(compared > 50, "{compared}");
+}
+
+#[test]
+#[ignore = "the same with three times as many worlds, for a change of planners or bounds"]
+fn no_plans_of_nodes_that_fill_up_beat_the_bound_in_many_more_worlds() {
+    let compared = compare_where_nodes_fill_up(0..80);
     assert!(compared > 50, "{compared}");
 }
 
@@ -238,7 +304,7 @@ fn chunks_of_few_stripes_are_kept_in_one_rack_each() {
 #[test]
 fn an_option_that_nothing_is_rebuilt_by_decides_no_destination() {
     let seed = 14284421206047889042;
-    let world = arbitrary_world(&mut Random::new(seed));
+    let world = arbitrary_world(&mut Random::new(seed), &CODES);
     let batch = plan("flow".parse().unwrap(), &world.jobs, &world.view(), seed);
     assert_eq!(batch.refused, []);
 }
@@ -312,16 +378,17 @@ fn of_all_plans_of_a_small_batch_none_beats_the_bound_and_some_come_near() {
             world.jobs.iter().map(|job| every_plan(&world, job)).collect();
         let count: usize = choices.iter().map(Vec::len).product();
         let best = (0..count).map(|mut code| {
-            let pick = |plans: &Vec<Plan>| {
-                let plan = plans[code % plans.len()].clone();
+            let picked = choices.iter().zip(&world.jobs).map(|(plans, job)| {
+                let plan = &plans[code % plans.len()];
                 code /= plans.len();
-                plan
-            };
-            peak(&world, &choices.iter().map(pick).collect::<Vec<_>>())
+                (plan, job.facts())
+            });
+            Load::of(&world.cluster, picked).max_seconds(&world.cluster)
         });
         let best = best.fold(f64::INFINITY, f64::min);
-        assert!(best >= bound(&world) * (1.0 - 1e-12), "{best}");
-        ratios.push(best / bound(&world));
+        let bound = bound(&world);
+        assert!(best >= bound * (1.0 - 1e-12), "{best}");
+        ratios.push(best / bound);
     }
     // Two chunks are all that a node sends here: rounding alone can cost a half.
     assert!(ratios.iter().sum::<f64>() / 30.0 < 1.3, "{ratios:?}");

@@ -109,15 +109,15 @@ fn traces_are_counted_where_they_are_sent_and_where_they_are_decoded() {
     assert_eq!(rest, Load::new(&world.cluster));
 }
 
-#[test]
-fn traces_are_taken_where_processors_are_fast_and_not_where_they_are_slow() {
+/// Processors that relay at a part of the usual link's rate, and whether traces gain by them.
+fn check_traces(parts: &[(f64, bool)]) {
     for links in [Links::Equal, Links::Independent] {
         let bare = World::failed_node("rs(6,3)", 16, 100, 2).with_links(links, 1002);
         let without = planned(&bare, "suture");
         assert!(traced_part(&load(&bare, &without)) > 0.3);
         // Links go up to ten times the usual one.
         let factor = if matches!(links, Links::Equal) { 1.0 } else { 10.0 };
-        for (part, gains) in [(0.05, false), (0.1, false), (4.0, true), (100.0, true)] {
+        for (part, gains) in parts.iter().copied() {
             let world = World::failed_node("rs(6,3)", 16, 100, 2).with_links(links, 1002);
             let part = if gains { part * factor } else { part };
             let world = with_processors(world, part);
@@ -134,6 +134,18 @@ fn traces_are_taken_where_processors_are_fast_and_not_where_they_are_slow() {
             }
         }
     }
+}
+
+/// The fastest of the slow ones, and the slowest of the fast ones.
+#[test]
+fn traces_are_taken_where_processors_are_fast_and_not_where_they_are_slow() {
+    check_traces(&[(0.1, false), (4.0, true)]);
+}
+
+#[test]
+#[ignore = "the same with processors that are farther from the border, for a change of planners"]
+fn traces_are_taken_or_not_where_processors_are_far_from_the_border() {
+    check_traces(&[(0.05, false), (100.0, true)]);
 }
 
 #[test]
@@ -179,9 +191,8 @@ fn a_coordinator_plans_with_what_an_agent_says_of_its_processor() {
     assert_eq!(add(Some(processor(0.2)), 2e6).processor, Some(processor(0.2)));
 }
 
-/// Any code and any processors: some as slow as a tenth of a link, some faster, some not modelled.
-fn arbitrary_world(random: &mut Random, codes: &[&str]) -> World {
-    let code = *random.choose(codes);
+/// Any processors: some as slow as a tenth of a link, some faster, some not modelled.
+fn arbitrary_world(random: &mut Random, code: &str) -> World {
     let chunks = code.parse::<suture_code::Code>().unwrap().chunk_count();
     let nodes = chunks + random.between(2, 9) as usize;
     let stripes = random.between(1, 40) as usize;
@@ -196,13 +207,11 @@ fn arbitrary_world(random: &mut Random, codes: &[&str]) -> World {
     world
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(60))]
-
-    #[test]
-    fn no_plans_beat_the_bound_whatever_processors_there_are(seed: u64) {
-        let codes = ["rs(6,3)", "rs(3,2)", "rs(2,2)", "lrc(6,2,2)", "butterfly(4)", "clay(4,2,5)"];
-        let world = arbitrary_world(&mut Random::new(seed), &codes);
+/// In a world of each code.
+fn check_bounds(seed: u64) -> Result<(), TestCaseError> {
+    let mut random = Random::new(seed);
+    for code in ["rs(6,3)", "rs(3,2)", "rs(2,2)", "lrc(6,2,2)", "butterfly(4)", "clay(4,2,5)"] {
+        let world = arbitrary_world(&mut random, code);
         let least = bound_seconds(&world.jobs, &world.view());
         for policy in ["flow", "mix/random/all", "mix/greedy/all", "repairboost+cr"] {
             let seconds = peak_seconds(&world, policy);
@@ -215,11 +224,52 @@ proptest! {
         let seconds = load.max_seconds(&world.cluster);
         prop_assert!(own.is_none_or(|own| seconds >= own * (1.0 - 1e-6)), "{:?} {}", own, seconds);
     }
+    Ok(())
+}
+
+/// In a world of each code that has traces.
+fn check_traces_beside_whole_chunks(seed: u64) -> Result<(), TestCaseError> {
+    let mut random = Random::new(seed);
+    for code in ["rs(3,2)", "rs(6,3)", "rs(10,4)"] {
+        let world = arbitrary_world(&mut random, code);
+        let (mixed, whole) = (peak_seconds(&world, "suture"), peak_seconds(&world, "flow"));
+        prop_assert!(mixed <= whole * (1.0 + 1e-9), "{} {}", mixed, whole);
+    }
+    Ok(())
+}
+
+// Of six worlds a case.
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(3))]
+
+    #[test]
+    fn no_plans_beat_the_bound_whatever_processors_there_are(seed: u64) {
+        check_bounds(seed)?;
+    }
+}
+
+// Of three worlds a case.
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(7))]
 
     #[test]
     fn traces_and_whole_chunks_are_never_slower_than_whole_chunks(seed: u64) {
-        let world = arbitrary_world(&mut Random::new(seed), &["rs(3,2)", "rs(6,3)", "rs(10,4)"]);
-        let (mixed, whole) = (peak_seconds(&world, "suture"), peak_seconds(&world, "flow"));
-        prop_assert!(mixed <= whole * (1.0 + 1e-9), "{} {}", mixed, whole);
+        check_traces_beside_whole_chunks(seed)?;
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(20))]
+
+    #[test]
+    #[ignore = "the same with many more worlds, for a change of planners or bounds"]
+    fn no_plans_beat_the_bound_in_many_more_worlds(seed: u64) {
+        check_bounds(seed)?;
+    }
+
+    #[test]
+    #[ignore = "the same with many more worlds, for a change of planners or bounds"]
+    fn traces_and_whole_chunks_are_never_slower_in_many_more_worlds(seed: u64) {
+        check_traces_beside_whole_chunks(seed)?;
     }
 }

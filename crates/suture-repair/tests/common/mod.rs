@@ -146,13 +146,18 @@ fn job(random: &mut Random, code: Code, node_count: usize, failed: &[NodeId], in
     }
 }
 
-/// The busiest port of a policy's plans, in seconds; all of them valid.
-pub fn peak_seconds(world: &World, policy: &str) -> f64 {
+/// The load of a policy's plans, all of them valid.
+pub fn load_of(world: &World, policy: &str) -> Load {
     let batch = plan(policy.parse().unwrap(), &world.jobs, &world.view(), 1);
     assert_eq!(batch.refused, []);
     for (job, plan) in batch.planned(&world.jobs) {
         assert_eq!(validate(plan, &job.facts(), world.cluster.nodes.len()), Ok(()));
     }
     let planned = batch.planned(&world.jobs).map(|(job, plan)| (plan, job.facts()));
-    Load::of(&world.cluster, planned).max_seconds(&world.cluster)
+    Load::of(&world.cluster, planned)
+}
+
+/// The busiest port of a policy's plans, in seconds; all of them valid.
+pub fn peak_seconds(world: &World, policy: &str) -> f64 {
+    load_of(world, policy).max_seconds(&world.cluster)
 }
