@@ -1,4 +1,5 @@
 # Agents may have few files and sockets open, and a node with hundreds of chunks dies.
+# alone: hundreds of repairs are to be over within half a minute
 ulimit -n 64
 policy=chain/greedy/all # all repairs at once
 cluster 9

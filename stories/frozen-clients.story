@@ -1,4 +1,5 @@
 # Forty clients are frozen in the middle of what they write.
+# alone: forty clients fill the processor
 cluster 5
 put photos
 head -c 96000000 /dev/urandom >"$folder/film"

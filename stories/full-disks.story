@@ -1,4 +1,5 @@
 # Two of nine nodes have small disks, which fill up while others have room; then a node dies.
+# alone: hundreds of repairs are to be over within half a minute
 [ "$(id -u)" = 0 ] || skip "small disks are mounted by root only"
 coordinator
 for i in 0 1; do small_disk "n$i" 8m; done

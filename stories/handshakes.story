@@ -1,4 +1,5 @@
 # A thousand strangers at each agent never end their handshakes, and one makes new ones without end.
+# alone: strangers fill the processor
 export SUTURE_AUTHORITY=$folder/authority SUTURE_CREDENTIALS=$folder/own/root
 command -v openssl >/dev/null || skip "no openssl"
 own=$folder/own
