@@ -18,14 +18,31 @@ fn check(policies: &[&str], seeds: std::ops::Range<u64>) {
     }
 }
 
+/// The worlds of these seeds, under every preset.
+fn check_presets(seeds: std::ops::Range<u64>) {
+    let presets: Vec<String> = Policy::presets().map(|(name, _)| name.to_string()).collect();
+    let presets: Vec<&str> = presets.iter().map(String::as_str).collect();
+    check(&presets, seeds);
+}
+
 #[test]
 fn the_planners_of_our_own_end_with_valid_plans_whatever_the_world() {
-    check(&["flow", "suture"], 0..600);
+    check(&["flow", "suture"], 0..200);
+}
+
+#[test]
+#[ignore = "the same in other worlds, for a change of planners or bounds"]
+fn the_planners_of_our_own_end_with_valid_plans_in_many_more_worlds() {
+    check(&["flow", "suture"], 200..600);
 }
 
 #[test]
 fn all_presets_end_with_valid_plans_whatever_the_world() {
-    let presets: Vec<String> = Policy::presets().map(|(name, _)| name.to_string()).collect();
-    let presets: Vec<&str> = presets.iter().map(String::as_str).collect();
-    check(&presets, 600..700);
+    check_presets(600..640);
+}
+
+#[test]
+#[ignore = "the same in other worlds, for a change of planners or bounds"]
+fn all_presets_end_with_valid_plans_in_many_more_worlds() {
+    check_presets(640..700);
 }
