@@ -133,7 +133,7 @@ fn an_interrupted_emulation_keeps_what_was_simulated_and_names_what_is_missing()
     }
     let _turn = take_turns();
     let folder = TempDir::new().unwrap();
-    let args = ["reproduce", "chameleonec/fig18", "--quick", "--on", "testbed", "-o", "out"];
+    let args = ["reproduce", "butterfly/network", "--quick", "--on", "testbed", "-o", "out"];
     let mut running = suture(&folder, &args).spawn().unwrap();
     let (mut run, mut repairs) = (None, 0);
     // While the data are made, before anything of the testbed waits for signals itself.
@@ -150,11 +150,11 @@ fn an_interrupted_emulation_keeps_what_was_simulated_and_names_what_is_missing()
     let namespaces = Command::new("ip").args(["netns", "list"]).output().unwrap();
     let namespaces = String::from_utf8_lossy(&namespaces.stdout).into_owned();
     assert!(!namespaces.contains(&format!("suture-{run}-")), "{namespaces}");
-    assert!(json(&folder, "out/chameleonec/fig18.json")["table"]["panels"].is_array());
-    let kept = json(&folder, "out/chameleonec/fig18-emulated.json");
+    assert!(json(&folder, "out/butterfly/network.json")["table"]["panels"].is_array());
+    let kept = json(&folder, "out/butterfly/network-emulated.json");
     let failed = &kept["emulated"]["failed"][0];
-    assert_eq!(failed["label"], "1 Gb/s", "{kept}");
+    assert_eq!(failed["label"], LABELS[0], "{kept}");
     assert!(failed["why"].as_str().unwrap().contains("interrupted"), "{failed}");
     let report = read(&folder, "out/report.md");
-    assert!(report.contains("Not measured: 1 Gb/s of 'throughput': interrupted"), "{report}");
+    assert!(report.contains("Not measured: RS, k=5 of 'traffic': interrupted"), "{report}");
 }
