@@ -1,6 +1,6 @@
 //! A lone fault: one machine is lost in the middle of repairs, and nothing else goes wrong.
 //!
-//! Place: ... dispatch -> [slices flow -> a helper is lost -> by another plan] -> slices flow -> ...
+//! Place: ... dispatch -> [slices flow -> a helper is lost -> by another plan] -> chunk proven ...
 //! In the swarm something is always wrong with somebody, and the repair of a small chunk is over
 //! before a fault meets it. So what only goes wrong between nodes that are well is looked for here:
 //! chunks of a stripe are lost together, a helper of their repair is lost among slices, and whoever
@@ -148,7 +148,7 @@ fn strike(world: &mut World, random: &mut Random) {
     let until = world.now + BEGUN;
     while world.now < until && world.violation.is_none() {
         world.run(world.now + STEP);
-        let Some((repair, destinations)) = under_way(world, wanted) else { continue };
+        let Some((repair, destinations)) = in_flight(world, wanted) else { continue };
         let helpers = helpers(world, repair, &destinations);
         if !helpers.is_empty() {
             let helper = *random.choose(&helpers);
@@ -163,7 +163,7 @@ fn strike(world: &mut World, random: &mut Random) {
 }
 
 /// The first repair that runs and its destinations, if each of these has so many bytes.
-fn under_way(world: &World, wanted: u64) -> Option<(RepairId, Vec<NodeId>)> {
+fn in_flight(world: &World, wanted: u64) -> Option<(RepairId, Vec<NodeId>)> {
     let running = world.coordinator()?.status().running;
     let repair = running.first()?.repair;
     let of_repair = running.iter().filter(|line| line.repair == repair);
