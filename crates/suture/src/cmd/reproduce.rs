@@ -18,7 +18,7 @@ use crate::reproduce::folder::{
     REPORT,
 };
 use crate::reproduce::report::{Reproduction, Tally, markdown, page};
-use crate::reproduce::runner::{self, IS_STOPPED};
+use crate::reproduce::runner::{IS_STOPPED, Runs};
 use crate::reproduce::traces::Traces;
 use crate::reproduce::{emulate, papers, report, starts};
 use crate::testbed::tools;
@@ -105,16 +105,16 @@ pub fn run(args: Args) -> Result<Outcome> {
     } else {
         Holdings::Refused
     };
-    let folder = Folder::open(&args.output, &configuration, holdings)?;
+    let folder = Folder::open(&args.output, configuration, holdings)?;
     let mut finished = folder.all_finished()?;
     stop_on_signals()?;
-    let ended = perform(&args, &experiments, (&folder, &configuration), &traces, &mut finished);
+    let ended = perform(&args, &experiments, &folder, &traces, &mut finished);
     let place = |found: &Finished| papers::all().position(|e| e.name() == found.experiment.name());
     finished.sort_by_key(place);
     let is_missing = |name: &String| finished.iter().all(|found| found.experiment.name() != *name);
     let missing = experiments.iter().map(|e| e.name()).filter(is_missing).count();
     let reproduction = Reproduction {
-        configuration: &configuration,
+        configuration: folder.configuration(),
         planned: finished.len() + missing,
         finished: &finished,
         traces: &traces,
@@ -151,10 +151,15 @@ fn list(format: Format) -> Result<Outcome> {
 fn perform(
     args: &Args,
     experiments: &[&'static PaperExperiment],
-    (folder, configuration): (&Folder, &Configuration),
+    folder: &Folder,
     traces: &Traces,
     finished: &mut Vec<Finished>,
 ) -> Result<()> {
+    let is_missing =
+        |e: &&&PaperExperiment| finished.iter().all(|found| found.experiment.name() != e.name());
+    let missing: Vec<&PaperExperiment> = experiments.iter().filter(is_missing).copied().collect();
+    let configuration = folder.configuration();
+    let runs = Runs::new(&missing, configuration.extent(), traces);
     for (index, experiment) in experiments.iter().copied().enumerate() {
         let place = format!("[{}/{}] {}", index + 1, experiments.len(), experiment.name());
         let started = Instant::now();
@@ -163,9 +168,9 @@ fn perform(
         let at = match found {
             Some(at) => at,
             None => {
-                let outcome = perform_in_simulator(experiment, configuration, traces)?;
+                let outcome = perform_in_simulator(experiment, &runs, (configuration, traces))?;
                 let simulated = Finished { experiment, outcome, emulation: None };
-                folder.keep(&simulated, configuration)?;
+                folder.keep(&simulated)?;
                 finished.push(simulated);
                 finished.len() - 1
             }
@@ -196,14 +201,14 @@ fn perform(
     Ok(())
 }
 
-/// An experiment in the simulator, with the time that it took.
+/// An experiment in the simulator, with the time that it took: less where others had runs of it.
 fn perform_in_simulator(
     experiment: &PaperExperiment,
-    configuration: &Configuration,
-    traces: &Traces,
+    runs: &Runs<'_>,
+    (configuration, traces): (&Configuration, &Traces),
 ) -> Result<FinishedTables> {
     let started = Instant::now();
-    let table = runner::perform(experiment, configuration.extent(), traces)?;
+    let table = runs.perform(experiment)?;
     let seconds = started.elapsed().as_secs_f64();
     let starts = starts::of(experiment, configuration.seeds, traces)?;
     Ok(FinishedTables { table, starts, seconds, machine: machine_name() })

@@ -100,22 +100,25 @@ pub struct FinishedEmulation {
 /// A folder that may be written to.
 pub struct Folder {
     path: PathBuf,
-    extent: Extent,
+    configuration: Configuration,
 }
 
 impl Folder {
-    /// The folder, if it is empty or may be written over or gone on with.
+    /// The folder, if it is empty or may be written over or gone on with. What is emulated may come
+    /// to what was begun without.
     ///
     /// # Errors
     /// Bad input when it holds something that it may not, or was begun in another way.
-    pub fn open(path: &Path, configuration: &Configuration, holdings: Holdings) -> Result<Folder> {
-        let folder = Folder { path: path.to_path_buf(), extent: configuration.extent() };
+    pub fn open(path: &Path, configuration: Configuration, holdings: Holdings) -> Result<Folder> {
+        let mut folder = Folder { path: path.to_path_buf(), configuration };
         let found: Option<Configuration> = match holdings {
             Holdings::Kept => folder.read(CONFIGURATION)?,
             Holdings::Refused | Holdings::Removed => None,
         };
         match (found, holdings) {
-            (Some(found), _) if found == *configuration => return Ok(folder),
+            (Some(found), _) if found.may_become(&folder.configuration) => {
+                folder.configuration.testbed |= found.testbed;
+            }
             (Some(found), _) => {
                 return Err(bad_input(format!(
                     "'{}' was begun with other options ({}); use the same with --resume, or write \
@@ -129,8 +132,13 @@ impl Folder {
         }
         fs::create_dir_all(path)
             .with_context(|| format!("cannot make the directory '{}'", path.display()))?;
-        folder.write(CONFIGURATION, &pretty(configuration)?)?;
+        folder.write(CONFIGURATION, &pretty(&folder.configuration)?)?;
         Ok(folder)
+    }
+
+    /// What all of its experiments have in common.
+    pub fn configuration(&self) -> &Configuration {
+        &self.configuration
     }
 
     /// Where it is.
@@ -154,7 +162,7 @@ impl Folder {
     fn finished(&self, experiment: &'static PaperExperiment) -> Result<Option<Finished>> {
         let [_, tables, emulation] = file_names(experiment);
         let Some(document) = self.read::<Value>(&tables)? else { return Ok(None) };
-        if document["panels"] != as_read(&as_measured(experiment, self.extent)?)? {
+        if document["panels"] != as_read(&as_measured(experiment, self.configuration.extent())?)? {
             return Ok(None);
         }
         let outcome = serde_json::from_value(document)
@@ -167,12 +175,12 @@ impl Folder {
     ///
     /// # Errors
     /// When a file cannot be written.
-    pub fn keep(&self, finished: &Finished, configuration: &Configuration) -> Result<()> {
+    pub fn keep(&self, finished: &Finished) -> Result<()> {
         let Finished { experiment, outcome, .. } = finished;
         let document = json!({
             "experiment": experiment.name(),
-            "configuration": configuration,
-            "panels": as_measured(experiment, self.extent)?,
+            "configuration": self.configuration,
+            "panels": as_measured(experiment, self.configuration.extent())?,
             "starts": outcome.starts,
             "seconds": outcome.seconds,
             "machine": outcome.machine,
@@ -318,6 +326,12 @@ impl Configuration {
         Extent { repetitions: self.seeds, is_quick: self.quick }
     }
 
+    /// Whether what it was used for is what another would be, but for what is emulated.
+    fn may_become(&self, other: &Configuration) -> bool {
+        let simulated = |of: &Configuration| Configuration { testbed: false, ..of.clone() };
+        simulated(self) == simulated(other)
+    }
+
     /// In words.
     pub fn describe(&self) -> String {
         format!(
@@ -429,7 +443,7 @@ mod tests {
     }
 
     fn open(place: &TempDir, holdings: Holdings) -> Result<Folder> {
-        Folder::open(place.path(), &configuration(), holdings)
+        Folder::open(place.path(), configuration(), holdings)
     }
 
     fn keep(folder: &Folder) -> Finished {
@@ -441,7 +455,7 @@ mod tests {
             machine: "2 x processor".into(),
         };
         let finished = Finished { experiment, outcome, emulation: None };
-        folder.keep(&finished, &configuration()).unwrap();
+        folder.keep(&finished).unwrap();
         finished
     }
 
@@ -467,6 +481,10 @@ mod tests {
         assert_eq!(found[0].outcome.seconds, 2.5);
         assert!(found[0].emulation.is_none());
         // What is emulated comes to what was simulated, and goes with it.
+        let more = Configuration { testbed: true, ..configuration() };
+        let folder = Folder::open(place.path(), more, Holdings::Kept).unwrap();
+        assert_eq!(folder.all_finished().unwrap().len(), 1);
+        assert!(open(&place, Holdings::Kept).unwrap().configuration().testbed);
         let emulation = FinishedEmulation { emulated: Emulated::default(), seconds: 60.0 };
         folder.keep_emulation(kept.experiment, &emulation).unwrap();
         let found = folder.all_finished().unwrap();
@@ -545,7 +563,7 @@ mod tests {
         // One that is not there yet is begun in, whatever becomes of what it holds.
         for (name, holdings) in [("a", Holdings::Kept), ("b", Holdings::Removed)] {
             let path = place.path().join(name);
-            Folder::open(&path, &configuration(), holdings).unwrap();
+            Folder::open(&path, configuration(), holdings).unwrap();
             assert!(path.join(CONFIGURATION).exists());
         }
     }

@@ -1,12 +1,13 @@
-//! Performs an experiment: every point under every policy, as often as it is repeated.
+//! Performs experiments: every point under every policy, as often as it is repeated.
 //!
-//! Place: around the measuring of an experiment. Runs are independent, so all cores take them in
-//! turn; panels that show different metrics of the same runs share them. What comes out does not
-//! depend on the number of cores, but for times of the processor.
+//! Place: around the measuring of experiments. Runs are independent, so all cores take them in
+//! turn; panels that show different metrics of the same runs share them, within an experiment and
+//! among those of one reproduction. What comes out does not depend on the number of cores or on
+//! what is shared, but for times of the processor.
 
 use std::ops::RangeInclusive;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, OnceLock};
 
 use anyhow::{Result, bail};
 use suture_repair::policy::Policy;
@@ -26,10 +27,17 @@ pub static IS_STOPPED: AtomicBool = AtomicBool::new(false);
 /// One thing that a core does without any other, and what panels want of it: metrics, each with the
 /// index of its point.
 struct Task {
+    key: TaskKey,
+    wanted: Vec<(Metric, usize)>,
+    values: OnceLock<Values>,
+}
+
+/// What decides what a task comes to.
+#[derive(Clone, Debug, PartialEq)]
+struct TaskKey {
     setting: FigureSetting,
     kind: RunKind,
     seed: u64,
-    wanted: Vec<(Metric, usize)>,
 }
 
 /// What is done with a setting.
@@ -43,63 +51,91 @@ enum RunKind {
 /// What a task gives for what is wanted of it, or why the policy refused.
 type Values = Result<Vec<Option<f64>>, String>;
 
-/// Performs all runs of an experiment, every policy so many times, each with another seed.
-///
-/// # Errors
-/// When a setting is impossible, or it was interrupted.
-pub fn perform(experiment: &PaperExperiment, extent: Extent, traces: &Traces) -> Result<Table> {
-    let tasks = tasks(experiment, extent);
-    let results: Vec<Mutex<Option<Result<Values>>>> =
-        tasks.iter().map(|_| Mutex::default()).collect();
-    let next = AtomicUsize::new(0);
-    let worker = || {
-        while !IS_STOPPED.load(Ordering::Relaxed) {
-            let index = next.fetch_add(1, Ordering::Relaxed);
-            let Some(task) = tasks.get(index) else { return };
-            *results[index].lock().expect("no run panics with it") = Some(task.run(traces));
-        }
-    };
-    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    std::thread::scope(|scope| {
-        for _ in 0..cores.min(tasks.len()) {
-            scope.spawn(worker);
-        }
-    });
-    let results = results.into_iter().map(|result| result.into_inner().ok().flatten());
-    // A signal that came with the last of them interrupts nothing.
-    let Some(results) = results.collect::<Option<Vec<Result<Values>>>>() else {
-        bail!("interrupted");
-    };
-    let results = results.into_iter().collect::<Result<Vec<Values>>>()?;
-    let results: Vec<(&Task, Values)> = tasks.iter().zip(results).collect();
-    let panels = experiment.panels.iter();
-    let panels = panels.map(|panel| panel_table((experiment, extent), panel, &results));
-    Ok(Table { panels: panels.collect() })
+/// The runs of all experiments of a reproduction, each done once, when the first that needs it is
+/// performed.
+pub struct Runs<'a> {
+    tasks: Vec<Task>,
+    extent: Extent,
+    traces: &'a Traces,
 }
 
-/// Every run that some panel needs, each once.
-fn tasks(experiment: &PaperExperiment, extent: Extent) -> Vec<Task> {
-    let mut tasks: Vec<Task> = Vec::new();
-    for panel in experiment.panels {
-        for (index, point) in panel.points.iter().enumerate() {
-            let setting = experiment.measured(point.setting, extent);
-            for seed in seeds(panel, extent.repetitions) {
-                let of_series =
-                    panel.series.iter().map(|series| kind_of(panel.metric, series.policy));
-                let bound = panel.metric.bound_name().map(|_| RunKind::Bound);
-                for kind in of_series.chain(bound) {
-                    let is_it =
-                        |t: &&mut Task| t.setting == setting && t.seed == seed && t.kind == kind;
-                    let wanted = (panel.metric, index);
-                    match tasks.iter_mut().find(is_it) {
-                        Some(task) => task.wanted.push(wanted),
-                        None => tasks.push(Task { setting, kind, seed, wanted: vec![wanted] }),
+impl<'a> Runs<'a> {
+    /// What these experiments need; nothing of it is done yet.
+    pub fn new(experiments: &[&PaperExperiment], extent: Extent, traces: &'a Traces) -> Runs<'a> {
+        let mut tasks: Vec<Task> = Vec::new();
+        for experiment in experiments {
+            for (key, wanted) in wanted(experiment, extent) {
+                match tasks.iter_mut().find(|task| task.key == key) {
+                    Some(task) if task.wanted.contains(&wanted) => {}
+                    Some(task) => task.wanted.push(wanted),
+                    None => {
+                        tasks.push(Task { key, wanted: vec![wanted], values: OnceLock::new() });
                     }
                 }
             }
         }
+        Runs { tasks, extent, traces }
     }
-    tasks
+
+    /// Performs what is not done yet of an experiment, which is one of those that it was made for.
+    ///
+    /// # Errors
+    /// When a setting is impossible, or it was interrupted.
+    pub fn perform(&self, experiment: &PaperExperiment) -> Result<Table> {
+        let keys: Vec<TaskKey> = wanted(experiment, self.extent).map(|(key, _)| key).collect();
+        let is_due = |task: &&Task| task.values.get().is_none() && keys.contains(&task.key);
+        let due: Vec<&Task> = self.tasks.iter().filter(is_due).collect();
+        let next = AtomicUsize::new(0);
+        let fault = Mutex::new(None);
+        let worker = || {
+            while !IS_STOPPED.load(Ordering::Relaxed) {
+                let Some(task) = due.get(next.fetch_add(1, Ordering::Relaxed)) else { return };
+                match task.run(self.traces) {
+                    Ok(values) => task.values.set(values).expect("each task is taken once"),
+                    Err(why) => {
+                        next.store(due.len(), Ordering::Relaxed);
+                        fault.lock().expect("no run panics with it").get_or_insert(why);
+                    }
+                }
+            }
+        };
+        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        std::thread::scope(|scope| {
+            for _ in 0..cores.min(due.len()) {
+                scope.spawn(worker);
+            }
+        });
+        if let Some(why) = fault.into_inner().expect("no run panics with it") {
+            return Err(why);
+        }
+        // A signal that came with the last of them interrupts nothing.
+        if due.iter().any(|task| task.values.get().is_none()) {
+            bail!("interrupted");
+        }
+        let panels = experiment.panels.iter();
+        let panels = panels.map(|panel| self.panel_table(experiment, panel));
+        Ok(Table { panels: panels.collect() })
+    }
+}
+
+/// Every run that some panel needs, and what of it; a run that several need comes several times.
+fn wanted(
+    experiment: &PaperExperiment,
+    extent: Extent,
+) -> impl Iterator<Item = (TaskKey, (Metric, usize))> {
+    let points = experiment.panels.iter().flat_map(|panel| {
+        panel.points.iter().enumerate().map(move |(index, point)| (panel, index, point))
+    });
+    points.flat_map(move |(panel, index, point)| {
+        let setting = experiment.measured(point.setting, extent);
+        let kinds = panel.series.iter().map(|series| kind_of(panel.metric, series.policy));
+        let bound = panel.metric.bound_name().map(|_| RunKind::Bound);
+        let kinds: Vec<RunKind> = kinds.chain(bound).collect();
+        seeds(panel, extent.repetitions).flat_map(move |seed| {
+            let key = move |kind| TaskKey { setting, kind, seed };
+            kinds.clone().into_iter().map(move |kind| (key(kind), (panel.metric, index)))
+        })
+    })
 }
 
 /// What does not depend on chance is measured once.
@@ -117,17 +153,18 @@ fn kind_of(metric: Metric, policy: &'static str) -> RunKind {
 
 impl Task {
     fn run(&self, traces: &Traces) -> Result<Values> {
-        if let RunKind::Links(metric) = self.kind {
-            let value = links::seen(metric, &self.setting, self.seed, traces)?;
+        let TaskKey { setting, kind, seed } = &self.key;
+        if let RunKind::Links(metric) = *kind {
+            let value = links::seen(metric, setting, *seed, traces)?;
             return Ok(Ok(self.wanted.iter().map(|_| Some(value)).collect()));
         }
-        let prepared = self.setting.prepare(traces, self.seed)?;
-        let RunKind::Policy(means, policy) = self.kind else { return self.bounds(&prepared) };
+        let prepared = setting.prepare(traces, *seed)?;
+        let RunKind::Policy(means, policy) = *kind else { return self.bounds(&prepared) };
         let policy: Policy = policy.parse()?;
         let measured = match means {
             Means::Simulation => {
                 let has_links = self.wanted.iter().any(|(m, _)| matches!(m, Metric::Link(_)));
-                prepared.simulate(&self.setting, policy, has_links)
+                prepared.simulate(setting, policy, has_links)
             }
             _ => prepared.plan(policy),
         };
@@ -148,7 +185,7 @@ impl Task {
         let mut values = Vec::new();
         for (metric, _) in &self.wanted {
             values.push(match metric {
-                Metric::P99 => prepared.alone_p99_ms(&self.setting, seconds)?,
+                Metric::P99 => prepared.alone_p99_ms(&self.key.setting, seconds)?,
                 metric => metric.bound(prepared, seconds),
             });
         }
@@ -167,59 +204,81 @@ impl Task {
     }
 }
 
-fn panel_table(
-    (experiment, extent): (&PaperExperiment, Extent),
-    panel: &PanelSpec,
-    results: &[(&Task, Values)],
-) -> PanelTable {
-    let groups = panel.points.iter().enumerate();
-    PanelTable {
-        title: panel.title.to_string(),
-        what: panel.metric.name().to_string(),
-        unit: panel.metric.unit().to_string(),
-        is_logarithmic: panel.metric.is_logarithmic(),
-        bound_name: panel.metric.bound_name().map(str::to_string),
-        groups: groups
-            .map(|(index, point)| {
-                let setting = experiment.measured(point.setting, extent);
-                group(panel, point.label, (index, setting), extent.repetitions, results)
-            })
-            .collect(),
+impl Runs<'_> {
+    fn panel_table(&self, experiment: &PaperExperiment, panel: &PanelSpec) -> PanelTable {
+        let groups = panel.points.iter().enumerate();
+        PanelTable {
+            title: panel.title.to_string(),
+            what: panel.metric.name().to_string(),
+            unit: panel.metric.unit().to_string(),
+            is_logarithmic: panel.metric.is_logarithmic(),
+            bound_name: panel.metric.bound_name().map(str::to_string),
+            groups: groups
+                .map(|(index, point)| {
+                    let setting = experiment.measured(point.setting, self.extent);
+                    self.group(panel, point.label, (index, setting))
+                })
+                .collect(),
+        }
+    }
+
+    fn group(
+        &self,
+        panel: &PanelSpec,
+        label: &str,
+        (index, setting): (usize, FigureSetting),
+    ) -> Group {
+        // What a kind of run gave for this point, seed by seed; and why it gave nothing.
+        let gather = |kind: &RunKind| {
+            let mut values = Vec::new();
+            let mut refused = None;
+            for seed in seeds(panel, self.extent.repetitions) {
+                let key = TaskKey { setting, kind: kind.clone(), seed };
+                let found = self.tasks.iter().find(|task| task.key == key);
+                let Some((task, given)) = found.and_then(|task| Some((task, task.values.get()?)))
+                else {
+                    continue;
+                };
+                let place = task.wanted.iter().position(|wanted| *wanted == (panel.metric, index));
+                match given {
+                    Ok(given) => values.extend(place.and_then(|place| given[place])),
+                    Err(why) => refused = Some(why.clone()),
+                }
+            }
+            (values, refused)
+        };
+        let cell = |series: &super::experiment::Series| {
+            let (values, refused) = gather(&kind_of(panel.metric, series.policy));
+            let (series, policy) = (series.name.to_string(), series.policy.to_string());
+            Cell { series, policy, values, refused }
+        };
+        Group {
+            label: label.to_string(),
+            bound: mean(&gather(&RunKind::Bound).0),
+            cells: panel.series.iter().map(cell).collect(),
+        }
     }
 }
 
-fn group(
-    panel: &PanelSpec,
-    label: &str,
-    (index, setting): (usize, FigureSetting),
-    repetitions: u64,
-    results: &[(&Task, Values)],
-) -> Group {
-    // What a kind of run gave for this point, seed by seed; and why it gave nothing.
-    let gather = |kind: &RunKind| {
-        let mut values = Vec::new();
-        let mut refused = None;
-        for seed in seeds(panel, repetitions) {
-            let is_it = |t: &Task| t.setting == setting && t.seed == seed && t.kind == *kind;
-            let Some((task, result)) = results.iter().find(|(task, _)| is_it(task)) else {
-                continue;
-            };
-            let place = task.wanted.iter().position(|wanted| *wanted == (panel.metric, index));
-            match result {
-                Ok(given) => values.extend(place.and_then(|place| given[place])),
-                Err(why) => refused = Some(why.clone()),
-            }
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reproduce::papers;
+
+    const ONCE: Extent = Extent { repetitions: 1, is_quick: true };
+
+    #[test]
+    fn experiments_share_runs_and_come_to_what_they_come_to_alone() {
+        let traces = Traces::read(None).unwrap();
+        let of = |name: &str| papers::find(name).unwrap()[0];
+        let both = [of("repairboost/fig12"), of("repairboost/fig13")];
+        let shared = Runs::new(&both, ONCE, &traces);
+        let apart = both.map(|experiment| Runs::new(&[experiment], ONCE, &traces));
+        let counts = apart.each_ref().map(|runs| runs.tasks.len());
+        assert!(shared.tasks.len() < counts[0] + counts[1], "{} {counts:?}", shared.tasks.len());
+        for (experiment, alone) in both.iter().zip(&apart) {
+            let table = shared.perform(experiment).unwrap();
+            assert_eq!(table, alone.perform(experiment).unwrap(), "{}", experiment.name());
         }
-        (values, refused)
-    };
-    let cell = |series: &super::experiment::Series| {
-        let (values, refused) = gather(&kind_of(panel.metric, series.policy));
-        let (series, policy) = (series.name.to_string(), series.policy.to_string());
-        Cell { series, policy, values, refused }
-    };
-    Group {
-        label: label.to_string(),
-        bound: mean(&gather(&RunKind::Bound).0),
-        cells: panel.series.iter().map(cell).collect(),
     }
 }
