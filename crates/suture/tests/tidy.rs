@@ -1,6 +1,7 @@
 //! Rules of the code base that a test can keep: arrows, purity, file heads, sizes, links.
 
 mod modules;
+mod production;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -64,9 +64,9 @@ fn module_of(path: &Path) -> Module {
     parts.filter(|part| !["lib", "main", "mod"].contains(&&**part)).collect()
 }
 
-/// The text without comments and without the tests at its end.
+/// The text without comments and tests.
 fn code_of(text: &str) -> String {
-    let lines = text.lines().take_while(|line| !line.starts_with("#[cfg(test)]"));
+    let lines = crate::production::lines(text).into_iter();
     lines
         .filter(|line| !line.trim_start().starts_with("//"))
         .map(|line| format!("{line}\n"))

@@ -9,6 +9,8 @@
 mod docs;
 mod glossary;
 mod names;
+#[path = "../production/mod.rs"]
+mod production;
 mod sizes;
 mod source;
 

@@ -22,10 +22,9 @@ impl Source {
         Source { krate: krate.to_owned(), path: path.to_owned(), text, file }
     }
 
-    /// Lines before the module of tests, if it ends with one.
+    /// Lines outside of its tests.
     pub fn line_count(&self) -> usize {
-        let lines = self.text.lines();
-        lines.take_while(|line| !line.starts_with("#[cfg(test)]")).count()
+        crate::production::lines(&self.text).len()
     }
 }
 
