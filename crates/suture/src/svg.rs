@@ -16,9 +16,34 @@ pub fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
-/// Words at a place, in a size, a color, and from which side on.
-pub fn text(out: &mut String, (x, y): (f64, f64), style: (f64, &str, &str), words: &str) {
-    let ((size, color, anchor), words) = (style, escape(words));
+/// How words look, and which of their sides is at their place.
+#[derive(Clone, Copy)]
+pub struct Lettering<'a> {
+    size: f64,
+    color: &'a str,
+    anchor: &'static str,
+}
+
+impl<'a> Lettering<'a> {
+    /// They begin at their place.
+    pub fn start(size: f64, color: &'a str) -> Lettering<'a> {
+        Lettering { size, color, anchor: "start" }
+    }
+
+    /// They stand around their place.
+    pub fn middle(size: f64, color: &'a str) -> Lettering<'a> {
+        Lettering { size, color, anchor: "middle" }
+    }
+
+    /// They end at their place.
+    pub fn end(size: f64, color: &'a str) -> Lettering<'a> {
+        Lettering { size, color, anchor: "end" }
+    }
+}
+
+/// Words at a place.
+pub fn text(out: &mut String, (x, y): (f64, f64), lettering: Lettering<'_>, words: &str) {
+    let (Lettering { size, color, anchor }, words) = (lettering, escape(words));
     let _ = writeln!(
         out,
         "<text x=\"{x:.1}\" y=\"{y:.1}\" font-size=\"{size}\" fill=\"{color}\" \

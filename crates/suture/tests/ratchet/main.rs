@@ -13,6 +13,7 @@ mod names;
 mod production;
 mod sizes;
 mod source;
+mod tuples;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -23,11 +24,12 @@ use source::Source;
 /// A rule: its name in `exceptions.txt`, and what it finds wrong.
 type Rule = (&'static str, fn(&[Source]) -> Vec<String>);
 
-const RULES: [Rule; 8] = [
+const RULES: [Rule; 9] = [
     ("function", sizes::long_functions),
     ("file", sizes::long_files),
     ("comment", sizes::wide_comments),
     ("type", names::types_declared_twice),
+    ("tuple", tuples::long_tuples),
     ("errors", docs::results_without_errors),
     ("brief", docs::brief_docs),
     ("word", glossary::words_not_used_here),
@@ -74,7 +76,7 @@ fn the_rules_see_what_they_look_for() {
     let text = format!(
         "//! Head.\n/// Which.\npub struct Twin;\nmod inner {{ pub struct Twin; }}\n\
          /// Does it all at once.\npub fn long(grants: u8) -> Result<(), u8> {{\n{}    Ok(())\n}}\n\
-         //{}\n// |{}\n",
+         //{}\n// |{}\npub fn pass(_: Vec<(u8, u8, u8)>) {{}}\n",
         "    let _ = 1;\n".repeat(70),
         " word".repeat(20),
         " cell |".repeat(20),
@@ -84,6 +86,7 @@ fn the_rules_see_what_they_look_for() {
     assert_eq!(found(sizes::long_functions), ["suture-repair odd_name.rs long 73"]);
     assert_eq!(found(sizes::wide_comments), ["suture-repair odd_name.rs 79"]);
     assert_eq!(found(names::types_declared_twice), ["suture-repair Twin 2"]);
+    assert_eq!(found(tuples::long_tuples), ["suture-repair odd_name.rs pass"]);
     assert_eq!(found(docs::results_without_errors), ["suture-repair odd_name.rs long"]);
     assert_eq!(found(docs::brief_docs), ["suture-repair 1"]);
     assert_eq!(found(glossary::modules_without_a_row), ["suture-repair odd_name"]);
