@@ -8,7 +8,7 @@ use suture_code::Code;
 use suture_repair::cluster::Cluster;
 use suture_repair::id::NodeId;
 use suture_repair::plan::load::Load;
-use suture_sim::trace::Trace;
+use suture_sim::bandwidth_trace::BandwidthTrace;
 
 use crate::scratch;
 
@@ -94,7 +94,7 @@ fn check_places(cluster: &Cluster, text: &[u8]) {
 fn check_trace(cluster: &Cluster, text: &[u8]) {
     let Ok(text) = std::str::from_utf8(text) else { return };
     let nodes = cluster.nodes.len();
-    match Trace::parse(text, nodes) {
+    match BandwidthTrace::parse(text, nodes) {
         Ok(trace) => {
             assert!(trace.seconds() > 0);
             for (node, second) in (0..nodes).zip([0, 1, trace.seconds(), u64::MAX]) {

@@ -10,10 +10,10 @@ use suture_repair::cluster::{Cluster, Node, Rate};
 use suture_repair::id::NodeId;
 use suture_repair::plan::load::Port;
 
+use crate::bandwidth_trace::BandwidthTrace;
 use crate::fluid::Network;
 use crate::monitor::Taken;
 use crate::ports::PortMap;
-use crate::trace::Trace;
 
 /// How often a guess is doubled: a thousandfold is beyond all traces.
 const GUESSES_MAX: usize = 10;
@@ -52,8 +52,8 @@ pub struct Undeclared {
 #[derive(Clone, Debug)]
 pub struct Capacities {
     cluster: Cluster,
-    uplinks: Option<Trace>,
-    downlinks: Option<Trace>,
+    uplinks: Option<BandwidthTrace>,
+    downlinks: Option<BandwidthTrace>,
     stragglers: Vec<Straggler>,
     undeclared: Option<Undeclared>,
 }
@@ -65,8 +65,8 @@ impl Capacities {
     /// When a straggler's factor is negative or no number.
     pub fn new(
         cluster: Cluster,
-        uplinks: Option<Trace>,
-        downlinks: Option<Trace>,
+        uplinks: Option<BandwidthTrace>,
+        downlinks: Option<BandwidthTrace>,
         stragglers: Vec<Straggler>,
     ) -> Capacities {
         assert!(stragglers.iter().all(|straggler| straggler.factor >= 0.0), "factors of rates");
@@ -98,7 +98,7 @@ impl Capacities {
         [&self.uplinks, &self.downlinks]
             .into_iter()
             .flatten()
-            .map(Trace::seconds)
+            .map(BandwidthTrace::seconds)
             .max()
             .unwrap_or(0)
     }
@@ -232,7 +232,7 @@ impl Capacities {
     }
 }
 
-fn average(trace: &Trace, id: NodeId, seconds: f64) -> Rate {
+fn average(trace: &BandwidthTrace, id: NodeId, seconds: f64) -> Rate {
     let whole = seconds.floor() as u64;
     let rate = |second: u64| trace.rate(id.index(), second).0;
     let bytes: f64 = (0..whole).map(rate).sum::<f64>() + rate(whole) * (seconds - whole as f64);

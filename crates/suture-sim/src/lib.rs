@@ -7,15 +7,16 @@
 //! shown by).
 //!
 //! *How fast is it?* A network without bytes: read `fluid` (flows share ports), `ports` (plans as
-//! flows), `fluid_agents` (what agents would answer), `capacity` and `trace` (links over time),
-//! `workload`, `client` and `monitor` (applications), `timeline` (what one sees), `scenario` (what
-//! is asked for), `simulate` (all together).
+//! flows), `fluid_agents` (what agents would answer), `capacity` and `bandwidth_trace` (links over
+//! time), `workload`, `client` and `monitor` (applications), `timeline` (what one sees), `scenario`
+//! (what is asked for), `simulate` (all together).
 //!
 //! *What is it worth?* Years of failures and repairs: read `durability`.
 //!
 //! It contains no policy: everything that is decided is decided by suture-repair.
 #![forbid(unsafe_code)]
 
+pub mod bandwidth_trace;
 pub mod capacity;
 pub mod check;
 pub mod client;
@@ -40,7 +41,6 @@ pub mod shrink;
 pub mod simulate;
 pub mod swarm;
 pub mod timeline;
-pub mod trace;
 pub mod trial;
 pub mod violation;
 pub mod workload;

@@ -12,7 +12,7 @@ use suture_code::code::edit_distance;
 use suture_repair::id::NodeId;
 use suture_repair::random::Random;
 
-use crate::trace::normal;
+use crate::bandwidth_trace::normal;
 
 /// Keys that are told apart. More would not be felt: popularity, not identity, makes load.
 const KEYS: usize = 100_000;

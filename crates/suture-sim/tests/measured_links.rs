@@ -5,9 +5,9 @@ mod links;
 use links::{LINK, run, scenario};
 use suture_repair::cluster::{Cluster, Rate};
 use suture_repair::random::Random;
+use suture_sim::bandwidth_trace::BandwidthTrace;
 use suture_sim::capacity::{Capacities, Undeclared};
 use suture_sim::scenario::Scenario;
-use suture_sim::trace::Trace;
 
 /// Links between `LINK` and five times that, each direction of its own.
 fn uneven(nodes: usize, seed: u64) -> Cluster {
@@ -66,7 +66,7 @@ fn links_that_change_every_few_seconds_are_followed_by_what_transfers_show() {
             (0..nodes).map(|_| (8.0 * (1.0 + 4.0 * random.unit())).to_string()).collect();
         rows.extend(std::iter::repeat_n(row.join(","), 5));
     }
-    let trace = Trace::parse(&rows.join("\n"), nodes).unwrap();
+    let trace = BandwidthTrace::parse(&rows.join("\n"), nodes).unwrap();
     let base = scenario("flow", nodes, 600, "rs(4,2)");
     let cluster = base.capacities.cluster().clone();
     let capacities = Capacities::new(cluster, Some(trace.clone()), Some(trace), Vec::new());

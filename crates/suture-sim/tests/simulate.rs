@@ -12,12 +12,12 @@ use suture_repair::plan::{Carries, Edge, Lane, Mode, Plan, Range, Start, StripeF
 use suture_repair::processor::{Processor, ProcessorCosts};
 use suture_repair::random::Random;
 use suture_repair::throttle::{Keep, ThrottleConfig};
+use suture_sim::bandwidth_trace::BandwidthTrace;
 use suture_sim::capacity::{Capacities, Straggler};
 use suture_sim::client::{Readers, percentile};
 use suture_sim::ports::PortMap;
 use suture_sim::scenario::{Foreground, Overheads, Scenario};
 use suture_sim::simulate::{GivenUp, Outcome, alone, applications, simulate, timeline_links};
-use suture_sim::trace::Trace;
 
 /// Nanoseconds that a processor of these tests works in a second, where it is modelled.
 const WORK: f64 = 5e5;
@@ -231,9 +231,9 @@ fn a_trace_stops_the_repair_while_links_have_nothing() {
     // One second of full links, two of nothing, and again.
     let row = |mbit: f64| vec![mbit.to_string(); 10].join(",");
     let text = [row(8.0), row(0.0), row(0.0)].join("\n");
-    let trace = Trace::parse(&text, 10).unwrap();
+    let trace = BandwidthTrace::parse(&text, 10).unwrap();
     let base = scenario("chain/random/all", 10, 1, "rs(6,3)");
-    let traced = |trace: Trace| Scenario {
+    let traced = |trace: BandwidthTrace| Scenario {
         capacities: Capacities::new(
             base.capacities.cluster().clone(),
             Some(trace.clone()),
@@ -245,7 +245,7 @@ fn a_trace_stops_the_repair_while_links_have_nothing() {
     let outcome = run(&traced(trace));
     assert!((outcome.seconds - (CHUNK_SECONDS + 2.0)).abs() < 1e-6, "{}", outcome.seconds);
 
-    let never = Trace::parse(&row(0.0), 10).unwrap();
+    let never = BandwidthTrace::parse(&row(0.0), 10).unwrap();
     assert_eq!(simulate(&traced(never), &mut || 0).given_up, Some(GivenUp::Still));
 }
 
@@ -268,7 +268,7 @@ fn a_repair_that_never_ends_is_given_up_and_one_that_waits_is_not() {
 #[test]
 fn the_bound_under_a_trace_is_what_links_can_have_carried() {
     let row = |mbit: f64| vec![mbit.to_string(); 4].join(",");
-    let trace = Trace::parse(&[row(8.0), row(0.0), row(4.0)].join("\n"), 4).unwrap();
+    let trace = BandwidthTrace::parse(&[row(8.0), row(0.0), row(4.0)].join("\n"), 4).unwrap();
     let cluster = Cluster::uniform(4, Rate(LINK));
     let capacities = Capacities::new(cluster, Some(trace), None, Vec::new());
     let uplink = |bytes: f64| move |cluster: &Cluster| bytes / cluster.nodes[0].uplink.0;

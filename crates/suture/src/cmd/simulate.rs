@@ -24,11 +24,11 @@ use suture_repair::id::StripeId;
 use suture_repair::plan::load::Load;
 use suture_repair::planner::{Abilities, Job, View};
 use suture_repair::policy::Policy;
+use suture_sim::bandwidth_trace::{BandwidthTrace, Direction, LinkModel};
 use suture_sim::capacity::{Capacities, Straggler, Undeclared};
 use suture_sim::fluid::EXACT_ENTRIES;
 use suture_sim::scenario::{Foreground, Overheads, Scenario};
 use suture_sim::simulate::{Outcome as Simulated, alone, simulate};
-use suture_sim::trace::{Direction, LinkModel, Trace};
 
 use self::foreground::{ForegroundArg, ForegroundComparison};
 use self::straggler::StragglerArg;
@@ -241,7 +241,7 @@ fn read_trace(
     option: &str,
     direction: Direction,
     input: &Input,
-) -> Result<Option<Trace>> {
+) -> Result<Option<BandwidthTrace>> {
     let Some(name) = name else { return Ok(None) };
     let nodes = &input.cluster.nodes;
     if let Some(model) = name.strip_prefix(MODEL_PREFIX) {
@@ -260,7 +260,7 @@ fn read_trace(
     }
     let text = trace_text(Path::new(name))
         .map_err(|error| bad_input(format!("{option}: cannot read {name}: {error}")))?;
-    let trace = Trace::parse(&text, nodes.len());
+    let trace = BandwidthTrace::parse(&text, nodes.len());
     trace.map(Some).map_err(|fault| bad_input(format!("{option}: {name}: {fault}")))
 }
 

@@ -10,8 +10,8 @@ use serde::Serialize;
 use suture_edge::error::bad_input;
 use suture_repair::cluster::Rate;
 use suture_repair::random::Random;
+use suture_sim::bandwidth_trace::{BandwidthTrace, Direction, LinkModel};
 use suture_sim::client::percentile;
-use suture_sim::trace::{Direction, LinkModel, Trace};
 
 use crate::input::{Input, trace_text};
 
@@ -70,9 +70,9 @@ pub struct Traces {
 /// What the links of all nodes carry, second by second.
 pub struct LinkTrace {
     /// Of the uplinks.
-    pub up: Trace,
+    pub up: BandwidthTrace,
     /// Of the downlinks.
-    pub down: Trace,
+    pub down: BandwidthTrace,
 }
 
 impl TraceName {
@@ -121,7 +121,7 @@ impl Traces {
         let LinkTrace { up, down } = self.of(name);
         let (_, starts) = self.starts(name, start, input);
         let second = starts[random.below(starts.len() as u64) as usize];
-        let from = |trace: &Trace| with_spare(trace.starting_at(second), input);
+        let from = |trace: &BandwidthTrace| with_spare(trace.starting_at(second), input);
         LinkTrace { up: from(up), down: from(down) }
     }
 
@@ -133,9 +133,10 @@ impl Traces {
     /// The seconds with which a repair may begin, and what they are.
     fn starts(&self, name: TraceName, start: Start, input: &Input) -> (StartKind, Vec<u64>) {
         let LinkTrace { up, down } = self.of(name);
-        let seconds_that = |is_start: fn(&Trace, &Trace, u64, &Input) -> bool| -> Vec<u64> {
-            (0..up.seconds()).filter(|second| is_start(up, down, *second, input)).collect()
-        };
+        let seconds_that =
+            |is_start: fn(&BandwidthTrace, &BandwidthTrace, u64, &Input) -> bool| -> Vec<u64> {
+                (0..up.seconds()).filter(|second| is_start(up, down, *second, input)).collect()
+            };
         if start == Start::Congested {
             let congested = seconds_that(is_congested_start);
             if !congested.is_empty() {
@@ -159,7 +160,7 @@ impl Traces {
 }
 
 /// What a node has of both directions in a second: the less of them counts.
-pub fn available(up: &Trace, down: &Trace, node: usize, second: u64) -> f64 {
+pub fn available(up: &BandwidthTrace, down: &BandwidthTrace, node: usize, second: u64) -> f64 {
     up.rate(node, second).0.min(down.rate(node, second).0)
 }
 
@@ -167,7 +168,12 @@ pub fn available(up: &Trace, down: &Trace, node: usize, second: u64) -> f64 {
 /// than a repair can do without, while enough of them can send and the node that receives is free:
 /// the situation that PivotRepair is about (section III-B, Figure 3). A path must lead through a
 /// congested link then, and a tree need not.
-fn is_congested_start(up: &Trace, down: &Trace, second: u64, input: &Input) -> bool {
+fn is_congested_start(
+    up: &BandwidthTrace,
+    down: &BandwidthTrace,
+    second: u64,
+    input: &Input,
+) -> bool {
     let survivors: Vec<usize> = survivors_of_first(input).collect();
     let needed = input.code.data_chunks();
     let is_congested = |node: &&usize| available(up, down, **node, second) < CONGESTED;
@@ -181,7 +187,7 @@ fn is_congested_start(up: &Trace, down: &Trace, second: u64, input: &Input) -> b
 /// Whether the survivors of the first stripe have uneven links in a second, with a coefficient of
 /// variation above a half, as PivotRepair counts, and the node that receives is not congested:
 /// otherwise every scheme waits for the same link.
-fn is_uneven_start(up: &Trace, down: &Trace, second: u64, input: &Input) -> bool {
+fn is_uneven_start(up: &BandwidthTrace, down: &BandwidthTrace, second: u64, input: &Input) -> bool {
     let free: Vec<f64> =
         survivors_of_first(input).map(|node| available(up, down, node, second)).collect();
     variation(&free) > 0.5 && is_received(up, down, second, input)
@@ -193,7 +199,7 @@ fn survivors_of_first(input: &Input) -> impl Iterator<Item = usize> + '_ {
 }
 
 /// Whether the node that receives is not congested.
-fn is_received(up: &Trace, down: &Trace, second: u64, input: &Input) -> bool {
+fn is_received(up: &BandwidthTrace, down: &BandwidthTrace, second: u64, input: &Input) -> bool {
     let destination = input.failed.first().map_or(0, |node| node.index());
     available(up, down, destination, second) >= CONGESTED
 }
@@ -207,7 +213,7 @@ fn variation(values: &[f64]) -> f64 {
 }
 
 /// A replacement has the link of the node that it replaces.
-fn with_spare(trace: Trace, input: &Input) -> Trace {
+fn with_spare(trace: BandwidthTrace, input: &Input) -> BandwidthTrace {
     if input.cluster.nodes.len() == NODES {
         return trace;
     }
@@ -216,10 +222,10 @@ fn with_spare(trace: Trace, input: &Input) -> Trace {
         let node = |node| trace.rate(if node < NODES { node } else { failed }, second);
         (0..input.cluster.nodes.len()).map(node).collect()
     };
-    Trace::from_rows((0..trace.seconds()).map(row).collect())
+    BandwidthTrace::from_rows((0..trace.seconds()).map(row).collect())
 }
 
-fn draw(model: LinkModel, direction: Direction) -> Trace {
+fn draw(model: LinkModel, direction: Direction) -> BandwidthTrace {
     // The two directions of a link are congested independently.
     model.draw(
         direction,
@@ -229,7 +235,7 @@ fn draw(model: LinkModel, direction: Direction) -> Trace {
     )
 }
 
-fn read(folder: &Path, model: LinkModel, direction: Direction) -> Result<Trace> {
+fn read(folder: &Path, model: LinkModel, direction: Direction) -> Result<BandwidthTrace> {
     let ending = match direction {
         Direction::Up => "upload",
         Direction::Down => "download",
@@ -243,13 +249,13 @@ fn read(folder: &Path, model: LinkModel, direction: Direction) -> Result<Trace> 
             path.display()
         ))
     })?;
-    Trace::parse(&text, NODES)
+    BandwidthTrace::parse(&text, NODES)
         .map_err(|fault| bad_input(format!("--traces: {}: {fault}", path.display())))
 }
 
 /// Of the seconds in which some node uses at least such a part of its link, in percent, those in
 /// which the nodes' used bandwidths differ by more than half of their mean (PivotRepair, Table I).
-pub fn uneven(up: &Trace, down: &Trace, usage: f64) -> Option<f64> {
+pub fn uneven(up: &BandwidthTrace, down: &BandwidthTrace, usage: f64) -> Option<f64> {
     let (mut busy, mut differing) = (0u32, 0u32);
     for second in 0..up.seconds() {
         let used: Vec<f64> =
@@ -265,21 +271,21 @@ pub fn uneven(up: &Trace, down: &Trace, usage: f64) -> Option<f64> {
 }
 
 /// What nodes use of their links on average, in percent.
-pub fn used(up: &Trace, down: &Trace) -> f64 {
+pub fn used(up: &BandwidthTrace, down: &BandwidthTrace) -> f64 {
     let cells = (0..up.seconds()).flat_map(|second| (0..NODES).map(move |node| (second, node)));
     let sum: f64 = cells.map(|(second, node)| 1.0 - available(up, down, node, second) / GBIT).sum();
     100.0 * sum / (up.seconds() as f64 * NODES as f64)
 }
 
 /// In how many percent of the seconds some node is congested.
-pub fn congested(up: &Trace, down: &Trace) -> f64 {
+pub fn congested(up: &BandwidthTrace, down: &BandwidthTrace) -> f64 {
     let is_congested =
         |second: &u64| (0..NODES).any(|node| available(up, down, node, *second) < CONGESTED);
     100.0 * (0..up.seconds()).filter(is_congested).count() as f64 / up.seconds() as f64
 }
 
 /// What a node uses of its link at most in such a part of all seconds of all nodes, in percent.
-pub fn used_quantile(up: &Trace, down: &Trace, part: f64) -> f64 {
+pub fn used_quantile(up: &BandwidthTrace, down: &BandwidthTrace, part: f64) -> f64 {
     let cells = (0..up.seconds()).flat_map(|second| (0..NODES).map(move |node| (second, node)));
     let used = |(second, node)| 100.0 * (1.0 - available(up, down, node, second) / GBIT);
     let mut used: Vec<f64> = cells.map(used).collect();
@@ -288,7 +294,7 @@ pub fn used_quantile(up: &Trace, down: &Trace, part: f64) -> f64 {
 }
 
 /// How many nodes are congested in some second.
-pub fn ever_congested(up: &Trace, down: &Trace) -> f64 {
+pub fn ever_congested(up: &BandwidthTrace, down: &BandwidthTrace) -> f64 {
     let is_ever = |node: &usize| {
         (0..up.seconds()).any(|second| available(up, down, *node, second) < CONGESTED)
     };
@@ -297,7 +303,7 @@ pub fn ever_congested(up: &Trace, down: &Trace) -> f64 {
 
 /// Of the seconds in which some node is congested, or was in the second before, those in which
 /// other nodes are than in the second before, in percent.
-pub fn congestion_changes(up: &Trace, down: &Trace) -> f64 {
+pub fn congestion_changes(up: &BandwidthTrace, down: &BandwidthTrace) -> f64 {
     let congested = |second: u64| -> Vec<usize> {
         (0..NODES).filter(|node| available(up, down, *node, second) < CONGESTED).collect()
     };
@@ -317,12 +323,12 @@ mod tests {
     use super::*;
 
     /// So many seconds, in each of which these nodes have a twentieth of a gigabit left.
-    fn links(congested: &[&[usize]]) -> Trace {
+    fn links(congested: &[&[usize]]) -> BandwidthTrace {
         let row = |nodes: &&[usize]| {
             let rate = |node| Rate(GBIT * if nodes.contains(&node) { 0.05 } else { 0.8 });
             (0..NODES).map(rate).collect()
         };
-        Trace::from_rows(congested.iter().map(row).collect())
+        BandwidthTrace::from_rows(congested.iter().map(row).collect())
     }
 
     #[test]

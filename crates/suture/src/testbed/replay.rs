@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use suture_repair::cluster::{Cluster, Rate};
-use suture_sim::trace::Trace;
+use suture_sim::bandwidth_trace::BandwidthTrace;
 
 use super::network::{Network, PortName, ShapedDevice};
 use super::shaping::Feeds;
@@ -21,9 +21,9 @@ pub const LEAST: Rate = Rate(125_000.0);
 #[derive(Clone, Debug, Default)]
 pub struct LinkTraces {
     /// What nodes can send; none: what the cluster says.
-    pub uplinks: Option<Trace>,
+    pub uplinks: Option<BandwidthTrace>,
     /// What nodes can receive.
-    pub downlinks: Option<Trace>,
+    pub downlinks: Option<BandwidthTrace>,
 }
 
 impl LinkTraces {
@@ -102,12 +102,12 @@ impl<'a> Replay<'a> {
 }
 
 /// A trace as it can be replayed: from a second on, and no link with less than the least.
-pub fn replayable(trace: &Trace, cluster: &Cluster, start: u64) -> Trace {
+pub fn replayable(trace: &BandwidthTrace, cluster: &Cluster, start: u64) -> BandwidthTrace {
     let rows = (0..trace.seconds()).map(|second| {
         let node = |node| Rate(trace.rate(node, start + second).0.max(LEAST.0));
         (0..cluster.nodes.len()).map(node).collect()
     });
-    Trace::from_rows(rows.collect())
+    BandwidthTrace::from_rows(rows.collect())
 }
 
 #[cfg(test)]
@@ -118,7 +118,7 @@ mod tests {
 
     #[test]
     fn only_what_changes_is_changed() {
-        let trace = Trace::parse("8,16\n8,32\n0,32\n", 2).unwrap();
+        let trace = BandwidthTrace::parse("8,16\n8,32\n0,32\n", 2).unwrap();
         let nodes = ["a", "b"].map(|name| Node::new(name, Rate(4e6))).to_vec();
         let cluster = Cluster { nodes, ..Cluster::default() };
         let uplinks = Some(replayable(&trace, &cluster, 0));

@@ -16,6 +16,7 @@ use anyhow::{Context, Result};
 use serde::Serialize;
 use suture_edge::error::bad_input;
 use suture_files::directory::write_output;
+use suture_sim::bandwidth_trace::BandwidthTrace;
 
 use super::campaign::{Campaign, RunRecord};
 use super::expect::Expected;
@@ -138,7 +139,7 @@ pub fn write(campaign: &Campaign, folder: &Path) -> Result<()> {
         .with_context(|| format!("cannot make the directory '{}'", folder.display()))?;
     let document = document(campaign);
     let traces = &campaign.experiment.traces;
-    let csv = |trace: &Option<suture_sim::trace::Trace>| trace.as_ref().map(|trace| trace.csv());
+    let csv = |trace: &Option<BandwidthTrace>| trace.as_ref().map(|trace| trace.csv());
     let files = [
         ("report.txt", Some(text::report(campaign, &document))),
         ("report.json", Some(serde_json::to_string_pretty(&document)? + "\n")),

@@ -20,7 +20,7 @@ use suture_edge::units::{format_exact_size, format_size, parse_nonzero_size};
 use suture_repair::cluster::{Cluster, Rate};
 use suture_repair::id::NodeId;
 use suture_repair::policy::Policy;
-use suture_sim::trace::{Direction, LinkModel, Trace};
+use suture_sim::bandwidth_trace::{BandwidthTrace, Direction, LinkModel};
 
 use super::applications::{Applications, LoadToml};
 use super::cluster::ClusterSpec;
@@ -377,14 +377,15 @@ impl ReplayToml {
             (None, Some(model)) => self.draw(model, direction, cluster).map(Some),
             (None, None) => Ok(None),
         };
-        let ready = |trace: Option<Trace>| trace.map(|t| replayable(&t, cluster, self.start));
+        let ready =
+            |trace: Option<BandwidthTrace>| trace.map(|t| replayable(&t, cluster, self.start));
         Ok(LinkTraces {
             uplinks: ready(read(&self.uplinks, Direction::Up)?),
             downlinks: ready(read(&self.downlinks, Direction::Down)?),
         })
     }
 
-    fn draw(&self, name: &str, direction: Direction, cluster: &Cluster) -> Result<Trace> {
+    fn draw(&self, name: &str, direction: Direction, cluster: &Cluster) -> Result<BandwidthTrace> {
         let model = LinkModel::ALL.into_iter().find(|model| model.name() == name);
         let model = model.ok_or_else(|| {
             let known = LinkModel::ALL.map(LinkModel::name).join(", ");
@@ -401,10 +402,10 @@ impl ReplayToml {
     }
 }
 
-fn read_trace(path: &Path, cluster: &Cluster) -> Result<Trace> {
+fn read_trace(path: &Path, cluster: &Cluster) -> Result<BandwidthTrace> {
     let text = trace_text(path)
         .map_err(|error| bad_input(format!("replay: cannot read '{}': {error}", path.display())))?;
-    Trace::parse(&text, cluster.nodes.len())
+    BandwidthTrace::parse(&text, cluster.nodes.len())
         .map_err(|fault| bad_input(format!("replay: {}: {fault}", path.display())))
 }
 

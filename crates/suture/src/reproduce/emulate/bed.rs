@@ -12,8 +12,8 @@ use suture_repair::cluster::{Cluster, Rate};
 use suture_repair::id::NodeId;
 use suture_repair::policy::{Policy, Schedule};
 use suture_repair::random::Random;
+use suture_sim::bandwidth_trace::BandwidthTrace;
 use suture_sim::capacity::Straggler;
-use suture_sim::trace::Trace;
 
 use super::listed::{EmulatedFigure, EmulatedPoint, LostChunks};
 use crate::input::Input;
@@ -148,13 +148,13 @@ fn cluster(setting: &FigureSetting) -> Cluster {
 }
 
 /// A trace of so many seconds as a repair may take.
-fn trace(cluster: &Cluster, rate: impl Fn(NodeId, u64) -> Rate) -> Trace {
+fn trace(cluster: &Cluster, rate: impl Fn(NodeId, u64) -> Rate) -> BandwidthTrace {
     let row = |second| cluster.ids().map(|node| rate(node, second)).collect();
-    Trace::from_rows((0..TIMEOUT.as_secs()).map(row).collect())
+    BandwidthTrace::from_rows((0..TIMEOUT.as_secs()).map(row).collect())
 }
 
 /// What links have of which a node's turn slow, the same in both directions.
-fn slowed(cluster: &Cluster, slow: Straggler) -> Trace {
+fn slowed(cluster: &Cluster, slow: Straggler) -> BandwidthTrace {
     trace(cluster, |node, second| {
         let rate = cluster.node(node).uplink;
         let is_slow = node == slow.node && second as f64 >= slow.from;
@@ -183,7 +183,7 @@ fn started(
     };
     let random = &mut Random::new(START_SEED);
     let links = traces.starting(name, start, &input, random);
-    let text = |found: &Trace| {
+    let text = |found: &BandwidthTrace| {
         let rate = |node: NodeId, second| Rate(found.rate(node.index(), second).0 / LINKS);
         trace(cluster, rate).csv()
     };

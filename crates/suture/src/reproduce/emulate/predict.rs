@@ -9,13 +9,13 @@ use suture_repair::cluster::Rate;
 use suture_repair::id::NodeId;
 use suture_repair::policy::Policy;
 use suture_repair::stripe::Stripe;
+use suture_sim::bandwidth_trace::BandwidthTrace;
 use suture_sim::capacity::{Capacities, Straggler};
 use suture_sim::client::{Served, percentile};
 use suture_sim::fluid::EXACT_ENTRIES;
 use suture_sim::scenario::{Foreground, Overheads, Scenario};
 use suture_sim::simulate::{Outcome as Simulated, alone, simulate, timeline_links};
 use suture_sim::timeline::Timeline;
-use suture_sim::trace::Trace;
 
 use crate::cpu_time::cpu_ns;
 use crate::testbed::applications::Applications;
@@ -123,7 +123,7 @@ fn capacities(bed: &Experiment, slow: Option<Straggler>) -> Capacities {
         return Capacities::new(cluster, None, None, vec![slow]);
     }
     let nodes = bed.cluster.nodes.len();
-    let followed = |trace: &Option<Trace>| {
+    let followed = |trace: &Option<BandwidthTrace>| {
         let trace = trace.as_ref()?;
         let rate = |node, second| {
             let carried = trace.rate(node, second).0 * GOODPUT;
@@ -134,7 +134,7 @@ fn capacities(bed: &Experiment, slow: Option<Straggler>) -> Capacities {
             }
         };
         let row = |second| (0..nodes).map(|node| rate(node, second)).collect();
-        Some(Trace::from_rows((0..trace.seconds()).map(row).collect()))
+        Some(BandwidthTrace::from_rows((0..trace.seconds()).map(row).collect()))
     };
     let (up, down) = (followed(&bed.traces.uplinks), followed(&bed.traces.downlinks));
     Capacities::new(cluster, up, down, Vec::new())

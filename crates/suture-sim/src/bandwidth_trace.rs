@@ -1,4 +1,5 @@
-//! What links have free from second to second: read from CSV, or drawn from a model.
+//! Bandwidth traces: what links have free from second to second, read from CSV or drawn from a
+//! model.
 //!
 //! Place: beside [slices flow]: the capacities under a repair.
 //! A trace has a row for each second and a column for each node; it begins again when it ends, so
@@ -22,9 +23,9 @@ const BYTES_IN_MBIT: f64 = 125_000.0;
 /// What is left of a link in an episode, at most. The statistics count below a tenth as congested.
 const CONGESTED: f64 = 0.1;
 
-/// Rates of all nodes over time.
+/// The rates of all nodes, second by second.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Trace {
+pub struct BandwidthTrace {
     nodes: usize,
     /// Row after row: all nodes of a second.
     rates: Vec<Rate>,
@@ -58,12 +59,12 @@ pub struct Cell {
     text: String,
 }
 
-impl Trace {
+impl BandwidthTrace {
     /// Reads Mbit/s: one row a second, one column a node, no header.
     ///
     /// # Errors
     /// The first thing that is wrong, with its line and column.
-    pub fn parse(text: &str, nodes: usize) -> Result<Trace, TraceFault> {
+    pub fn parse(text: &str, nodes: usize) -> Result<BandwidthTrace, TraceFault> {
         let mut rates = Vec::new();
         for (index, row) in text.trim_end().lines().enumerate() {
             let (line, found) = (index + 1, row.split(',').count());
@@ -81,27 +82,27 @@ impl Trace {
                 }
             }
         }
-        if rates.is_empty() { Err(TraceFault::Empty) } else { Ok(Trace { nodes, rates }) }
+        if rates.is_empty() { Err(TraceFault::Empty) } else { Ok(BandwidthTrace { nodes, rates }) }
     }
 
     /// A trace of these rates: a row a second, of all nodes.
     ///
     /// # Panics
     /// When there is no row, or rows are not of the same length.
-    pub fn from_rows(rows: Vec<Vec<Rate>>) -> Trace {
+    pub fn from_rows(rows: Vec<Vec<Rate>>) -> BandwidthTrace {
         let nodes = rows.first().expect("a trace has a second").len();
         assert!(rows.iter().all(|row| row.len() == nodes), "rows of all nodes");
-        Trace { nodes, rates: rows.concat() }
+        BandwidthTrace { nodes, rates: rows.concat() }
     }
 
     /// The same trace from another second on; what was before comes last.
-    pub fn starting_at(&self, second: u64) -> Trace {
+    pub fn starting_at(&self, second: u64) -> BandwidthTrace {
         let mut rates = self.rates.clone();
         rates.rotate_left((second % self.seconds()) as usize * self.nodes);
-        Trace { nodes: self.nodes, rates }
+        BandwidthTrace { nodes: self.nodes, rates }
     }
 
-    /// The text that [`Trace::parse`] reads: Mbit/s, to a thousandth.
+    /// The text that [`BandwidthTrace::parse`] reads: Mbit/s, to a thousandth.
     pub fn csv(&self) -> String {
         let mbit = |rate: &Rate| format!("{:.3}", rate.0 / BYTES_IN_MBIT);
         let row = |row: &[Rate]| row.iter().map(mbit).collect::<Vec<_>>().join(",") + "\n";
@@ -185,7 +186,13 @@ impl LinkModel {
     }
 
     /// Draws a trace for links of these rates.
-    pub fn draw(self, direction: Direction, links: &[Rate], seconds: u64, seed: u64) -> Trace {
+    pub fn draw(
+        self,
+        direction: Direction,
+        links: &[Rate],
+        seconds: u64,
+        seed: u64,
+    ) -> BandwidthTrace {
         let fit = self.fit(direction);
         let random = &mut Random::new(seed);
         let mut congestion = Congestion::new(&fit, links.len(), random);
@@ -207,7 +214,7 @@ impl LinkModel {
                 rates.push(Rate(link.0 * free.max(least)));
             }
         }
-        Trace { nodes: links.len(), rates }
+        BandwidthTrace { nodes: links.len(), rates }
     }
 }
 
@@ -308,13 +315,13 @@ mod tests {
 
     #[test]
     fn a_trace_is_read_row_by_row_and_begins_again() {
-        let trace = Trace::parse("8,16\n0, 0.5\n", 2).unwrap();
+        let trace = BandwidthTrace::parse("8,16\n0, 0.5\n", 2).unwrap();
         assert_eq!(trace.seconds(), 2);
         assert_eq!(trace.rate(1, 0), Rate(2e6));
         assert_eq!((trace.rate(0, 1), trace.rate(1, 3)), (Rate(0.0), Rate(62_500.0)));
         assert_eq!(trace.starting_at(3).csv(), "0.000,0.500\n8.000,16.000\n");
         assert_eq!(trace.csv(), "8.000,16.000\n0.000,0.500\n");
-        assert_eq!(Trace::parse(&trace.csv(), 2), Ok(trace));
+        assert_eq!(BandwidthTrace::parse(&trace.csv(), 2), Ok(trace));
     }
 
     #[test]
@@ -328,7 +335,7 @@ mod tests {
             ("1,NaN\n", "'NaN' is not a rate"),
             ("1,inf\n", "'inf' is not a rate"),
         ] {
-            let fault = Trace::parse(text, 2).unwrap_err().to_string();
+            let fault = BandwidthTrace::parse(text, 2).unwrap_err().to_string();
             assert!(fault.contains(words), "{text:?}: {fault}");
         }
     }
