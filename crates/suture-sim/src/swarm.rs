@@ -29,7 +29,7 @@ pub enum Watch {
     /// The first broken rule.
     Rules,
     /// Every message and fault, too.
-    Trace,
+    Log,
     /// The transcript of every machine, too.
     Machines,
 }
@@ -48,7 +48,7 @@ pub struct Verdict {
     /// Simulated nanoseconds from the last fault to a healthy cluster.
     pub healed_after: Span,
     /// What happened, line by line, when asked for.
-    pub trace: Vec<String>,
+    pub log: Vec<String>,
     /// The transcripts of all machines, when asked for.
     pub records: Option<Records>,
 }
@@ -76,9 +76,9 @@ pub fn options(seed: u64, safeguards: Safeguards) -> Options {
     crate::trial::options(seed, safeguards)
 }
 
-/// Runs one seed. With `traced`, remembers every message and fault.
-pub fn run(seed: u64, safeguards: Safeguards, traced: bool) -> Verdict {
-    let watch = if traced { Watch::Trace } else { Watch::Rules };
+/// Runs one seed. With `logged`, remembers every message and fault.
+pub fn run(seed: u64, safeguards: Safeguards, logged: bool) -> Verdict {
+    let watch = if logged { Watch::Log } else { Watch::Rules };
     run_trial(&Trial::of(seed, safeguards), watch)
 }
 
@@ -86,7 +86,7 @@ pub fn run(seed: u64, safeguards: Safeguards, traced: bool) -> Verdict {
 pub fn run_trial(trial: &Trial, watch: Watch) -> Verdict {
     let records = (watch == Watch::Machines).then(Records::default);
     let mut world = World::recorded(trial.options.clone(), records);
-    world.trace = (watch == Watch::Trace).then(Vec::new);
+    world.log = (watch == Watch::Log).then(Vec::new);
     judge(world, trial)
 }
 
@@ -113,7 +113,7 @@ fn judge(mut world: World, trial: &Trial) -> Verdict {
         repaired: world.published_count(),
         violation: world.violation.take(),
         healed_after,
-        trace: world.trace.take().unwrap_or_default(),
+        log: world.log.take().unwrap_or_default(),
         records: world.records.take(),
     }
 }

@@ -189,7 +189,7 @@ pub struct World {
     /// The first broken rule.
     pub violation: Option<Violation>,
     /// A line for each thing that happened, when asked for.
-    pub trace: Option<Vec<String>>,
+    pub log: Option<Vec<String>>,
     /// The transcript of every machine, when asked for.
     pub records: Option<Records>,
     pub(crate) hosts: Vec<Host>,
@@ -308,7 +308,7 @@ impl World {
             metadata: Metadata::new(options.safeguards, options.odd, !options.unrecorded),
             coverage: Coverage::default(),
             violation: None,
-            trace: None,
+            log: None,
             records,
             hosts: (0..options.nodes).map(host).collect(),
             coordinator: None,
@@ -387,8 +387,8 @@ impl World {
     }
 
     pub(crate) fn note(&mut self, line: impl FnOnce() -> String) {
-        if let Some(trace) = &mut self.trace {
-            trace.push(format!("{} {}", self.now, line()));
+        if let Some(log) = &mut self.log {
+            log.push(format!("{} {}", self.now, line()));
         }
     }
 

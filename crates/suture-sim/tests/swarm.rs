@@ -17,7 +17,7 @@ fn no_seed_breaks_a_rule_and_every_fault_happens() {
     for seed in 0..SEEDS {
         let verdict = swarm::run(seed, Safeguards::ALL, false);
         if let Some(violation) = verdict.violation {
-            panic!("{violation}\nreplay: suture swarm --seeds {seed}..{} --trace", seed + 1);
+            panic!("{violation}\nreplay: suture swarm --seeds {seed}..{} --log", seed + 1);
         }
         coverage.add(&verdict.coverage);
         repaired += verdict.repaired;
@@ -32,8 +32,8 @@ fn the_same_seed_gives_the_same_run() {
     for seed in [3, 17] {
         let (one, two) =
             (swarm::run(seed, Safeguards::ALL, true), swarm::run(seed, Safeguards::ALL, true));
-        assert_eq!(one.trace, two.trace);
-        assert!(!one.trace.is_empty());
+        assert_eq!(one.log, two.log);
+        assert!(!one.log.is_empty());
     }
 }
 

@@ -46,11 +46,11 @@ pub struct Args {
     #[arg(long, value_name = "M", value_parser = clap::value_parser!(u64).range(1..))]
     minutes: Option<u64>,
     /// Print every message and fault of each seed, for one seed or a few
-    #[arg(long)]
-    trace: bool,
+    #[arg(long, alias = "trace")]
+    log: bool,
     /// Remove a safeguard to see that the checkers notice: seeds must then fail
     #[arg(long, value_enum, value_name = "SAFEGUARD")]
-    without: Option<Net>,
+    without: Option<Safeguard>,
     /// Where the transcript of the first failing seed is written, made as small as it can be
     #[arg(long, value_name = "DIR", default_value = ".")]
     transcript: PathBuf,
@@ -63,7 +63,7 @@ pub struct Args {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Net {
+enum Safeguard {
     /// Reads and rebuilt chunks are not compared with their checksums
     Checksums,
     /// Commits do not compare the stripe's generation
@@ -130,8 +130,8 @@ pub fn run(args: Args) -> Result<Outcome> {
         (None, None) => (0, SEEDS_DEFAULT),
     };
     let total = run_seeds(&args, from, to);
-    if args.trace {
-        total.failed.iter().flat_map(|verdict| &verdict.trace).for_each(|line| errln!("{line}"));
+    if args.log {
+        total.failed.iter().flat_map(|verdict| &verdict.log).for_each(|line| errln!("{line}"));
     }
     let failed = !total.failed.is_empty();
     let mut report = report(&args, total);
@@ -163,7 +163,7 @@ fn run_seeds(args: &Args, from: u64, to: u64) -> Total {
                     if late || stop.load(Ordering::Relaxed) {
                         break;
                     }
-                    let verdict = swarm::run(seed, safeguards, args.trace);
+                    let verdict = swarm::run(seed, safeguards, args.log);
                     progress.add(1);
                     if let Some(violation) = &verdict.violation {
                         // The others may take hours.
@@ -198,23 +198,24 @@ impl Total {
     }
 }
 
-fn safeguards(without: Option<Net>) -> Safeguards {
+fn safeguards(without: Option<Safeguard>) -> Safeguards {
     Safeguards {
-        checksums: without != Some(Net::Checksums),
-        compare_and_set: without != Some(Net::CompareAndSet),
-        requeue: without != Some(Net::Requeue),
+        checksums: without != Some(Safeguard::Checksums),
+        compare_and_set: without != Some(Safeguard::CompareAndSet),
+        requeue: without != Some(Safeguard::Requeue),
     }
 }
 
 fn report(args: &Args, mut total: Total) -> SwarmReport {
     total.failed.sort_by_key(|verdict| verdict.seed);
-    let without = args.without.and_then(|net| net.to_possible_value());
-    let without = without.map_or(String::new(), |net| format!(" --without {}", net.get_name()));
+    let without = args.without.and_then(|safeguard| safeguard.to_possible_value());
+    let without =
+        without.map_or(String::new(), |safeguard| format!(" --without {}", safeguard.get_name()));
     let failed = total.failed.iter().map(|verdict| Failed {
         seed: verdict.seed,
         violation: verdict.violation.as_ref().expect("it failed").to_string(),
         replay: format!(
-            "suture swarm --seeds {}..{} --trace{without}",
+            "suture swarm --seeds {}..{} --log{without}",
             verdict.seed,
             verdict.seed + 1
         ),
