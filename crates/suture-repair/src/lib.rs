@@ -45,8 +45,8 @@ pub mod role;
 pub mod slice;
 // Agents move them, prove the chunk and publish it.
 pub mod agent;
-// One lane's slices at one agent.
-pub mod admission;
+// One lane's slices at one agent, and which of them may come in.
+pub mod grants;
 pub mod pump;
 
 // Behind two interfaces: who knows where chunks lie, and who keeps them.

@@ -24,7 +24,7 @@ use crate::world::{Event, Read, Sources, World};
 impl World {
     pub(crate) fn slice(&mut self, from: NodeId, to: NodeId, id: SliceId, bytes: Vec<u8>) {
         let host = &mut self.hosts[to.index()];
-        if host.admissions.admit(from, id)
+        if host.grants.admit(from, id)
             && host.agent.as_ref().is_some_and(|agent| agent.wants(from, id))
         {
             host.buffers.insert((id, Some(from)), bytes);
@@ -68,7 +68,7 @@ impl World {
             agent::AgentOutput::Send(message) => self.send_coordinator(node, *message),
             agent::AgentOutput::Grant { to, repair, lane, first, below } => {
                 let (from, slices) = (node, (first, below));
-                self.hosts[node.index()].admissions.grant(repair, lane, to, slices);
+                self.hosts[node.index()].grants.grant(repair, lane, to, slices);
                 self.send_peer(node, to, || Event::Grant { from, to, repair, lane, slices });
             }
             agent::AgentOutput::Prepare { repair, bytes } => {

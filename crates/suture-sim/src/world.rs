@@ -21,11 +21,11 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
 use suture_code::Code;
-use suture_repair::admission::Admissions;
 use suture_repair::agent::{self, Agent};
 use suture_repair::chunk_store::ChunkStore;
 use suture_repair::coordinator::Coordinator;
 use suture_repair::event::{self, Claim, Commit, KnownFault, Liveness, Timers};
+use suture_repair::grants::GrantTable;
 use suture_repair::id::{ChunkCopy, CopyAt, NodeId, RepairId, StripeId};
 use suture_repair::message::{FromAgent, ToAgent};
 #[cfg(feature = "mutants")]
@@ -298,7 +298,7 @@ impl World {
             is_new: true,
             followed: 0,
             disk_of_node: None,
-            admissions: Admissions::default(),
+            grants: GrantTable::default(),
             buffers: BTreeMap::new(),
             ahead: Span::ZERO,
             armed: None,

@@ -5,9 +5,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use suture_repair::admission::Admissions;
 use suture_repair::agent::Agent;
 use suture_repair::chunk_store::ChunkWriter;
+use suture_repair::grants::GrantTable;
 use suture_repair::id::{NodeId, RepairId};
 use suture_repair::message::Failure;
 use suture_repair::slice::SliceId;
@@ -42,7 +42,7 @@ pub(crate) struct Host {
     /// Whether it went down without anybody being told.
     pub(crate) has_vanished: bool,
     /// Which slices it takes into memory.
-    pub(crate) admissions: Admissions,
+    pub(crate) grants: GrantTable,
     /// Slices in memory: by id and the child they came from (`None`: read here).
     pub(crate) buffers: BTreeMap<(SliceId, Option<NodeId>), Vec<u8>>,
     /// By how much its clock is ahead of the simulated time.
@@ -71,7 +71,7 @@ impl Host {
 
     /// Drops all that a repair has here.
     pub(crate) fn discard(&mut self, repair: RepairId) {
-        self.admissions.discard(repair);
+        self.grants.discard(repair);
         self.writers.remove(&repair);
         self.spools.retain(|(of, _), _| *of != repair);
         self.buffers.retain(|(id, _), _| id.repair != repair);
@@ -79,7 +79,7 @@ impl Host {
 
     /// What is left when its process ends without a word.
     pub(super) fn crash(&mut self) {
-        self.admissions = Admissions::default();
+        self.grants = GrantTable::default();
         self.buffers.clear();
         self.disk.crash();
         self.writers.clear();

@@ -47,7 +47,7 @@ impl World {
         if let Some(mutant) = self.mutant {
             let agents = self.hosts.iter_mut().filter_map(|host| host.agent.as_mut());
             agents.for_each(|agent| agent.mutate(mutant));
-            self.hosts.iter_mut().for_each(|host| host.admissions.mutate(mutant));
+            self.hosts.iter_mut().for_each(|host| host.grants.mutate(mutant));
             self.coordinator.iter_mut().for_each(|coordinator| coordinator.mutate(mutant));
         }
     }

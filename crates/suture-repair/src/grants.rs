@@ -21,7 +21,7 @@ use crate::slice::SliceId;
 
 /// What was granted to whom, and what has come of it.
 #[derive(Clone, Debug, Default)]
-pub struct Admissions {
+pub struct GrantTable {
     repairs: BTreeMap<RepairId, BTreeMap<(u16, NodeId), GrantedLane>>,
     mistake: Mistake,
 }
@@ -35,7 +35,7 @@ struct GrantedLane {
     admitted: u32,
 }
 
-impl Admissions {
+impl GrantTable {
     /// Makes the driver commit this mistake from now on (tests).
     #[cfg(feature = "mutants")]
     pub fn mutate(&mut self, mutant: Mutant) {
@@ -92,32 +92,32 @@ mod tests {
 
     #[test]
     fn no_more_is_admitted_than_was_granted() {
-        let mut admissions = Admissions::default();
-        assert!(!admissions.admit(CHILD, id(0)));
-        admissions.grant(REPAIR, 0, CHILD, (0, 2));
-        admissions.grant(REPAIR, 0, CHILD, (0, 1));
-        assert!(!admissions.admit(CHILD, id(2)));
-        assert!(!admissions.admit(NodeId(3), id(0)));
-        assert!(admissions.admit(CHILD, id(1)));
-        assert!(admissions.admit(CHILD, id(1)), "dropped later; memory was reserved for two");
-        assert!(!admissions.admit(CHILD, id(0)));
-        admissions.discard(REPAIR);
-        admissions.grant(REPAIR, 1, CHILD, (0, 9));
-        assert!(!admissions.admit(CHILD, id(0)));
+        let mut grants = GrantTable::default();
+        assert!(!grants.admit(CHILD, id(0)));
+        grants.grant(REPAIR, 0, CHILD, (0, 2));
+        grants.grant(REPAIR, 0, CHILD, (0, 1));
+        assert!(!grants.admit(CHILD, id(2)));
+        assert!(!grants.admit(NodeId(3), id(0)));
+        assert!(grants.admit(CHILD, id(1)));
+        assert!(grants.admit(CHILD, id(1)), "dropped later; memory was reserved for two");
+        assert!(!grants.admit(CHILD, id(0)));
+        grants.discard(REPAIR);
+        grants.grant(REPAIR, 1, CHILD, (0, 9));
+        assert!(!grants.admit(CHILD, id(0)));
     }
 
     #[test]
     fn what_another_parent_lacks_takes_nothing_of_what_was_granted() {
-        let mut admissions = Admissions::default();
-        admissions.grant(REPAIR, 0, CHILD, (5, 7));
-        assert!((0..5).all(|slice| !admissions.admit(CHILD, id(slice))));
-        assert!(admissions.admit(CHILD, id(5)) && admissions.admit(CHILD, id(6)));
-        assert!(!admissions.admit(CHILD, id(4)) && !admissions.admit(CHILD, id(5)));
-        admissions.grant(REPAIR, 0, CHILD, (5, 8));
-        assert!(admissions.admit(CHILD, id(7)) && !admissions.admit(CHILD, id(7)));
+        let mut grants = GrantTable::default();
+        grants.grant(REPAIR, 0, CHILD, (5, 7));
+        assert!((0..5).all(|slice| !grants.admit(CHILD, id(slice))));
+        assert!(grants.admit(CHILD, id(5)) && grants.admit(CHILD, id(6)));
+        assert!(!grants.admit(CHILD, id(4)) && !grants.admit(CHILD, id(5)));
+        grants.grant(REPAIR, 0, CHILD, (5, 8));
+        assert!(grants.admit(CHILD, id(7)) && !grants.admit(CHILD, id(7)));
         // Nothing is to come where all is there.
-        admissions.grant(REPAIR, 1, CHILD, (9, 9));
+        grants.grant(REPAIR, 1, CHILD, (9, 9));
         let all_there = |slice| SliceId { lane: 1, ..id(slice) };
-        assert!((0..10).all(|slice| !admissions.admit(CHILD, all_there(slice))));
+        assert!((0..10).all(|slice| !grants.admit(CHILD, all_there(slice))));
     }
 }
