@@ -10,14 +10,14 @@ use suture_code::layout::{Packed, PositionRange};
 use suture_code::{ChunkIndex, CodeError, Dag, Program};
 
 use super::chunk::ChunkFault;
-use super::position_ranges::{Parts, pieces};
+use super::position_ranges::{ChunkInput, pieces};
 use super::stripe::Stripe;
 
 /// A program and the chunks that it joins.
 pub struct Combination {
     program: Program,
     /// What is read, chunks ascending.
-    inputs: Vec<Parts>,
+    inputs: Vec<ChunkInput>,
     /// The chunks that it gives, whole.
     outputs: Vec<ChunkIndex>,
     /// For each source of the program its input, and its place among the parts of that.
@@ -37,12 +37,12 @@ impl Combination {
     /// # Errors
     /// When the DAG cannot be compiled.
     pub fn of(dag: &Dag, whole: &[ChunkIndex]) -> Result<Combination, CodeError> {
-        let mut inputs: Vec<Parts> = dag
+        let mut inputs: Vec<ChunkInput> = dag
             .reads()
             .into_iter()
             .filter(|(chunk, _)| !whole.contains(chunk))
-            .map(|(chunk, sub_chunks)| Parts { chunk, sub_chunks })
-            .chain(whole.iter().map(|chunk| Parts::whole(*chunk, dag.sub_chunk_count())))
+            .map(|(chunk, sub_chunks)| ChunkInput { chunk, sub_chunks })
+            .chain(whole.iter().map(|chunk| ChunkInput::whole(*chunk, dag.sub_chunk_count())))
             .collect();
         inputs.sort_unstable_by_key(|input| input.chunk);
         let place = |chunk: ChunkIndex, sub_chunk: u32| {
@@ -59,7 +59,7 @@ impl Combination {
         Ok(Combination { program: Program::compile(dag)?, inputs, outputs, places })
     }
 
-    pub fn inputs(&self) -> &[Parts] {
+    pub fn inputs(&self) -> &[ChunkInput] {
         &self.inputs
     }
 
@@ -98,7 +98,7 @@ impl Combination {
 /// The first chunk that cannot be used, and why.
 pub fn read(
     stripe: &Stripe<'_>,
-    inputs: &[Parts],
+    inputs: &[ChunkInput],
     range: &PositionRange,
     buffers: &mut Vec<Vec<u8>>,
 ) -> Result<(), (ChunkIndex, ChunkFault)> {

@@ -23,7 +23,7 @@ use suture_edge::checksum::BLOCK_BYTES;
 use super::chunk::ChunkFault;
 use super::combination::{self, Buffers, Combination};
 use super::method::Method;
-use super::position_ranges::{Parts, PositionRanges, placed};
+use super::position_ranges::{ChunkInput, PositionRanges, placed};
 use super::stripe::Stripe;
 
 /// A piece of a data chunk that holds bytes of the file; padding may follow them.
@@ -43,7 +43,7 @@ pub struct Recipe {
     /// Data chunks that the file needs.
     wanted: Vec<ChunkIndex>,
     /// Everything that is read: the wanted ones that are ready, and helpers.
-    inputs: Vec<Parts>,
+    inputs: Vec<ChunkInput>,
     /// Computes the lost from the helpers; absent when nothing is lost.
     combination: Option<Combination>,
 }
@@ -100,7 +100,7 @@ impl Recipe {
         loop {
             let (lost, ready) = split_lost(&wanted, stripe);
             if lost.is_empty() {
-                let inputs = ready.iter().map(|chunk| Parts::whole(*chunk, 1)).collect();
+                let inputs = ready.iter().map(|chunk| ChunkInput::whole(*chunk, 1)).collect();
                 let layout = Layout::plain(chunk_bytes);
                 return Ok(Recipe { layout, filled_bytes, inputs, wanted, combination: None });
             }
@@ -152,7 +152,8 @@ impl Recipe {
         let ranges = PositionRanges::over(self.layout, self.filled_bytes, range_bytes);
         let ranges: Vec<PositionRange> =
             (0..ranges.count()).map(|index| ranges.get(index)).collect();
-        let bytes = |input: &Parts| ranges.iter().map(|w| input.packed(w).bytes() as u64).sum();
+        let bytes =
+            |input: &ChunkInput| ranges.iter().map(|w| input.packed(w).bytes() as u64).sum();
         self.inputs.iter().map(|input| (input.chunk, bytes(input))).collect()
     }
 }

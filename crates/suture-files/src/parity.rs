@@ -24,7 +24,7 @@ use suture_edge::checksum::BLOCK_BYTES;
 use super::chunk::ChunkFault;
 use super::combination::{self, Combination};
 use super::method::reduce;
-use super::position_ranges::Parts;
+use super::position_ranges::ChunkInput;
 use super::stripe::{ChunkState, Stripe};
 
 const SUSPECT_SETS_MAX: usize = 5000;
@@ -77,7 +77,8 @@ fn judge(stripe: &Stripe<'_>, vouched: &[ChunkIndex], unproven: &[ChunkIndex]) -
         return Verdict::Silence;
     };
     let alpha = stripe.code().sub_chunk_count();
-    let inputs: Vec<Parts> = present.iter().map(|chunk| Parts::whole(*chunk, alpha)).collect();
+    let inputs: Vec<ChunkInput> =
+        present.iter().map(|chunk| ChunkInput::whole(*chunk, alpha)).collect();
     let bad = Mutex::new(BTreeSet::new());
     let work = |buffers: &mut Vec<Vec<u8>>, range: &PositionRange| {
         // A chunk that reads differently than a moment ago is as good as a contradiction.

@@ -19,7 +19,7 @@ const POSITIONS_MIN: u64 = 64;
 
 /// A chunk, and the sub-chunks of it that are used, ascending.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Parts {
+pub struct ChunkInput {
     pub chunk: ChunkIndex,
     pub sub_chunks: Vec<u32>,
 }
@@ -127,10 +127,10 @@ fn blocks_bytes(layout: &Layout, units: u64, sub_chunks: &[u32]) -> u64 {
     touched
 }
 
-impl Parts {
+impl ChunkInput {
     /// A chunk with all of its sub-chunks.
-    pub fn whole(chunk: ChunkIndex, sub_chunk_count: u32) -> Parts {
-        Parts { chunk, sub_chunks: (0..sub_chunk_count).collect() }
+    pub fn whole(chunk: ChunkIndex, sub_chunk_count: u32) -> ChunkInput {
+        ChunkInput { chunk, sub_chunks: (0..sub_chunk_count).collect() }
     }
 
     /// A buffer that holds a range of them.

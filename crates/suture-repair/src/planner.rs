@@ -38,7 +38,7 @@ use exact::{around, flow, mix, trace};
 use request::read_all;
 use route::Joiner;
 use route::balance::car::{self, Recovery};
-use route::balance::chameleon::{self, Account};
+use route::balance::chameleon::{self, CountedPorts};
 use route::balance::lru::{self, Turns};
 use route::balance::{chameleon_artifact, greedy, random, repairboost};
 
@@ -318,8 +318,10 @@ fn plan_shape(shape: Shape, balance: Balance, jobs: &[Job], view: &View<'_>, see
             car::place(&requests, Recovery::Aware { iterations }, view, seed, joiner)
         }
         Balance::CarRandom => car::place(&requests, Recovery::Random, view, seed, joiner),
-        Balance::Chameleon => chameleon::place(&requests, Account::Links, view, joiner),
-        Balance::ChameleonIo => chameleon::place(&requests, Account::LinksAndDisks, view, joiner),
+        Balance::Chameleon => chameleon::place(&requests, CountedPorts::Links, view, joiner),
+        Balance::ChameleonIo => {
+            chameleon::place(&requests, CountedPorts::LinksAndDisks, view, joiner)
+        }
         Balance::ChameleonArtifact => chameleon_artifact::place(&requests, view, joiner),
         Balance::Greedy => greedy::place(&requests, view, seed, joiner),
         other => unreachable!("{other} is not built, and was refused before"),

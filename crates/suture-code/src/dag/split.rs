@@ -94,7 +94,7 @@ impl Dag {
     }
 
     fn helper_part(&self, chunk: ChunkIndex, rows: &[ValueId]) -> Dag {
-        let mut part = Part::new(self);
+        let mut part = SubDag::new(self);
         let own = self.values().filter(|(id, _)| self.owner(*id) == Some(chunk));
         own.for_each(|(id, _)| part.copy(id));
         for (row, &id) in rows.iter().enumerate() {
@@ -104,7 +104,7 @@ impl Dag {
     }
 
     fn decoder_part(&self, sent: &[(ChunkIndex, Vec<ValueId>)]) -> Dag {
-        let mut part = Part::new(self);
+        let mut part = SubDag::new(self);
         for (chunk, rows) in sent {
             for (row, &id) in rows.iter().enumerate() {
                 let source = Source { chunk: *chunk, sub_chunk: row as u32 };
@@ -121,18 +121,18 @@ impl Dag {
     }
 }
 
-/// A part of a DAG in the making.
-struct Part<'a> {
+/// A part of a DAG in the making, with names of its own.
+struct SubDag<'a> {
     whole: &'a Dag,
     dag: Dag,
     /// What the values of the whole are called here.
     ids: Vec<Option<ValueId>>,
 }
 
-impl Part<'_> {
-    fn new(whole: &Dag) -> Part<'_> {
+impl SubDag<'_> {
+    fn new(whole: &Dag) -> SubDag<'_> {
         let dag = Dag::new(whole.sub_chunk_count);
-        Part { whole, dag, ids: vec![None; whole.values.len()] }
+        SubDag { whole, dag, ids: vec![None; whole.values.len()] }
     }
 
     fn copy(&mut self, id: ValueId) {

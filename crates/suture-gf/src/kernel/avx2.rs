@@ -7,7 +7,7 @@
 //! Instructions", FAST 2013. Bits are transposed by exchanging ever larger blocks: Warren, Hacker's
 //! Delight, section 7-3.
 
-use super::planes::{EXCHANGED_BY_7, EXCHANGED_BY_14, EXCHANGED_BY_28, PACKINGS, Part, Planes};
+use super::planes::{EXCHANGED_BY_7, EXCHANGED_BY_14, EXCHANGED_BY_28, PACKINGS, PlaneRun, Planes};
 use super::table::Factor;
 use super::vector::Vector;
 use std::arch::x86_64::*;
@@ -100,7 +100,7 @@ impl Planes for Avx2 {
 
     #[inline]
     #[target_feature(enable = "avx2")]
-    unsafe fn spread(self, at: *const u8, part: &Part) -> Self {
+    unsafe fn spread(self, at: *const u8, part: &PlaneRun) -> Self {
         // SAFETY: both loads stay within the planes of 32 symbols and the slack, which the caller
         // grants; the indices are 16 bytes.
         unsafe {

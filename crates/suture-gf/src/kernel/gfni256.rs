@@ -5,7 +5,7 @@
 //! The arithmetic is that of `gfni512`. Shuffles stay inside 16 bytes, so bit planes are spread and
 //! packed for 16 symbols at a time.
 
-use super::planes::{PACKINGS, Part, Planes};
+use super::planes::{PACKINGS, PlaneRun, Planes};
 use super::table::Factor;
 use super::vector::Vector;
 use std::arch::x86_64::*;
@@ -78,7 +78,7 @@ impl Planes for Gfni256 {
 
     #[inline]
     #[target_feature(enable = "avx2")]
-    unsafe fn spread(self, at: *const u8, part: &Part) -> Self {
+    unsafe fn spread(self, at: *const u8, part: &PlaneRun) -> Self {
         // SAFETY: both loads stay within the planes of 32 symbols and the slack, which the caller
         // grants; the indices are more than 16 bytes.
         unsafe {

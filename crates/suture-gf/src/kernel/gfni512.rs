@@ -6,7 +6,7 @@
 //! also ours modulo 0x11d. The same instruction transposes 8x8 bits when the data is its matrix.
 //! Invariant: a masked-out byte is neither loaded nor stored.
 
-use super::planes::{PACK_RUN, PACKINGS, Part, Planes};
+use super::planes::{PACK_RUN, PACKINGS, PlaneRun, Planes};
 use super::table::Factor;
 use super::vector::Vector;
 use std::arch::x86_64::*;
@@ -101,7 +101,7 @@ impl Planes for Gfni512 {
 
     #[inline]
     #[target_feature(enable = "avx512bw,avx512vbmi")]
-    unsafe fn spread(self, at: *const u8, part: &Part) -> Self {
+    unsafe fn spread(self, at: *const u8, part: &PlaneRun) -> Self {
         // SAFETY: each load begins with the planes of 64 symbols and reaches at most as far as
         // those of the next, which the caller grants.
         let planes = unsafe {
@@ -117,7 +117,7 @@ impl Planes for Gfni512 {
 
     #[inline]
     #[target_feature(enable = "avx512bw,avx512vbmi")]
-    unsafe fn spread_exactly(self, at: *const u8, part: &Part) -> Self {
+    unsafe fn spread_exactly(self, at: *const u8, part: &PlaneRun) -> Self {
         // SAFETY: the mask admits the planes of 64 symbols, which the caller grants.
         let planes = unsafe { _mm512_maskz_loadu_epi8(first(8 * part.width), at.cast()) };
         self.insert(planes, part)
@@ -247,7 +247,7 @@ impl Gfni512 {
 
     #[inline]
     #[target_feature(enable = "avx512f,avx512vbmi")]
-    fn insert(self, planes: __m512i, part: &Part) -> Self {
+    fn insert(self, planes: __m512i, part: &PlaneRun) -> Self {
         // SAFETY: the indices are 64 bytes.
         let indices = unsafe { _mm512_loadu_si512(part.reversed.as_ptr().cast()) };
         Gfni512(_mm512_mask_permutexvar_epi8(self.0, part.reversed_mask, indices, planes))

@@ -4,7 +4,7 @@
 //! Place: slices flow, on every 64-bit Arm processor.
 //! The arithmetic is that of `ssse3`. Lookups past a table give zero, which `spread` relies on.
 
-use super::planes::{EXCHANGED_BY_7, EXCHANGED_BY_14, EXCHANGED_BY_28, PACKINGS, Part, Planes};
+use super::planes::{EXCHANGED_BY_7, EXCHANGED_BY_14, EXCHANGED_BY_28, PACKINGS, PlaneRun, Planes};
 use super::table::Factor;
 use super::vector::Vector;
 use std::arch::aarch64::*;
@@ -87,7 +87,7 @@ impl Planes for Neon {
 
     #[inline]
     #[target_feature(enable = "neon")]
-    unsafe fn spread(self, at: *const u8, part: &Part) -> Self {
+    unsafe fn spread(self, at: *const u8, part: &PlaneRun) -> Self {
         // SAFETY: the load stays within the planes of 16 symbols and the slack, which the caller
         // grants; the indices are 16 bytes.
         let (planes, indices) = unsafe { (vld1q_u8(at), vld1q_u8(part.natural.as_ptr())) };

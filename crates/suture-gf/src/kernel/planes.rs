@@ -27,7 +27,7 @@ pub(super) trait Planes: Vector {
     const SLACK_SYMBOLS: usize;
 
     /// Puts the planes of one part between those of the others, where there were zeros.
-    unsafe fn spread(self, at: *const u8, part: &Part) -> Self;
+    unsafe fn spread(self, at: *const u8, part: &PlaneRun) -> Self;
     /// Writes the first `width` planes of every 8.
     unsafe fn pack(self, at: *mut u8, width: usize);
     /// Packed planes, as `spread` orders them, to symbols.
@@ -52,7 +52,7 @@ pub(super) trait Planes: Vector {
     }
 
     #[inline(always)]
-    unsafe fn spread_exactly(self, at: *const u8, part: &Part) -> Self {
+    unsafe fn spread_exactly(self, at: *const u8, part: &PlaneRun) -> Self {
         let mut copy = [0; COPY_BYTES];
         let planes_bytes = Self::BYTES / 8 * part.width;
         // SAFETY: the caller grants the planes, and the copy has room for the slack.
@@ -106,14 +106,14 @@ pub(super) struct Rebuild<'j> {
 /// Up to 8 planes, from any sources, that one map takes at once.
 #[derive(Clone, Debug)]
 pub(super) struct Group {
-    parts: Vec<Part>,
+    parts: Vec<PlaneRun>,
     map: Factor,
 }
 
 /// Consecutive planes of one source, and where a group wants them.
 #[derive(Clone, Debug)]
 #[repr(align(64))]
-pub(super) struct Part {
+pub(super) struct PlaneRun {
     source: usize,
     /// Planes of the source.
     pub width: usize,
@@ -133,9 +133,9 @@ pub(super) struct Part {
     pub reversed_mask: u64,
 }
 
-impl Part {
-    fn new(source: usize, width: usize, skip: usize, count: usize, shift: usize) -> Part {
-        let mut part = Part {
+impl PlaneRun {
+    fn new(source: usize, width: usize, skip: usize, count: usize, shift: usize) -> PlaneRun {
+        let mut part = PlaneRun {
             source,
             width,
             skip,
@@ -246,7 +246,7 @@ fn groups(maps: &[BitMatrix]) -> Vec<Group> {
         let parts = planes.chunk_by(|(source, _), (next, _)| source == next).map(|planes| {
             let (source, skip) = planes[0];
             let width = maps[source].column_count();
-            let part = Part::new(source, width, skip, planes.len(), shift);
+            let part = PlaneRun::new(source, width, skip, planes.len(), shift);
             shift += planes.len();
             part
         });

@@ -4,7 +4,7 @@
 //! No tables are looked up, so compilers can put several words into whatever registers there are.
 //! Invariant: uses no instruction set.
 
-use super::planes::{EXCHANGED_BY_7, EXCHANGED_BY_14, EXCHANGED_BY_28, Part, Planes};
+use super::planes::{EXCHANGED_BY_7, EXCHANGED_BY_14, EXCHANGED_BY_28, PlaneRun, Planes};
 use super::table::Factor;
 use super::vector::Vector;
 
@@ -76,7 +76,7 @@ impl Planes for Word {
     const SLACK_SYMBOLS: usize = 64;
 
     #[inline(always)]
-    unsafe fn spread(self, at: *const u8, part: &Part) -> Self {
+    unsafe fn spread(self, at: *const u8, part: &PlaneRun) -> Self {
         // SAFETY: 8 bytes are the planes of 8 symbols and slack, which the caller grants.
         let Word(planes) = unsafe { Word::load(at) };
         let planes = planes >> (8 * part.skip) & ((1 << (8 * part.count)) - 1);

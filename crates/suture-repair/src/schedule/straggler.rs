@@ -19,14 +19,14 @@ const AS_FAR: f64 = 1.0 / 32.0;
 
 /// In how many repairs a node takes part.
 #[derive(Clone, Copy, Debug, Default)]
-struct Parts {
+struct Participation {
     late: u32,
     all: u32,
     /// Late ones in which it is furthest behind.
     behind: u32,
 }
 
-impl Parts {
+impl Participation {
     fn share_late(self) -> f64 {
         f64::from(self.late) / f64::from(self.all.max(1))
     }
@@ -39,7 +39,7 @@ pub(super) fn find_straggler<'a>(
     late: impl Iterator<Item = &'a ActiveRepair>,
     all: impl Iterator<Item = &'a ActiveRepair>,
 ) -> Option<NodeId> {
-    let mut parts: BTreeMap<NodeId, Parts> = BTreeMap::new();
+    let mut parts: BTreeMap<NodeId, Participation> = BTreeMap::new();
     for repair in late {
         for (node, _) in &repair.work.link_loads {
             parts.entry(*node).or_default().late += 1;

@@ -17,11 +17,11 @@ use crate::violation::Violation;
 
 /// Of all nodes, since the coordinator began.
 #[derive(Debug, Default)]
-pub(crate) struct Asked(BTreeMap<NodeId, Orders>);
+pub(crate) struct Asked(BTreeMap<NodeId, Unanswered>);
 
 /// What a node was asked and has not answered, and when each was last sent.
 #[derive(Debug, Default)]
-struct Orders {
+struct Unanswered {
     checks: BTreeMap<CopyRead, Time>,
     deletes: BTreeMap<ChunkCopy, Time>,
 }
@@ -37,16 +37,16 @@ impl Asked {
     /// The coordinator is about to take in a word: what it answers is under way no more.
     pub(crate) fn received(&mut self, input: &Input) {
         let Input::Agent { node, message } = input else { return };
-        let Some(orders) = self.0.get_mut(node) else { return };
+        let Some(unanswered) = self.0.get_mut(node) else { return };
         match message {
             // What is still wanted is sent again in a new session.
-            FromAgent::Hello(_) => *orders = Orders::default(),
-            FromAgent::Verified(check) => drop(orders.checks.remove(&copy_read(check))),
-            FromAgent::Bad { copy, .. } => orders.checks.retain(|(read, _), _| read != copy),
-            FromAgent::Deleted(copy) => drop(orders.deletes.remove(copy)),
+            FromAgent::Hello(_) => *unanswered = Unanswered::default(),
+            FromAgent::Verified(check) => drop(unanswered.checks.remove(&copy_read(check))),
+            FromAgent::Bad { copy, .. } => unanswered.checks.retain(|(read, _), _| read != copy),
+            FromAgent::Deleted(copy) => drop(unanswered.deletes.remove(copy)),
             FromAgent::Inventory(listed) => {
                 let is_there = |copy: &ChunkCopy| listed.iter().any(|held| held.copy == *copy);
-                orders.deletes.retain(|copy, _| is_there(copy));
+                unanswered.deletes.retain(|copy, _| is_there(copy));
             }
             _ => {}
         }
@@ -66,17 +66,17 @@ impl Asked {
         if !matches!(message, ToAgent::Check(_) | ToAgent::Delete { .. }) {
             return None;
         }
-        let orders = self.0.entry(node).or_default();
+        let unanswered = self.0.entry(node).or_default();
         // What was not answered for so long is sent again, but for what is not wanted any more.
         let is_wanted = |sent_at: Time| sent_at + TIMERS.stall_after > now;
-        orders.checks.retain(|_, sent_at| is_wanted(*sent_at));
-        orders.deletes.retain(|_, sent_at| is_wanted(*sent_at));
+        unanswered.checks.retain(|_, sent_at| is_wanted(*sent_at));
+        unanswered.deletes.retain(|_, sent_at| is_wanted(*sent_at));
         match message {
-            ToAgent::Check(check) => drop(orders.checks.insert(copy_read(check), now)),
-            ToAgent::Delete { copy, .. } => drop(orders.deletes.insert(*copy, now)),
+            ToAgent::Check(check) => drop(unanswered.checks.insert(copy_read(check), now)),
+            ToAgent::Delete { copy, .. } => drop(unanswered.deletes.insert(*copy, now)),
             _ => {}
         }
-        let (checks, deletes) = (orders.checks.len(), orders.deletes.len());
+        let (checks, deletes) = (unanswered.checks.len(), unanswered.deletes.len());
         let is_too_much = checks > IN_FLIGHT_MAX || deletes > IN_FLIGHT_MAX;
         is_too_much.then_some(Violation::AskedTooMuch { node, checks, deletes })
     }

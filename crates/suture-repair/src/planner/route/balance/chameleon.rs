@@ -30,7 +30,7 @@ use crate::planner::route::{Choice, Joiner, Route};
 
 /// What a node's time is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::planner) enum Account {
+pub(in crate::planner) enum CountedPorts {
     /// Its links, not its disk.
     Links,
     /// Its links and its disk.
@@ -40,16 +40,16 @@ pub(in crate::planner) enum Account {
 /// A route for each request.
 pub(in crate::planner) fn place(
     requests: &[RouteRequest<'_>],
-    account: Account,
+    counted: CountedPorts,
     view: &View<'_>,
     joiner: &mut Joiner<'_>,
 ) -> Vec<Route> {
     let tally = Tally::new(view);
     let usual_bytes = requests.first().map_or(0, |request| request.job.chunk_bytes);
-    let key = |node| account.keeping(&tally, node, usual_bytes);
+    let key = |node| counted.keeping(&tally, node, usual_bytes);
     let destinations = Destinations::new(view, key);
     let mut dispatch =
-        Dispatch { account, usual_bytes, destinations, tally, receivers: Vec::new() };
+        Dispatch { counted, usual_bytes, destinations, tally, receivers: Vec::new() };
     let route = |request| {
         let (choice, destinations) = dispatch.choose(request);
         let route = joiner.join(request, choice, destinations);
@@ -59,13 +59,13 @@ pub(in crate::planner) fn place(
     requests.iter().map(route).collect()
 }
 
-impl Account {
+impl CountedPorts {
     /// What a survivor would need to send so much more.
     fn sending(self, tally: &Tally, node: NodeId, more_bytes: u64) -> f64 {
         let up = tally.up(node).seconds_with(more_bytes);
         match self {
-            Account::Links => up,
-            Account::LinksAndDisks => up.max(tally.read(node).seconds_with(more_bytes)),
+            CountedPorts::Links => up,
+            CountedPorts::LinksAndDisks => up.max(tally.read(node).seconds_with(more_bytes)),
         }
     }
 
@@ -73,8 +73,8 @@ impl Account {
     fn keeping(self, tally: &Tally, node: NodeId, more_bytes: u64) -> f64 {
         let down = tally.down(node).seconds_with(more_bytes);
         match self {
-            Account::Links => down,
-            Account::LinksAndDisks => down.max(tally.write(node).seconds_with(more_bytes)),
+            CountedPorts::Links => down,
+            CountedPorts::LinksAndDisks => down.max(tally.write(node).seconds_with(more_bytes)),
         }
     }
 
@@ -82,15 +82,15 @@ impl Account {
     fn besides(self, tally: &Tally, node: NodeId, more_bytes: u64) -> f64 {
         let up = tally.up(node).seconds_with(0);
         match self {
-            Account::Links => up,
-            Account::LinksAndDisks => up.max(tally.write(node).seconds_with(more_bytes)),
+            CountedPorts::Links => up,
+            CountedPorts::LinksAndDisks => up.max(tally.write(node).seconds_with(more_bytes)),
         }
     }
 }
 
 /// What was dispatched so far.
 struct Dispatch<'a> {
-    account: Account,
+    counted: CountedPorts,
     /// Destinations are ranked as if each had to receive so much.
     usual_bytes: u64,
     destinations: Destinations<'a>,
@@ -140,7 +140,7 @@ impl Dispatch<'_> {
     /// Those who would have sent first come first.
     fn by_sending(&self, request: &RouteRequest<'_>) -> Vec<Holder> {
         let bytes = request.job.chunk_bytes;
-        let seconds = |(_, node): &Holder| self.account.sending(&self.tally, *node, bytes);
+        let seconds = |(_, node): &Holder| self.counted.sending(&self.tally, *node, bytes);
         let mut sources = request.candidates.to_vec();
         sources.sort_by(|a, b| seconds(a).total_cmp(&seconds(b)));
         sources
@@ -177,10 +177,10 @@ impl Dispatch<'_> {
         let chunk_bytes = request.job.chunk_bytes;
         self.receivers.clear();
         for &(_, node) in sources {
-            let floor = self.account.sending(&self.tally, node, chunk_bytes);
+            let floor = self.counted.sending(&self.tally, node, chunk_bytes);
             self.receivers.push(Receiver::new(floor, self.tally.down(node), 0, chunk_bytes));
         }
-        let floor = self.account.besides(&self.tally, destination, chunk_bytes);
+        let floor = self.counted.besides(&self.tally, destination, chunk_bytes);
         self.receivers.push(Receiver::new(floor, self.tally.down(destination), 1, chunk_bytes));
         for _ in 1..request.helper_count(sources) {
             let first = first_done(&mut self.receivers);
@@ -193,7 +193,7 @@ impl Dispatch<'_> {
         route.each_load(request, |node, load| {
             self.tally.add(node, &load);
             if load.down_bytes > 0 {
-                let key = self.account.keeping(&self.tally, node, self.usual_bytes);
+                let key = self.counted.keeping(&self.tally, node, self.usual_bytes);
                 self.destinations.set(node, key);
             }
         });
