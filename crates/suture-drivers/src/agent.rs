@@ -192,7 +192,7 @@ pub fn runtime(threads: usize) -> std::io::Result<Runtime> {
 /// a restart loses running tasks and nothing else.
 ///
 /// # Errors
-/// When the disk cannot be asked for its room, or threads cannot be started.
+/// When the disk cannot be asked for its space, or threads cannot be started.
 pub async fn run(
     config: Config,
     store: Arc<dyn ChunkStore>,

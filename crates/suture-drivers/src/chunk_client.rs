@@ -152,7 +152,7 @@ impl ChunkClient {
         self.greeting.credentials.as_ref().map_or(0, |kept| kept.current().number)
     }
 
-    /// Whether a connection was made with former credentials: its other end may not believe those
+    /// Whether a connection was made with former credentials: its other end may not accept those
     /// any more.
     pub fn is_former(&self, connection: &ChunkConnection) -> bool {
         connection.number != self.number()

@@ -122,7 +122,7 @@ struct Chunks {
     /// any more is dropped when there are as many again.
     open: Mutex<OpenFiles>,
     /// Temporary files that could not be removed: they may be second names of chunks, which take
-    /// room as long as these are there.
+    /// space as long as these are there.
     left: Mutex<Vec<PathBuf>>,
 }
 

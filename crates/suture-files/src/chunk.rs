@@ -7,7 +7,7 @@
 //! `.crc` file is gone or stale, the whole chunk is read once against the manifest, and the
 //! checksums found are kept.
 //!
-//! Invariant: every trouble with a chunk is a `ChunkFault`, never an abort: other chunks may stand
+//! Invariant: every fault of a chunk is a `ChunkFault`, never an abort: other chunks may stand
 //! in.
 
 use std::fmt;
@@ -218,7 +218,7 @@ pub fn probe(files: &StripeFiles, expected: Expected) -> Result<(), ChunkFault> 
     check_metadata(&metadata, expected)
 }
 
-/// The checksums of a chunk's blocks as its `.crc` file has them, if the file can be believed.
+/// The checksums of a chunk's blocks as its `.crc` file has them, if the file can be trusted.
 pub fn vouched_by_file(files: &StripeFiles, expected: Expected) -> Option<BlockChecksums> {
     match claimed_checksums(files, expected) {
         Claim::Vouched(checksums) => Some(checksums),
@@ -226,7 +226,7 @@ pub fn vouched_by_file(files: &StripeFiles, expected: Expected) -> Option<BlockC
     }
 }
 
-/// What the `.crc` file says, and whether it can be believed.
+/// What the `.crc` file says, and whether it can be trusted.
 enum Claim {
     /// There is no such file.
     None,

@@ -4,7 +4,7 @@
 //! Place: lost chunks -> [who helps and how] -> ranges.
 //! A file has a scheme in each line: `k m bits lost missing quotients`. A scheme cannot rebuild
 //! other bytes than the right ones, but a file can be damaged, made for other codes, or boast. So
-//! nothing in it is believed: every line must be well formed, the schemes of this code must send
+//! nothing in it is trusted: every line must be well formed, the schemes of this code must send
 //! the bits that they claim, and each rebuilds its chunk of a stripe of noise before it touches
 //! data.
 //!
@@ -23,7 +23,7 @@ const FILE_BYTES_MAX: u64 = 16 << 20;
 /// Bytes of every chunk on which a scheme is tried.
 const TRIAL_BYTES: usize = 4096;
 
-/// A line of a file, not yet believed.
+/// A line of a file, not yet trusted.
 struct Line {
     data_chunks: usize,
     parity_chunks: usize,

@@ -24,7 +24,7 @@
 //! Invariant: never more than what the busiest port of any valid plans of the same jobs needs, as
 //! long as these send whole chunks or what the code asks for, use only nodes that hold a survivor
 //! of some job or accept chunks, and let no rack keep more chunks of a stripe than the code can
-//! lose where other racks have room (`keep.rs`). Foreground traffic is taken off capacities;
+//! lose where other racks have space (`keep.rs`). Foreground traffic is taken off capacities;
 //! running repairs are not considered. Traces, which send parts of symbols, may go below it; they
 //! are below no bound by prices (`own.rs`).
 

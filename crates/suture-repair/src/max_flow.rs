@@ -64,7 +64,7 @@ pub(crate) struct Transport {
     is_fixed: Vec<bool>,
     /// Nothing is gained by being done earlier than this.
     floor_seconds: f64,
-    /// The nodes that were to blame last time: probably they are again, so Newton begins there.
+    /// The nodes that were the limit last time: probably they are again, so Newton begins there.
     suspects: Vec<u32>,
     /// Room for the keys of a demand's links.
     keys: Vec<(f64, usize)>,

@@ -56,7 +56,7 @@ pub struct Wanted<'a> {
 }
 
 impl Placer {
-    /// Chooses up to `width` nodes for each stripe, of those that are up and have room for one more
+    /// Chooses up to `width` nodes for each stripe, of those that are up, with space for one more
     /// chunk beside those that are reserved there. Fewer when there are no more.
     pub fn place(
         &mut self,
@@ -162,7 +162,7 @@ fn choose(
 }
 
 /// The least that each rack must be ready to have, beside what is `given`, for so many more chunks
-/// to find room.
+/// to find space.
 fn most_per_rack(candidates: &[FreeNode], width: usize, given: &BTreeMap<RackId, usize>) -> usize {
     let mut sizes: BTreeMap<RackId, usize> = BTreeMap::new();
     let in_racks = candidates.iter().filter_map(|candidate| candidate.rack);

@@ -117,7 +117,7 @@ impl World {
         broken.into_iter().for_each(|broken| self.fail(broken));
     }
 
-    /// Looks at what the coordinator begins: repairs obey the rule of racks, as far as what the
+    /// Looks at what the coordinator begins: repairs keep the rule of racks, as far as what the
     /// coordinator knows is known here. A disk that was full counts as full until its agent says
     /// otherwise.
     pub(crate) fn check_begun(&mut self, output: &Output) {

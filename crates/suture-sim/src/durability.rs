@@ -61,7 +61,7 @@ pub struct Model {
 /// What comes back when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Repairs {
-    /// Stripes one by one, those that can lose least more first, at the measured pace.
+    /// Stripes one by one, those that can lose least more first, at the measured rate.
     ByStripe,
     /// Whole nodes after exponential times, as in the Markov chain; for comparison with it.
     ByNode,

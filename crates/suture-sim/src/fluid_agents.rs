@@ -45,7 +45,7 @@ const FOREVER: Span = Span { ns: u64::MAX / 4 };
 /// Memory and free bytes of every agent.
 const PLENTY: u64 = 1 << 50;
 
-/// Tests look at all that the coordinator believes of so many stripes after each conversation.
+/// Tests look at all that the coordinator holds of so many stripes after each exchange.
 const ASSERTED_STRIPES_MAX: usize = 200;
 
 /// Which start of every agent speaks.

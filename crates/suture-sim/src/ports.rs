@@ -4,7 +4,7 @@
 //! A streamed lane is one flow whose bytes are those of its range: each edge takes its bytes per
 //! byte of the lane at the ports of both ends, so a node with c children is taken c times. Edges
 //! of a stored lane are flows of their own; each starts when what it sums has come. Disks keep
-//! pace: an edge takes what its child reads for it, and its part of what its parent writes of the
+//! up: an edge takes what its child reads for it, and its part of what its parent writes of the
 //! result. What is not modelled (a disk without a rate, a processor, racks without a core) is no
 //! port. A processor is passed by all that its node sends, receives, reads and writes for repairs,
 //! in nanoseconds of work for each byte. Clients stand outside of the racks, on links of their own.

@@ -186,7 +186,7 @@ impl fmt::Display for Violation {
             }
             Violation::AboveCap(node) => write!(f, "{node} may repair with more than its cap"),
             Violation::Forgotten { node, copy } => {
-                write!(f, "{copy} on {node} was known to be of no use, and is believed again")
+                write!(f, "{copy} on {node} was known to be of no use, and counts again")
             }
             Violation::Imagined(stripe) => {
                 write!(f, "the coordinator has {stripe} as the metadata never had it")

@@ -1,7 +1,7 @@
 //! What the agent asks of its disk, and what the disk answers.
 //!
 //! Place: ... output of the agent core -> [performed on the store] -> answered as an input ...
-//! Slices go through the few threads of `io.rs`. What takes long and comes seldom (making room,
+//! Slices go through the few threads of `io.rs`. What takes long and comes seldom (making space,
 //! proving, listing) goes to the runtime's blocking pool, proofs and checks a few at a time.
 
 use std::path::{Path, PathBuf};
@@ -40,13 +40,13 @@ pub enum DiskEvent {
     Left(SliceId),
     /// A write did not succeed.
     WriteFailed(RepairId, Failure),
-    /// There is room for a chunk, or not.
+    /// There is space for a chunk, or not.
     Prepared(RepairId, Result<Arc<dyn ChunkWriter>, Failure>),
     /// The chunk is durable under its name, or not.
     Published(RepairId, Result<(), Failure>),
     /// So many bytes are free.
     Free(u64),
-    /// What is held, and the room left.
+    /// What is held, and the space left.
     Listed(Vec<ListedCopy>, u64),
     /// What is held cannot be listed in full.
     NotListed,
@@ -220,7 +220,7 @@ impl Disk {
         });
     }
 
-    /// Makes room for a chunk.
+    /// Makes space for a chunk.
     pub fn prepare(&mut self, repair: RepairId, bytes: u64) {
         let store = self.store.clone();
         self.long_job(DiskOperation::Prepare, None, move || {

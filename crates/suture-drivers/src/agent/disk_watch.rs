@@ -4,7 +4,7 @@
 //! A disk that hangs gives no error: whoever asks it waits, and an agent that says all the same
 //! that it lives is counted on for what it cannot give. So a call that takes longer than anything
 //! that a disk does makes the agent say that its disk hangs. A call that reads a whole chunk is as
-//! old as the last part that it has shown, and one that makes a chunk durable, or makes room for
+//! old as the last part that it has shown, and one that makes a chunk durable, or makes space for
 //! it, has time by its bytes. Listings do not count: they take as long as there are copies.
 
 use std::collections::BTreeMap;

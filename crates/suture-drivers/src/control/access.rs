@@ -232,7 +232,7 @@ impl Caller {
         self.principal.as_ref().map_or_else(address, ToString::to_string)
     }
 
-    /// Whether it is to be believed still: certificates end while connections last.
+    /// Whether it is to be accepted still: certificates end while connections last.
     ///
     /// # Errors
     /// Why it is not.

@@ -2,7 +2,7 @@
 //!
 //! Place: [a connection made] -> put, get or an operator's command.
 //! What a call has ended with is said as far as it is known: that nobody listens, that nobody
-//! answers, that a certificate is not believed, that the coordinator ended the connection. Only
+//! answers, that a certificate is not accepted, that the coordinator ended the connection. Only
 //! where none was recognized yet (`recognized.rs`) it may be something else that listens.
 
 mod recognized;
@@ -67,7 +67,7 @@ impl Client {
         self.credentials.as_ref().map(|kept| kept.refresh())
     }
 
-    /// Whether the coordinator is to be believed still: certificates end while connections last.
+    /// Whether the coordinator is to be accepted still: certificates end while connections last.
     ///
     /// # Errors
     /// Why it is not.

@@ -59,7 +59,7 @@ struct PutSession {
     stripes: Vec<ObjectStripe>,
     /// What the audit log has of it.
     begun: Option<Begun>,
-    /// Whether whoever puts is to be believed still.
+    /// Whether whoever puts is to be accepted still.
     caller: RenewablePut,
     /// The memory that it takes.
     share: PutShare,

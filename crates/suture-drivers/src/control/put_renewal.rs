@@ -3,10 +3,10 @@
 //! Place: put begun -> [whoever puts proves anew who it is] -> stripes placed -> object visible.
 //! A certificate is shown once for each connection, when it is made, and a put lives as long as its
 //! stream. So whoever puts and has a new certificate says so on a new connection, by the number of
-//! the put, and the put is believed by that one from then on. It has to be the same principal: who
+//! the put, and the put is accepted by that one from then on. It has to be the same principal: who
 //! has stolen a former certificate has none to renew his puts by.
 //!
-//! Invariant: a put is believed by a certificate that its own principal has shown.
+//! Invariant: a put is accepted by a certificate that its own principal has shown.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -44,7 +44,7 @@ impl PutCallers {
         RenewablePut { number, puts: self.clone() }
     }
 
-    /// A put is believed by the certificate of this caller from now on.
+    /// A put is accepted by the certificate of this caller from now on.
     ///
     /// # Errors
     /// That the caller has no such put.
@@ -65,7 +65,7 @@ impl PutCallers {
 }
 
 impl RenewablePut {
-    /// Whether whoever puts is to be believed still.
+    /// Whether whoever puts is to be accepted still.
     ///
     /// # Errors
     /// Why it is not.

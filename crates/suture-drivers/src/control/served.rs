@@ -20,7 +20,7 @@ use super::put_renewal::RenewablePut;
 use super::service::{ControlService, OF_HDFS, REBUILDING};
 use crate::metadata::MetadataError;
 
-/// An answer of many parts, for as long as whoever asked is believed.
+/// An answer of many parts, for as long as whoever asked is accepted.
 #[derive(Debug)]
 pub struct Guarded<T> {
     parts: ReceiverStream<Result<T, Status>>,
@@ -56,7 +56,7 @@ impl Served {
     /// Lets a call in, or not.
     ///
     /// # Errors
-    /// When whoever asks is not to be believed any more, or may not ask that; and when only agents
+    /// When whoever asks is not to be accepted any more, or may not ask that; and when only agents
     /// are served now.
     pub async fn admit<T>(
         service: &Arc<ControlService>,
@@ -150,7 +150,7 @@ impl Served {
         self.caller.name()
     }
 
-    /// Whether whoever asks is to be believed still.
+    /// Whether whoever asks is to be accepted still.
     ///
     /// # Errors
     /// Why it is not.
@@ -163,7 +163,7 @@ impl Served {
         self.service.put_callers.enter(self.caller.clone())
     }
 
-    /// Has a put be believed by the certificate of whoever asks.
+    /// Has a put be accepted by the certificate of whoever asks.
     ///
     /// # Errors
     /// That it is none of theirs.

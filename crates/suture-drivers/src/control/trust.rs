@@ -12,7 +12,7 @@ use crate::identity::AccessRole;
 use crate::identity::certificate::Statement;
 use crate::identity::credentials::Kept;
 
-/// Whom a coordinator believes by what.
+/// Whom a coordinator accepts by what.
 #[derive(Debug)]
 pub struct Trust {
     /// The coordinator's own; none where nobody proves anything.
@@ -35,7 +35,7 @@ impl Trust {
         Trust { credentials, listen, agents: Mutex::default() }
     }
 
-    /// Notes by which certificate an agent was believed.
+    /// Notes by which certificate an agent was accepted.
     pub(super) fn note(&self, caller: &Caller) {
         let Some(said) = caller.statement() else { return };
         if said.principal.role == AccessRole::Agent {

@@ -210,7 +210,7 @@ mod tests {
         (address, connections)
     }
 
-    /// Greets as a plugin of that pool; gives the connection and the answer.
+    /// Joins as a plugin of that pool; gives the connection and the answer.
     fn greet(address: SocketAddr, pool: &str) -> (Frames<TcpStream>, Value) {
         let mut frames = Frames::new(TcpStream::connect(address).unwrap());
         let greeting = json!({ "protocol": PROTOCOL, "hadoop": "3.4.2", "pool": pool });

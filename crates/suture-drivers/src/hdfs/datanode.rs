@@ -54,7 +54,7 @@ pub enum BlockQuestion {
         /// The block pool that it is of.
         pool: String,
     },
-    /// Room on its volumes.
+    /// Space on its volumes.
     Free,
     /// What there is of a block.
     Locate {
@@ -133,7 +133,7 @@ pub struct ListPart {
     pub more: bool,
 }
 
-/// Room on the volumes.
+/// Space on the volumes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FreeBytes {
     /// How much of it there is.

@@ -2,7 +2,7 @@
 //!
 //! Place: before [stripes affected]: taken by `listener.rs`, asked by `connections.rs`.
 //! With credentials both ends prove who they are, by TLS 1.3; the plugin's certificate must have
-//! the role `keeper`, since whoever is believed here says where data lie and what is lost. Its
+//! the role `keeper`, since whoever is accepted here says where data lie and what is lost. Its
 //! certificate is looked at again with each question.
 //!
 //! All NameNodes of a coordinator are of one block pool, that of the first: ids of groups and of
@@ -104,7 +104,7 @@ impl NameNode for PluginConnection {
     }
 }
 
-/// Why a plugin that greets so is not asked anything.
+/// Why a plugin with this greeting is not asked anything.
 fn refusal(greeting: &PluginGreeting, pool: &OnceLock<String>) -> Option<String> {
     let PluginGreeting { protocol, pool: theirs, .. } = greeting;
     if *protocol != PROTOCOL {

@@ -63,7 +63,7 @@ impl HdfsStore {
         }
     }
 
-    /// Chunks in the making that take room.
+    /// Chunks in the making that take space.
     pub fn unfinished_count(&self) -> usize {
         self.unfinished.load(Ordering::Relaxed)
     }

@@ -1,4 +1,4 @@
-//! The credentials of a daemon or a command: who it is, how it proves it, and whom it believes.
+//! The credentials of a daemon or a command: who it is, how it proves it, and whom it trusts.
 //!
 //! Place: [files are read] -> connections are made and taken -> who is there is known.
 //! They are a folder: `tls.crt` with the certificate and those between it and the authority,
@@ -55,7 +55,7 @@ pub const REVOKED: &str = "ca.crl";
 /// What group and others may do with a key.
 const OTHERS: u32 = 0o077;
 
-/// What others may do with what says whom to believe. Groups are left alone: a user's own group may
+/// What others may do with what says whom to trust. Groups are left alone: a user's own group may
 /// write where that is the system's custom.
 const OTHERS_WRITE: u32 = 0o002;
 
@@ -169,10 +169,10 @@ impl Credentials {
         Ok(Credentials { own, client, server, number: 0, authority, verifier, files })
     }
 
-    /// Whether certificates that were shown, the holder's first, can be believed.
+    /// Whether certificates that were shown, the holder's first, can be accepted.
     ///
     /// # Errors
-    /// Why they cannot be believed.
+    /// Why they cannot be accepted.
     pub fn verify(&self, chain: &[CertificateDer<'_>], now: SystemTime) -> Result<(), Flaw> {
         verify(&*self.verifier, chain, now)
     }
@@ -396,7 +396,7 @@ pub struct Kept {
     current: watch::Sender<Arc<Credentials>>,
 }
 
-/// Who is at the other end of a connection, for as long as that can be believed: certificates
+/// Who is at the other end of a connection, for as long as that can be accepted: certificates
 /// expire and are revoked while connections last.
 #[derive(Debug)]
 pub struct Proven {
@@ -404,15 +404,15 @@ pub struct Proven {
     pub said: Statement,
     chain: Vec<CertificateDer<'static>>,
     by: Arc<Kept>,
-    /// The number of those of our credentials by which it was believed last.
+    /// The number of those of our credentials by which it was accepted last.
     at: AtomicU64,
 }
 
 impl Proven {
-    /// Whom a handshake has believed, by those of our credentials with that number.
+    /// Whom a handshake has accepted, by those of our credentials with that number.
     ///
     /// # Errors
-    /// Why it cannot be believed.
+    /// Why it cannot be accepted.
     pub fn new(chain: &[CertificateDer<'_>], by: Arc<Kept>, number: u64) -> Result<Proven, Flaw> {
         let said = Statement::read(chain.first().ok_or(Flaw::Malformed)?)?;
         let chain = chain.iter().map(|of| of.clone().into_owned()).collect();
@@ -420,7 +420,7 @@ impl Proven {
         proven.check().map(|()| proven)
     }
 
-    /// Whether it is to be believed still. Costs next to nothing while our credentials stay.
+    /// Whether it is to be accepted still. Costs next to nothing while our credentials stay.
     ///
     /// # Errors
     /// Why it cannot be any more.

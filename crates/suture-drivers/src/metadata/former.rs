@@ -28,12 +28,12 @@ pub(super) fn path_of(dir: &Path, version: u32) -> PathBuf {
 /// taken back since.
 ///
 /// # Errors
-/// When the database cannot be read, or there is no room for the copy.
+/// When the database cannot be read, or there is no space for the copy.
 pub(super) fn keep(database: &Connection, dir: &Path, version: u32, part: &str) -> Result<PathBuf> {
     let path = path_of(dir, version);
     let cannot = || {
         format!(
-            "cannot keep the metadata of schema {version} as '{}' before they change: make room for as many bytes as they have",
+            "cannot keep the metadata of schema {version} as '{}' before they change: make space for as many bytes as they have",
             path.display()
         )
     };

@@ -76,7 +76,7 @@ pub(super) fn leave_all(database: &Connection) -> rusqlite::Result<()> {
     seal_unknown(database)
 }
 
-/// Looks at all of it before it is believed, and gives sums to what an older version wrote.
+/// Looks at all of it before it is accepted, and gives sums to what an older version wrote.
 ///
 /// # Errors
 /// When the cluster's row is damaged, or the database fails.

@@ -189,7 +189,7 @@ pub struct MetadataStore {
     marks: Arc<Mutex<Marks>>,
     /// The same of the epochs before, while it was open.
     former_marks: BTreeMap<u32, Marks>,
-    /// Agents that knew of more than there is here, and when that was last believed.
+    /// Agents that knew of more than there is here, and when that was last accepted.
     outranked: BTreeMap<String, Instant>,
     /// Whether agents know of more than there is here.
     is_set_back: bool,

@@ -545,7 +545,7 @@ impl Connection {
         }
     }
 
-    /// Whether the other end is to be believed still.
+    /// Whether the other end is to be accepted still.
     fn check_proven(&self) -> Result<(), NetError> {
         Ok(self.proven.as_ref().map_or(Ok(()), Proven::check)?)
     }

@@ -80,7 +80,7 @@ enum Step {
 /// something is read.
 ///
 /// # Errors
-/// When the connection breaks, or the other side does not speak TLS or is not to be believed.
+/// When the connection breaks, or the other side does not speak TLS or is not to be accepted.
 pub async fn connect(tcp: &TcpStream, config: &Arc<ClientConfig>) -> io::Result<Shaken> {
     // Whom a certificate is of is not a name of a host: it is looked at afterwards.
     let nobody = ServerName::try_from("suture").expect("it is a name");

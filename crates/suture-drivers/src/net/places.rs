@@ -1,6 +1,6 @@
 //! Places: how many connections or operations there may be at a time, in all and of one address.
 //!
-//! Place: before anything of a connection is believed.
+//! Place: before anything of a connection is accepted.
 //! A listener is reached by everybody, and whoever connects may then do nothing. So what can be
 //! held is counted, and nobody can hold all of it: an address has at most its share, and of those
 //! that have not said who they are only the newest stay. Honest ones say it at once, so the oldest

@@ -181,7 +181,7 @@ impl TlsStream {
     /// something is read.
     ///
     /// # Errors
-    /// When the connection breaks, or the other side does not speak TLS or is not to be believed.
+    /// When the connection breaks, or the other side does not speak TLS or is not to be accepted.
     pub async fn connect(tcp: TcpStream, config: &Arc<ClientConfig>) -> io::Result<TlsStream> {
         let shaken = handshake::connect(&tcp, config).await?;
         Ok(TlsStream::new(tcp, shaken))

@@ -82,7 +82,7 @@ impl Lookup {
         Ok(page)
     }
 
-    /// The same after the coordinator believed the certificate no more that it was asked with: a
+    /// The same after the coordinator accepted the certificate no more that it was asked with: a
     /// reader that has a new one asks again.
     async fn next_anew(&mut self, refused: Status) -> Result<Vec<ObjectStripe>> {
         if self.client.refresh() == self.credentials_number {

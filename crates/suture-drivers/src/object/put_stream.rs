@@ -56,7 +56,7 @@ pub struct PutStream {
     client: Client,
     /// What the coordinator calls it where it is renewed; 0 where that cannot be.
     number: u64,
-    /// The number of the credentials that it is believed by.
+    /// The number of the credentials that it is accepted by.
     credentials_number: Option<u64>,
 }
 

@@ -30,7 +30,7 @@ const PROOF_BYTES: usize = 1 << 20;
 /// reservation, little against a disk.
 const RESERVE_BYTES: u64 = 8 << 20;
 
-/// Room for a chunk, not yet a copy of anything.
+/// Space for a chunk, not yet a copy of anything.
 #[derive(Debug)]
 pub struct TempChunk {
     file: TempFile,
@@ -61,7 +61,7 @@ struct TempFile {
 }
 
 impl TempChunk {
-    /// Takes the room on disk at once: a full disk is noticed before the first slice moves.
+    /// Takes the space on disk at once: a full disk is noticed before the first slice moves.
     pub(super) fn create(
         path: PathBuf,
         bytes: u64,
@@ -72,7 +72,7 @@ impl TempChunk {
         Ok(chunk)
     }
 
-    /// Takes room as bytes come, a step ahead of them.
+    /// Takes space as bytes come, a step ahead of them.
     pub(super) fn create_empty(
         path: PathBuf,
         bytes: u64,

@@ -72,7 +72,7 @@ pub enum AgentInput {
     SliceRead {
         /// Its repair, lane and number.
         id: SliceId,
-        /// The trouble, if any: the own copy's or the spool's.
+        /// The fault, if any: the own copy's or the spool's.
         result: Result<(), Failure>,
     },
     /// A child's slice has left memory for the spool.
@@ -95,14 +95,14 @@ pub enum AgentInput {
     Prepared {
         /// Which repair it is about.
         repair: RepairId,
-        /// The trouble, if any.
+        /// What went wrong, if anything.
         result: Result<(), Failure>,
     },
     /// The chunk is proven and durable under its name, or not.
     Published {
         /// Which repair it is about.
         repair: RepairId,
-        /// The trouble, if any.
+        /// What went wrong, if anything.
         result: Result<(), Failure>,
     },
     /// A peer is out of reach.

@@ -26,7 +26,7 @@ pub trait Medium {
     /// Changes the byte at `offset` of a published copy.
     fn damage(&mut self, copy: ChunkCopy, offset: u64);
 
-    /// Chunks in the making that take room on it.
+    /// Chunks in the making that take space on it.
     fn unfinished_count(&self) -> usize;
 
     /// Whether copies are this store's to remove. Where they are not, an order to is answered and
@@ -36,7 +36,7 @@ pub trait Medium {
     }
 }
 
-/// More than any medium has room for.
+/// More than any medium has space for.
 const TOO_MANY_BYTES: u64 = 1 << 50;
 
 /// Lengths around the blocks of checksums that stores have (512 B, 4 KiB), and short chunks.

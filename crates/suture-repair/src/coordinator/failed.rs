@@ -5,7 +5,7 @@
 //! destinations. So the attempt is given another plan for the same lanes (`plan/detour.rs`), under
 //! another id and at once, and only what has not come is sent. Everything else begins anew: where a
 //! destination fails or what it made is wrong, where the code takes more than is left, and where a
-//! stripe has had so much trouble that the next attempt had better wait.
+//! stripe has failed so often that the next attempt had better wait.
 
 use super::Coordinator;
 use super::attempt::{Attempt, Rebuild};
@@ -174,7 +174,7 @@ impl Coordinator {
     }
 }
 
-/// The node without which an attempt is to go on, where it is known that one is to blame and what
+/// The node without which an attempt is to go on, where it is known that one is the cause and what
 /// the others have is good.
 fn lost_helper(node: Option<NodeId>, why: &Failure) -> Option<NodeId> {
     match why {

@@ -56,7 +56,7 @@ impl FailureHistory {
         self.attempts + 1 < AVOID_RESET
     }
 
-    /// Whether room on this node may be all that the stripe waits for: no node could take a chunk,
+    /// Whether space on this node may be all that the stripe waits for: no node could take a chunk,
     /// or the last attempt failed at this one.
     pub fn may_lack_space(&self, node: NodeId) -> bool {
         match &self.blocked {

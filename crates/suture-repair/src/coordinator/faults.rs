@@ -75,7 +75,7 @@ impl CopyFaults {
             return true;
         }
         let before = self.unread.get(&location).copied();
-        // What else is said of it until it is read again comes from the same trouble.
+        // What else is said of it until it is read again comes from the same fault.
         if before.is_some_and(|before| !before.is_asked) {
             return false;
         }

@@ -284,7 +284,7 @@ impl Ledger {
         self.may_admit = true;
     }
 
-    /// The plan to start next, other than those that were `passed` over just now for want of room.
+    /// The plan to start next, other than those that were `passed` over just now for want of space.
     pub fn next(&mut self, scene: Scene, passed: &[StripeId]) -> Option<StripeId> {
         if self.mistake.is(Mutant::StartNothing) && !self.has_running() {
             return None;

@@ -38,7 +38,7 @@ impl Coordinator {
         }
     }
 
-    /// A node had so much room `before`, or none where its disk could not be written. What has
+    /// A node had so much space `before`, or none where its disk could not be written. What has
     /// waited for what it has now is tried again at once.
     pub(super) fn wake_for_space(&mut self, node: NodeId, before: u64) {
         let free_bytes = self.health.get(node).free_bytes;

@@ -1,7 +1,7 @@
 //! Who may join under a name, and which epoch a coordinator goes on in: decided from what the
 //! keeper knows and what the agent says of itself.
 //!
-//! Place: [an agent joins] -> failure detected -> ... : before anything of it is believed.
+//! Place: [an agent joins] -> failure detected -> ... : before anything of it is accepted.
 //! A name comes from a configuration, which is easily copied; a store has an id of its own. So a
 //! name belongs to the store that first had it, until an operator gives it to the next new one. An
 //! agent that begins anew under the name of a node with chunks may only lack the disk with them.

@@ -20,7 +20,7 @@ impl Supply {
         Supply { rates: [rate, f64::INFINITY], bases: [0.0; 2] }
     }
 
-    /// What it can ship within that time: at the pace of its slower port.
+    /// What it can ship within that time: at the rate of its slower port.
     pub fn units_in(&self, seconds: f64) -> f64 {
         let port = |at: usize| seconds * self.rates[at] - self.bases[at];
         // A port that is not modelled has an infinite rate, and keeps up even with no time at all.

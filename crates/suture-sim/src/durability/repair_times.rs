@@ -2,7 +2,7 @@
 //!
 //! Place: failure -> ... -> [stripe healthy]: all of it, as one number.
 //! Measured by simulated repairs; between two measurements the time is interpolated, beyond the
-//! last it grows with the number of nodes, as it does where bandwidth sets the pace.
+//! last it grows with the number of nodes, as it does where bandwidth is the limit.
 
 /// Seconds to repair so many nodes that failed together.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,4 +1,4 @@
-//! Disks in trouble: full, unreadable, giving errors, or giving no answer.
+//! Disks with faults: full, unreadable, giving errors, or giving no answer.
 //!
 //! Place: beside [failure detected -> stripes affected -> queue] -> plan -> ...
 

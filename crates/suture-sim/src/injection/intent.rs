@@ -56,7 +56,7 @@ impl World {
         }
     }
 
-    /// The end of all trouble: nodes that stopped are back, and nodes go on being emptied as long
+    /// The end of all faults: nodes that stopped are back, and nodes go on being emptied as long
     /// as enough others are left for every chunk.
     pub(super) fn end_intents(&mut self) {
         for node in std::mem::take(&mut self.paused_nodes).into_keys() {

@@ -379,7 +379,7 @@ async fn measured_processor(cores: f64) -> Option<Processor> {
     measured
 }
 
-/// Refuses a certificate of another node: nobody would believe this one.
+/// Refuses a certificate of another node: nobody would accept this one.
 ///
 /// # Errors
 /// Bad input for such a one.

@@ -30,7 +30,7 @@ const SEED: u64 = 1;
 /// The policy that the closing table compares with.
 const CONVENTIONAL: &str = "cr";
 
-/// Room on the disk beside the stored chunks: rebuilt ones, metadata, logs.
+/// Space on the disk beside the stored chunks: rebuilt ones, metadata, logs.
 const SPARE_BYTES: u64 = 64 << 20;
 
 /// More processes are no demo of one machine.

@@ -75,6 +75,33 @@ pub fn words_not_used_here(sources: &[Source]) -> Vec<String> {
     counts.filter(|(count, _)| *count > 0).map(|(count, word)| format!("{word} {count}")).collect()
 }
 
+/// Words of that table that sentences need in their plain sense too.
+const PLAIN: [&str; 13] = [
+    "room", "say", "says", "tell", "hear", "heard", "learn", "way", "pace", "blame", "front",
+    "look", "truth",
+];
+
+/// `crate file line` of each comment that has one of the other words of that table.
+pub fn words_not_written_here(sources: &[Source]) -> Vec<String> {
+    let rows = table("## Words not used");
+    let words = rows.iter().flat_map(|row| row[0].split(", "));
+    let words: BTreeSet<&str> = words.filter(|word| !PLAIN.contains(word)).collect();
+    let is_one = |part: &str| {
+        let part = part.to_lowercase();
+        words.contains(&*part) || part.strip_suffix('s').is_some_and(|one| words.contains(one))
+    };
+    let has_one = |line: &str| {
+        let mut parts = line.split(|letter: char| letter != '_' && !letter.is_alphanumeric());
+        line.trim_start().starts_with("//") && parts.any(is_one)
+    };
+    let mut found = Vec::new();
+    for source in sources {
+        let lines = source.text.lines().enumerate().filter(|(_, line)| has_one(line));
+        found.extend(lines.map(|(at, _)| format!("{} {} {}", source.krate, source.path, at + 1)));
+    }
+    found
+}
+
 /// How many of the identifiers have `word`, or its plural, as one of their parts.
 pub fn count_with(word: &str, identifiers: &[Vec<String>]) -> usize {
     let is_word = |part: &String| part.strip_suffix('s').unwrap_or(part) == word || part == word;

@@ -24,7 +24,7 @@ use source::Source;
 /// A rule: its name in `exceptions.txt`, and what it finds wrong.
 type Rule = (&'static str, fn(&[Source]) -> Vec<String>);
 
-const RULES: [Rule; 9] = [
+const RULES: [Rule; 10] = [
     ("function", sizes::long_functions),
     ("file", sizes::long_files),
     ("comment", sizes::wide_comments),
@@ -33,6 +33,7 @@ const RULES: [Rule; 9] = [
     ("errors", docs::results_without_errors),
     ("brief", docs::brief_docs),
     ("word", glossary::words_not_used_here),
+    ("prose", glossary::words_not_written_here),
     ("module", glossary::modules_without_a_row),
 ];
 
@@ -74,7 +75,7 @@ fn what_is_not_kept_yet_only_gets_less() {
 #[test]
 fn the_rules_see_what_they_look_for() {
     let text = format!(
-        "//! Head.\n/// Which.\npub struct Twin;\nmod inner {{ pub struct Twin; }}\n\
+        "//! The deeds.\n/// Which.\npub struct Twin;\nmod inner {{ pub struct Twin; }}\n\
          /// Does it all at once.\npub fn long(grants: u8) -> Result<(), u8> {{\n{}    Ok(())\n}}\n\
          //{}\n// |{}\npub fn pass(_: Vec<(u8, u8, u8)>) {{}}\n",
         "    let _ = 1;\n".repeat(70),
@@ -90,5 +91,6 @@ fn the_rules_see_what_they_look_for() {
     assert_eq!(found(docs::results_without_errors), ["suture-repair odd_name.rs long"]);
     assert_eq!(found(docs::brief_docs), ["suture-repair 1"]);
     assert_eq!(found(glossary::modules_without_a_row), ["suture-repair odd_name"]);
+    assert_eq!(found(glossary::words_not_written_here), ["suture-repair odd_name.rs 1"]);
     assert_eq!(glossary::count_with("grant", &glossary::parts_of_identifiers(&sources)), 1);
 }

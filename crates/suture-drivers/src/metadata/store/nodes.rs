@@ -1,7 +1,7 @@
 //! Nodes: their names, which store has each, and what an operator declares of them.
 //!
 //! Place: [an agent joins] -> failure detected -> ... : who it is, before anything of it is
-//! believed. A name comes from a configuration, which is easily copied; a store has an id of its
+//! accepted. A name comes from a configuration, which is easily copied; a store has an id of its
 //! own. So a name belongs to the store that first had it, until an operator gives it to the next
 //! new one. Invariant: no two stores have one name, and no store loses it without an operator's
 //! word.

@@ -43,7 +43,7 @@ pub struct Remembered {
 }
 
 impl MetadataStore {
-    /// Whether an agent is believed to have followed this epoch (`Followed`).
+    /// Whether an agent counts as having followed this epoch (`Followed`).
     ///
     /// # Errors
     /// When the database fails.
@@ -93,7 +93,7 @@ impl MetadataStore {
             self.changes.push(Input::EpochRaised(epoch));
         }
         if is_behind {
-            // Not before: where anything of this failed, the agent is believed when it joins again.
+            // Not before: where anything of this failed, the agent is accepted when it joins again.
             self.outranked.insert(name.to_string(), Instant::now());
         }
         self.joined.insert(name.to_string());
@@ -135,7 +135,7 @@ impl MetadataStore {
     /// knows of.
     fn catch_up(&mut self, name: &str, committed: u64) -> Result<(), MetadataError> {
         let known = self.committed.load(Ordering::Relaxed);
-        // Whatever an agent says, there is room for all puts to come.
+        // Whatever an agent says, there is space for all puts to come.
         let committed = committed.clamp(known, COMMITTED_MAX.max(known));
         let transaction = self.database.transaction()?;
         let count = "UPDATE cluster SET committed = ?1";

@@ -1,7 +1,7 @@
 //! Objects and stripes as they are recorded, each held against its sum.
 //!
 //! Place: stripes affected <- `[stripes]`; [commit location] -> healthy. A row that does not have
-//! its sum is not believed: the disk has changed it since it was written.
+//! its sum is not accepted: the disk has changed it since it was written.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

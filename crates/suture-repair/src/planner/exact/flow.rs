@@ -19,7 +19,7 @@
 //!
 //! A chunk alone is split over many trees (`split.rs`), where all three steps are one.
 //!
-//! Where racks have links, stripes have several losses, or a processor sets the pace,
+//! Where racks have links, stripes have several losses, or a processor is the limit,
 //! `potential.rs` plans as well, and the better batch is taken: these are no transport problems. It
 //! also tries small batches whose helpers cannot receive what they send, since the three steps
 //! follow each other and do not look back far.
@@ -55,7 +55,7 @@ const CUTS_MAX: u32 = 1024;
 /// The shortest lane: one of the smallest slices.
 const LANE_BYTES_MIN: f64 = 4096.0;
 
-/// How often the nodes that are not to blame for the last level are balanced again.
+/// How often the nodes that are not the limit of the last level are balanced again.
 const LEVELS_MAX: usize = 4;
 
 /// Plans for all jobs that can be planned.

@@ -168,7 +168,7 @@ impl<'a> Instance<'a> {
         seconds_to_ship(&up, moved).max(seconds_to_ship(&down, moved))
     }
 
-    /// Whether a processor sets the pace of the plans of all requests: it sends and receives, which
+    /// Whether a processor is the limit of the plans of all requests: it sends and receives, which
     /// flows see apart.
     pub fn is_held_by_processor(&self, plans: &[Plan]) -> bool {
         if !self.ports.have_processors() {

@@ -150,7 +150,7 @@ fn where_a_range_of_others_is_damaged_every_stripe_without_a_record_is_kept() {
         let others: Vec<StripeId> = (2..40).map(StripeId).collect();
         store.protect(StripeId(40)).unwrap();
         assert!(are_kept(&store, &others) && !are_kept(&store, &[StripeId(0)]));
-        // Over a start, ranges that are as they were written are believed.
+        // Over a start, ranges that are as they were written are accepted.
         let store = crash(store, dir.path());
         assert!(are_kept(&store, &others) && !are_kept(&store, &[StripeId(0)]));
         damage(&store, change);

@@ -206,7 +206,7 @@ fn a_process_that_was_set_back_is_told_so_by_its_marks_where_as_many_puts_were_c
     let newer = mark(300);
     store.outrank("b", reported(newer)).unwrap();
     assert!(store.unknown().unwrap().is_empty());
-    // What could not be made durable is believed when it is said again.
+    // What could not be made durable is accepted when it is said again.
     let foreign = reported(Mark { number: 7, at: 700 });
     store.database.pragma_update(None, "query_only", true).unwrap();
     store.outrank("c", foreign).unwrap_err();
@@ -214,7 +214,7 @@ fn a_process_that_was_set_back_is_told_so_by_its_marks_where_as_many_puts_were_c
     store.outrank("c", foreign).unwrap();
     assert!(is_left(&store));
     assert_eq!(store.epoch(), begun + 1);
-    // One agent is not believed again and again.
+    // One agent is not accepted again and again.
     let again = Mark { number: 99, at: 1 };
     let claim = Remembered { epoch: begun + 1, committed: known + 7, mark: Some(again) };
     store.outrank("a", claim).unwrap();
