@@ -5,11 +5,14 @@
 //! shape joins them to a tree; the schedule is the coordinator's affair and ignored here.
 //! Planning is a pure function of (policy, jobs, view, seed).
 //!
-//! In steps: each job becomes a `RouteRequest` (what has to flow, who may take part) or a refusal;
-//! the balance (`random`, `lru`, `repairboost`, `chameleon`, `car`, `greedy`) decides about the
-//! helpers and destinations of every request; with the shape (`star`, `ppr`, `chain`, `ppt`,
-//! `pivot`, `rack`, `tunable`) that becomes a `Route`, and a route is a plan of one lane. The exact
-//! planners (`exact`), which are the default, think in several lanes and know nothing of these.
+//! By default the exact planners plan (`exact`): whole batches, by maximum flows and by prices of
+//! ports, in several lanes and with traces. They know nothing of balances, shapes and routes.
+//!
+//! The published planners (`route`) go in steps: each job becomes a `RouteRequest` (what has to
+//! flow, who may take part) or a refusal; the balance (`random`, `lru`, `repairboost`, `chameleon`,
+//! `car`, `greedy`) decides about the helpers and destinations of every request; with the shape
+//! (`star`, `ppr`, `chain`, `ppt`, `pivot`, `rack`, `tunable`) that becomes a `Route`, and a route
+//! is a plan of one lane.
 
 mod checked;
 mod error;

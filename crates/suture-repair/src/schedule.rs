@@ -2,14 +2,15 @@
 //!
 //! Place: ... queue -> plan -> [what is planned next, what is admitted next, what has to be done
 //! differently] -> dispatch -> slices flow -> ...
-//! A schedule is told three facts: a repair was started, one has ended, links have changed. It is
-//! asked how many stripes to plan now, and for which links (`quota`); which of the
-//! plans made to keep, and in what order (`arrange`); which to start next (`next`); what active
-//! repairs should do otherwise (`directives`); whether progress is news to it (`heeds_progress`),
-//! and when it wants to be asked again (`next_deadline`). What waits and what is active it sees in
-//! a `Snapshot` of the coordinator's ledger, of which it keeps no copy. It never sees sockets,
-//! slices or memory: whether a plan fits is the budget's affair. Which edges of gated repairs flow
-//! is said by `EdgeSchedule`, which stands beside it.
+//! A schedule is notified of three facts: a repair was started (`started`), one has ended
+//! (`ended`), links are others (`links_changed`) or better known than before (`links_measured`). It
+//! answers how many stripes to plan now, and for which links (`quota`); which of the plans made to
+//! keep, and in what order (`arrange`); which to start next (`next`); what active repairs should do
+//! otherwise (`directives`); whether progress is news to it (`heeds_progress`), and when it wants
+//! to be asked again (`next_deadline`). What waits and what is active it sees in a `Snapshot` of
+//! the coordinator's ledger, of which it keeps no copy. It never sees sockets, slices or memory:
+//! whether a plan fits is the budget's affair. Which edges of gated repairs flow is the answer of
+//! `EdgeSchedule`, which stands beside it.
 //!
 //! | schedule | file | source |
 //! |---|---|---|

@@ -1,5 +1,6 @@
 //! Text for people or JSON for scripts.
 //!
+//! Place: the last step of every command that prints.
 //! With `--format json` stdout holds exactly one JSON object, also where the command fails;
 //! progress and chatter go to stderr.
 

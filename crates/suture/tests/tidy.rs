@@ -173,6 +173,26 @@ fn every_file_begins_by_telling_what_it_is() {
 }
 
 #[test]
+fn every_head_says_where_its_file_stands_in_the_life_of_a_repair() {
+    // Commands are typed at any time, and the heads of libraries tell the whole story.
+    let is_other = |path: &Path| {
+        let below = path.to_string_lossy();
+        let is_test = below.contains("tests/") || below.ends_with("tests.rs");
+        is_test || below == "lib.rs" || below.starts_with("cmd")
+    };
+    for (krate, _) in ARROWS {
+        let src = root().join("crates").join(krate).join("src");
+        for path in sources(krate) {
+            let text = read(&path);
+            let mut head = text.lines().map_while(|line| line.strip_prefix("//!"));
+            let says_so = head.any(|line| line.contains("Place:"));
+            let below = path.strip_prefix(&src).expect("it is below");
+            assert!(says_so || is_other(below), "{} has no place", path.display());
+        }
+    }
+}
+
+#[test]
 fn no_file_is_too_long_to_hold_in_the_head() {
     for path in ARROWS.into_iter().flat_map(|(krate, _)| sources(krate)) {
         let lines = read(&path).lines().count();

@@ -1,4 +1,6 @@
 //! What an operator commands for all repairs.
+//!
+//! Place: beside the whole life of a repair: pausing, and going on.
 
 use suture_repair::event::Command;
 use tonic::Status;
