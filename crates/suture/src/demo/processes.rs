@@ -85,6 +85,8 @@ pub struct AgentSpec {
     pub memory: u64,
     /// What it may count with of this machine's cores.
     pub cores: f64,
+    /// What it marks packets of repair with (`repair_dscp`), if with anything.
+    pub mark: Option<&'static str>,
     /// Where it runs.
     pub site: Site,
 }
@@ -142,6 +144,7 @@ impl Setting {
                 link,
                 memory: alike.memory,
                 cores: alike.cores,
+                mark: None,
                 site: Site::loopback(),
             }
         };
@@ -375,12 +378,14 @@ fn agent_config(folder: &Path, coordinator: &str, agent: &AgentSpec) -> String {
     let rate = |key: &str, rate: f64| format!("{key} = \"{}B\"\n", rate.round());
     let rack = agent.rack.as_deref().map(|rack| format!("rack = {}\n", text(rack)));
     let link = agent.link.map(|link| rate("uplink", link.up) + &rate("downlink", link.down));
+    let mark = agent.mark.map(|mark| format!("repair_dscp = \"{mark}\"\n"));
     format!(
-        "{}{}name = {}\ncoordinator = \"{coordinator}\"\n{}\
+        "{}{}{}name = {}\ncoordinator = \"{coordinator}\"\n{}\
          data_dir = {}\nmemory = \"{}B\"\ncores = {}\n\n\
          [timers]\nheartbeat = \"200ms\"\nstall = \"20s\"\n",
         rack.unwrap_or_default(),
         link.unwrap_or_default(),
+        mark.unwrap_or_default(),
         text(&agent.name),
         agent.site.config(),
         quoted(&folder.join("data")),

@@ -1,11 +1,15 @@
-//! What is written of experiments: reports of one whose values are made up.
+//! What is written of experiments: reports of one whose values are made up, and the page of the
+//! documentation, which is the list of claims of a whole run.
 //!
 //! Place: after the last step of a reproduction.
+
+use std::path::Path;
 
 use super::claim::{Claim, Quantity, Said, of};
 use super::experiment::{PanelSpec, Paper, PaperExperiment, PrintedValue, Series};
 use super::folder::{Configuration, Emulated, Finished, FinishedEmulation, FinishedTables};
 use super::metric::Metric;
+use super::papers;
 use super::report::{Reproduction, markdown, page};
 use super::table::{Cell, Group, PanelTable, Table};
 use super::traces::Traces;
@@ -178,4 +182,30 @@ fn a_report_says_how_long_it_took_and_on_what() {
     let [text, claims, _] = reports(Finished { emulation: Some(emulation), ..finished() });
     check(&text, &["on 2 x processor, and emulating took 1 h 00 min more."]);
     check(&claims, &["## Simulated and emulated, side by side\n\n### car/fig0\n"]);
+}
+
+#[test]
+fn the_page_of_the_documentation_is_of_this_program() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reproduction.md");
+    let page = std::fs::read_to_string(path).unwrap();
+    let renew = "docs/reproduction.md is of another program: `suture reproduce all -o DIR` makes it \
+                 anew, as DIR/claims.md";
+    let all = papers::all().count();
+    let head = format!(
+        "- {all} of {all} experiments, seeds 1 to 5; suture {}. They took ",
+        env!("CARGO_PKG_VERSION")
+    );
+    assert!(page.contains(&head), "{renew}; it lacks: {head}");
+    let mut count = 0;
+    for experiment in papers::all() {
+        let name = experiment.name();
+        assert!(page.contains(&format!("`{name}`")), "{renew}; it lacks {name}");
+        for claim in experiment.claims {
+            let line = format!("\n- `{name}` {} ({}): ", claim.text, claim.place);
+            assert!(page.contains(&line), "{renew}; it lacks:{line}");
+            count += 1;
+        }
+    }
+    let listed = page.lines().filter(|line| line.starts_with("- `")).count();
+    assert_eq!(listed, count, "{renew}; it has claims that there are no more");
 }

@@ -101,6 +101,9 @@ pub struct Felt {
     pub alone: Waits,
     /// From the declaration of the failure to the last commit.
     pub beside: Waits,
+    /// The k-chunk bound on what applications alone leave of links, over the time of the repair, in
+    /// percent; none for clients in a closed loop, who take whatever they get.
+    pub left_percent: Option<f64>,
 }
 
 impl LoadToml {

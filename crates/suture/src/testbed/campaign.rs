@@ -144,7 +144,8 @@ pub fn measure(campaign: &mut Campaign, announce: impl FnOnce(&Campaign, &Networ
     tools::check()?;
     let experiment = &campaign.experiment;
     let base = base_folder(experiment)?;
-    let network = Network::up(&experiment.cluster, &experiment.title, false, Some(base))?;
+    let mut network = Network::up(&experiment.cluster, &experiment.title, false, Some(base))?;
+    network.tells_marks = experiment.is_marked;
     announce(campaign, &network);
     // Everything that talks to the testbed does so from a thread that has moved there, so that this
     // one stays where it is.

@@ -34,6 +34,8 @@ enum Against {
     /// What applications wait for 99 of 100 requests without a repair; what they wait beside one is
     /// held against it.
     Alone,
+    /// The k-chunk bound on what applications leave of links.
+    Left,
 }
 
 /// One expectation.
@@ -80,13 +82,14 @@ impl ExpectToml {
             "bound" => Against::Bound,
             "papers" => Against::Papers,
             "alone" => Against::Alone,
+            "left" => Against::Left,
             other => Against::Policy(find(other)?),
         };
         let expected = Expectation { policy: find(&self.policy)?, against, times: self.times };
         let why = match against {
             Against::Policy(other) if other == expected.policy => "that is the policy itself",
             Against::Papers if !expected.is_of(policies) => "no policy of a paper is measured",
-            Against::Alone if !has_load => "there is no [load]",
+            Against::Alone | Against::Left if !has_load => "there is no [load]",
             _ => return Ok(expected),
         };
         Err(bad_input(format!("expect: against {}: {why}", quoted(&self.against))))
@@ -100,7 +103,7 @@ impl Expectation {
         let is_against = match &self.against {
             Against::Policy(other) => is_measured(other),
             Against::Papers => policies.iter().any(is_of_a_paper),
-            Against::Bound | Against::Alone => true,
+            Against::Bound | Against::Alone | Against::Left => true,
         };
         is_measured(&self.policy) && is_against
     }
@@ -133,6 +136,11 @@ impl Expectation {
                 let felt = felt.filter(|felt| felt.beside.errors == 0);
                 let measured = felt.map(|felt| felt.beside.p99_ms / felt.alone.p99_ms);
                 ("of what applications wait alone (P99)".to_owned(), measured)
+            }
+            Against::Left => {
+                let percent = medians(policy).and_then(|medians| medians.felt?.left_percent);
+                let what = "of the bound on what applications leave of links".to_owned();
+                (what, percent.map(|percent| 100.0 / percent))
             }
         };
         Expected {

@@ -280,7 +280,11 @@ fn felt(runs: &[&RepairFigures]) -> Option<Felt> {
             p99_ms: of(&|felt| which(felt).p99_ms)?,
         })
     };
-    Some(Felt { alone: waits(|felt| felt.alone)?, beside: waits(|felt| felt.beside)? })
+    Some(Felt {
+        alone: waits(|felt| felt.alone)?,
+        beside: waits(|felt| felt.beside)?,
+        left_percent: median(all.iter().filter_map(|felt| felt.left_percent)),
+    })
 }
 
 /// The value in the middle; between two of them, their mean.

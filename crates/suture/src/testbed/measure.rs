@@ -32,7 +32,7 @@ use super::replay::Replay;
 use super::requests::LoopLogs;
 use super::scenario::{Experiment, Told};
 use super::shaping;
-use super::watch::{LinkFigures, LinkWatch, goodput_cluster};
+use super::watch::{LinkFigures, LinkWatch, PortRate, goodput_cluster, less_taken};
 use crate::demo::processes::{
     AgentSpec, LinkRates, Processes, Setting, SilenceTimers, Site, core_share,
 };
@@ -135,6 +135,7 @@ impl Bed<'_> {
             link: self.told(id),
             memory: experiment.agent_memory,
             cores: cluster.node(id).processor.map_or(share, |processor| processor.cores()),
+            mark: experiment.is_marked.then_some(shaping::MARK),
             site: at(&self.network.nodes[id.index()]),
         };
         let order = join_order(cluster, experiment.placement_seed);
@@ -221,7 +222,7 @@ impl Bed<'_> {
         let (experiment, network) = (self.experiment, self.network);
         let traces = &experiment.traces;
         let idle = self.rest(processes).await?;
-        let alone = alone(load).await?;
+        let alone = self.alone(load).await?;
         let replay = traces.is_some().then(|| Replay::prepare(network, traces)).transpose()?;
         let mut links = LinkWatch::open(experiment, network)?;
         // It plans at once, before anybody hears of the failure.
@@ -260,6 +261,7 @@ impl Bed<'_> {
         let declared = if play.restarts() { None } else { Some(declared_seconds) };
         let seconds = seconds_between(declared.zip(last.committed_seconds), (began, last_commit))?;
         let links = links.end(seconds)?;
+        let (alone, taken_alone) = alone.unzip();
         let seen = alone.zip(beside);
         let started = declared.zip(last.started_seconds).map(|(from, to)| to - from);
         let taken = (there.processes, idle);
@@ -270,16 +272,34 @@ impl Bed<'_> {
             detection_seconds: declared_seconds - killed_at,
             seconds,
             planned_seconds: last.planned_seconds,
-            bound_seconds: bound(experiment, stripes, seconds),
+            bound_seconds: bound(experiment, stripes, seconds, &[]),
             processor,
             peak_memory: processes.peak_memory(),
             ports: links.ports,
             placement: fingerprint(stripes),
             timeline: links.timeline,
             stripes: stripes.to_vec(),
-            felt: seen.map(|(alone, beside)| Felt { alone: alone.waits, beside: beside.waits }),
+            felt: seen.map(|(alone, beside)| Felt {
+                alone: alone.waits,
+                beside: beside.waits,
+                left_percent: taken_alone
+                    .filter(|_| alone.log.is_none())
+                    .map(|taken| 100.0 * bound(experiment, stripes, seconds, &taken) / seconds),
+            }),
             details,
         }))
+    }
+
+    /// What applications wait without a repair and what they take of links, in bytes a second,
+    /// where there are any.
+    async fn alone(&self, load: Option<&Ready>) -> Result<Option<(Seen, Vec<PortRate>)>> {
+        let Some(load) = load else { return Ok(None) };
+        let mut links = LinkWatch::open(self.experiment, self.network)?;
+        links.begin()?;
+        let began = Instant::now();
+        let seen = load.alone().await?;
+        let taken = links.end(began.elapsed().as_secs_f64())?.rates;
+        Ok(Some((seen, taken)))
     }
 
     /// Leaves links at rest for as long as they are to be, and watches what goes on all the same.
@@ -446,14 +466,6 @@ struct FailedChunks {
     bytes: u64,
 }
 
-/// What applications wait without a repair, where there are any.
-async fn alone(load: Option<&Ready>) -> Result<Option<Seen>> {
-    match load {
-        Some(load) => Ok(Some(load.alone().await?)),
-        None => Ok(None),
-    }
-}
-
 /// What applications wait until the repair has ended, where there are any.
 async fn beside(
     load: Option<&Ready>,
@@ -507,9 +519,10 @@ async fn command(client: &mut Client, action: RepairAction) -> Result<()> {
     Ok(())
 }
 
-/// The k-chunk bound of what was lost, at the goodput of the true links; of links that follow
-/// traces, with what they had in the `seconds` that it took or would have had after.
-fn bound(experiment: &Experiment, stripes: &[Stripe], seconds: f64) -> f64 {
+/// The k-chunk bound of what was lost, at the goodput of the true links and without what is `taken`
+/// of them; of links that follow traces, with what they had in the `seconds` that it took or would
+/// have had after.
+fn bound(experiment: &Experiment, stripes: &[Stripe], seconds: f64, taken: &[PortRate]) -> f64 {
     let jobs: Vec<Job> =
         stripes.iter().filter_map(|stripe| job(stripe, &experiment.failed)).collect();
     let free = |node| if experiment.failed.contains(&node) { 0 } else { u64::MAX };
@@ -518,7 +531,8 @@ fn bound(experiment: &Experiment, stripes: &[Stripe], seconds: f64) -> f64 {
         (experiment.traces.uplinks.clone(), experiment.traces.downlinks.clone());
     let capacities = Capacities::new(experiment.cluster.clone(), uplinks, downlinks, Vec::new());
     capacities.least_seconds(seconds, |cluster| {
-        let (cluster, idle) = (goodput_cluster(cluster), Load::new(cluster));
+        let cluster = less_taken(goodput_cluster(cluster), taken);
+        let idle = Load::new(&cluster);
         let abilities = Abilities::ALL;
         let view = View { cluster: &cluster, free_bytes: &free_bytes, load: &idle, abilities };
         suture_repair::bound::bound_seconds(&jobs, &view)

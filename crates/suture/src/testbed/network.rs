@@ -87,6 +87,8 @@ pub struct Network {
     pub core: String,
     /// Every direction of every link.
     pub devices: Vec<ShapedDevice>,
+    /// Whether links send packets that repair has marked after all others.
+    pub tells_marks: bool,
 }
 
 impl Network {
@@ -126,7 +128,9 @@ impl Network {
         let watcher = (!stays).then(|| Watcher::start(&record.run)).transpose();
         let devices = devices(&record.run, cluster, &nodes, &core);
         let made = watcher.and_then(|watcher| {
-            let network = Network { record: record.clone(), watcher, nodes, client, core, devices };
+            let record = record.clone();
+            let tells_marks = false;
+            let network = Network { record, watcher, nodes, client, core, devices, tells_marks };
             network.make(cluster).map(|()| network)
         });
         if made.is_err() {

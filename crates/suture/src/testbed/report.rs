@@ -42,6 +42,7 @@ pub struct CampaignReport {
     placement_seed: u64,
     declared: bool,
     told_times: f64,
+    marked: bool,
     replayed: bool,
     chunks: &'static str,
     goodput: f64,
@@ -97,6 +98,7 @@ pub fn document(campaign: &Campaign) -> CampaignReport {
         placement_seed: experiment.placement_seed,
         declared: experiment.told != Told::Nothing,
         told_times: experiment.told_times,
+        marked: experiment.is_marked,
         replayed: experiment.traces.is_some(),
         chunks: match experiment.chunks {
             ChunkPlace::Memory => "memory",

@@ -61,6 +61,8 @@ struct ScenarioToml {
     load: Option<LoadToml>,
     told_times: Option<f64>,
     #[serde(default)]
+    marked: bool,
+    #[serde(default)]
     fault: Vec<FaultToml>,
     #[serde(default)]
     expect: Vec<ExpectToml>,
@@ -153,6 +155,8 @@ pub struct Experiment {
     pub load: Option<Applications>,
     /// Agents are told so many times what their links carry.
     pub told_times: f64,
+    /// Whether repair marks its packets, and links send these after all others.
+    pub is_marked: bool,
     /// What else goes wrong during the repair.
     pub faults: Vec<Fault>,
     /// What is expected of the figures.
@@ -242,6 +246,7 @@ impl Experiment {
             timeout,
             load: toml.load.map(|load| load.read()).transpose()?,
             told_times: checked_times(toml.told_times.unwrap_or(1.0))?,
+            is_marked: toml.marked,
             faults,
             expectations,
         })

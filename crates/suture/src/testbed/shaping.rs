@@ -6,6 +6,9 @@
 //! KiB: the kernel hands whole segments of 64 KiB on, and a bucket of little more makes it cut each
 //! of them, so that the machine would be what is measured. Stored data comes and goes without
 //! limits; only the repair itself meets them.
+//!
+//! Where marks are told apart, a link has two classes: what repair has marked is sent when nothing
+//! else waits, and otherwise has a hundredth of the link, so that no connection breaks.
 
 use anyhow::{Context, Result};
 
@@ -21,8 +24,20 @@ const QUEUE_SECONDS: f64 = 0.05;
 /// Queues are no shorter: a few whole segments.
 const QUEUE_BYTES_MIN: u64 = 256 << 10;
 
-/// What a class may send in its turn; there is only one.
+/// What a class may send in its turn.
 const QUANTUM_BYTES: u32 = 60_000;
+
+/// What repair marks its packets with, by its name in agent.toml, and as the octet of IP's header.
+pub const MARK: &str = "cs1";
+const MARK_OCTET: &str = "0x20 0xfc";
+
+/// What marked packets have of a link at least.
+const MARKED_PART: f64 = 0.01;
+
+/// The classes of a link: the whole of it, what is not marked and what is.
+const WHOLE: &str = "1:1";
+const UNMARKED: &str = "1:10";
+const MARKED: &str = "1:20";
 
 /// Payload of a full segment over what it takes on a link: 1500 bytes at most in a packet, of which
 /// 20 are IP's and 32 TCP's with its time stamp, and 14 of Ethernet before it. What agents frame
@@ -35,7 +50,8 @@ pub const GOODPUT: f64 = 1448.0 / 1514.0;
 /// When the kernel refuses one.
 pub fn limit(network: &Network) -> Result<()> {
     for (namespace, devices) in by_namespace(&network.devices) {
-        let lines: String = devices.iter().map(|device| limit_lines(device)).collect();
+        let lines = devices.iter().map(|device| limit_lines(device, network.tells_marks));
+        let lines: String = lines.collect();
         tools::batch("tc", namespace, &lines).context("cannot limit a link")?;
     }
     Ok(())
@@ -55,7 +71,10 @@ pub fn release(network: &Network) -> Result<()> {
 }
 
 /// Feeds to all namespaces that have limits, for changes at any time.
-pub struct Feeds(Vec<(String, Feed)>);
+pub struct Feeds {
+    all: Vec<(String, Feed)>,
+    tells_marks: bool,
+}
 
 impl Feeds {
     /// One for each namespace.
@@ -64,7 +83,8 @@ impl Feeds {
     /// When a process cannot be started.
     pub fn open(network: &Network) -> Result<Feeds> {
         let open = |(namespace, _): (&str, _)| Ok((namespace.to_string(), Feed::open(namespace)?));
-        Ok(Feeds(by_namespace(&network.devices).into_iter().map(open).collect::<Result<_>>()?))
+        let all = by_namespace(&network.devices).into_iter().map(open).collect::<Result<_>>()?;
+        Ok(Feeds { all, tells_marks: network.tells_marks })
     }
 
     /// Changes the rate of some devices, at once.
@@ -72,7 +92,8 @@ impl Feeds {
     /// # Errors
     /// When the kernel has refused an earlier change.
     pub fn change(&mut self, changes: &[(&ShapedDevice, f64)]) -> Result<()> {
-        self.send(changes, |device, rate| class_line("change", &device.device, *rate))
+        let tells_marks = self.tells_marks;
+        self.send(changes, |device, rate| class_lines("change", &device.device, *rate, tells_marks))
     }
 
     /// Has some devices drop all that comes, or carry it again, at once, whatever their rates.
@@ -80,9 +101,10 @@ impl Feeds {
     /// # Errors
     /// When the kernel has refused an earlier change.
     pub fn cut_off(&mut self, changes: &[(&ShapedDevice, bool)]) -> Result<()> {
+        let tells_marks = self.tells_marks;
         self.send(changes, |device, is_cut_off| {
             let limit = if *is_cut_off { 0 } else { queue_bytes(device) };
-            queue_line("change", device, limit)
+            queue_lines("change", device, limit, tells_marks)
         })
     }
 
@@ -91,7 +113,7 @@ impl Feeds {
         changes: &[(&ShapedDevice, T)],
         line: impl Fn(&ShapedDevice, &T) -> String,
     ) -> Result<()> {
-        for (namespace, feed) in &mut self.0 {
+        for (namespace, feed) in &mut self.all {
             let ours = changes.iter().filter(|(device, _)| device.namespace == *namespace);
             let lines: String = ours.map(|(device, change)| line(device, change)).collect();
             if !lines.is_empty() {
@@ -114,29 +136,56 @@ fn by_namespace(devices: &[ShapedDevice]) -> Vec<(&str, Vec<&ShapedDevice>)> {
     groups
 }
 
-fn limit_lines(device: &ShapedDevice) -> String {
+fn limit_lines(device: &ShapedDevice, tells_marks: bool) -> String {
     let name = &device.device;
-    let mut lines = format!("qdisc replace dev {name} root handle 1: htb default 1\n");
-    lines += &class_line("replace", name, device.rate);
-    lines += &queue_line("replace", device, queue_bytes(device));
+    let default = minor(if tells_marks { UNMARKED } else { WHOLE });
+    let mut lines = format!("qdisc replace dev {name} root handle 1: htb default {default}\n");
+    lines += &class_lines("replace", name, device.rate, tells_marks);
+    lines += &queue_lines("replace", device, queue_bytes(device), tells_marks);
+    if tells_marks {
+        lines += &format!(
+            "filter add dev {name} parent 1: protocol ip prio 1 u32 match ip tos {MARK_OCTET} \
+             flowid {MARKED}\n"
+        );
+    }
     lines
+}
+
+/// The number of a class within its qdisc.
+fn minor(class: &str) -> &str {
+    class.split_once(':').map_or(class, |(_, minor)| minor)
 }
 
 fn queue_bytes(device: &ShapedDevice) -> u64 {
     ((device.rate * QUEUE_SECONDS) as u64).max(QUEUE_BYTES_MIN)
 }
 
-fn queue_line(action: &str, device: &ShapedDevice, limit: u64) -> String {
+/// The queues of the classes that send.
+fn queue_lines(action: &str, device: &ShapedDevice, limit: u64, tells_marks: bool) -> String {
     let name = &device.device;
-    format!("qdisc {action} dev {name} parent 1:1 handle 2: bfifo limit {limit}\n")
+    let classes: &[&str] = if tells_marks { &[UNMARKED, MARKED] } else { &[WHOLE] };
+    let line = |(index, class): (usize, &&str)| {
+        let handle = index + 2;
+        format!("qdisc {action} dev {name} parent {class} handle {handle}: bfifo limit {limit}\n")
+    };
+    classes.iter().enumerate().map(line).collect()
 }
 
-fn class_line(action: &str, device: &str, rate: f64) -> String {
-    let bits = (rate * 8.0).round();
-    format!(
-        "class {action} dev {device} parent 1: classid 1:1 htb rate {bits}bit ceil {bits}bit \
-         burst {BURST_BYTES} cburst {BURST_BYTES} quantum {QUANTUM_BYTES}\n"
-    )
+fn class_lines(action: &str, device: &str, rate: f64, tells_marks: bool) -> String {
+    let most = (rate * 8.0).round();
+    let line = |parent: &str, class: &str, part: f64, more: &str| {
+        let bits = (most * part).round();
+        format!(
+            "class {action} dev {device} parent {parent} classid {class} htb rate {bits}bit ceil \
+             {most}bit burst {BURST_BYTES} cburst {BURST_BYTES} quantum {QUANTUM_BYTES}{more}\n"
+        )
+    };
+    let whole = line("1:", WHOLE, 1.0, "");
+    if !tells_marks {
+        return whole;
+    }
+    let unmarked = line(WHOLE, UNMARKED, 1.0 - MARKED_PART, " prio 0");
+    whole + &unmarked + &line(WHOLE, MARKED, MARKED_PART, " prio 1")
 }
 
 #[cfg(test)]
@@ -155,11 +204,25 @@ mod tests {
 
     #[test]
     fn a_link_is_a_bucket_over_a_queue_in_bytes() {
-        let lines = limit_lines(&device("a", "eth0"));
+        let lines = limit_lines(&device("a", "eth0"), false);
         let lines: Vec<&str> = lines.lines().collect();
         assert_eq!(lines.len(), 3);
         assert!(lines[1].contains("rate 50000000bit") && lines[1].contains("burst 262144"));
         assert!(lines[2].ends_with("bfifo limit 312500"), "{}", lines[2]);
+    }
+
+    #[test]
+    fn what_is_marked_waits_for_all_else() {
+        let lines = limit_lines(&device("a", "eth0"), true);
+        let lines: Vec<&str> = lines.lines().collect();
+        assert_eq!(lines.len(), 7);
+        assert!(lines[0].ends_with("htb default 10"), "{}", lines[0]);
+        let is = |line: &str, words: &[&str]| words.iter().all(|word| line.contains(word));
+        assert!(is(lines[1], &["classid 1:1 ", "rate 50000000bit ceil 50000000bit"]));
+        assert!(is(lines[2], &["classid 1:10 ", "rate 49500000bit ceil 50000000bit", "prio 0"]));
+        assert!(is(lines[3], &["classid 1:20 ", "rate 500000bit ceil 50000000bit", "prio 1"]));
+        assert!(is(lines[4], &["parent 1:10 handle 2:"]) && is(lines[5], &["1:20 handle 3:"]));
+        assert!(is(lines[6], &["match ip tos 0x20 0xfc", "flowid 1:20"]), "{}", lines[6]);
     }
 
     #[test]

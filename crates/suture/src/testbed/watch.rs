@@ -28,6 +28,8 @@ const QUIET_BYTES: u64 = 256;
 pub struct LinkFigures {
     /// Each direction of each link.
     pub ports: Vec<PortUse>,
+    /// What each carried on average.
+    pub rates: Vec<PortRate>,
     /// The same over time.
     pub timeline: LinkTimeline,
     /// All that nodes sent since the watch was opened: before the failure, since the first bytes of
@@ -35,6 +37,15 @@ pub struct LinkFigures {
     pub sent_bytes: u64,
     /// When they last sent more than they do without a repair, in seconds from the beginning.
     pub last_moved: f64,
+}
+
+/// What a direction of a link carried on average.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PortRate {
+    /// Which one.
+    pub port: PortName,
+    /// Bytes a second.
+    pub rate: f64,
 }
 
 /// Watches all links of a network.
@@ -135,7 +146,7 @@ impl<'a> LinkWatch<'a> {
         self.samples.push((self.began.elapsed().as_secs_f64(), counters(self.core.process())?));
         let (first, last) = (&self.samples[0].1, &self.samples[self.samples.len() - 1].1);
         let sent_bytes = self.sent_by(last) - self.sent_before;
-        let mut uses = Vec::new();
+        let (mut uses, mut rates) = (Vec::new(), Vec::new());
         let step = SAMPLE_EVERY;
         let mut timeline = LinkTimeline { step, ports: Vec::new() };
         for device in &self.network.devices {
@@ -152,8 +163,9 @@ impl<'a> LinkWatch<'a> {
             });
             timeline.ports.push((port.clone(), used.collect()));
             uses.push(PortUse { port, part: moved as f64 / has });
+            rates.push(PortRate { port: device.port, rate: moved as f64 / seconds });
         }
-        Ok(LinkFigures { ports: uses, timeline, sent_bytes, last_moved: self.last_moved })
+        Ok(LinkFigures { ports: uses, rates, timeline, sent_bytes, last_moved: self.last_moved })
     }
 
     /// What a link can carry between two moments, at goodput.
@@ -185,6 +197,31 @@ pub fn goodput_cluster(cluster: &Cluster) -> Cluster {
     cluster
 }
 
+/// The cluster with what its links carry besides what is taken of them; of racks, whose links are
+/// all alike, what the one has from which least is taken. A hundredth of a link is always left.
+pub fn less_taken(mut cluster: Cluster, taken: &[PortRate]) -> Cluster {
+    let mut least = [f64::INFINITY; 2];
+    let left = |rate: Rate, taken: f64| Rate((rate.0 - taken).max(rate.0 / 100.0));
+    for PortRate { port, rate } in taken {
+        match *port {
+            PortName::NodeUp(node) => {
+                cluster.nodes[node].uplink = left(cluster.nodes[node].uplink, *rate);
+            }
+            PortName::NodeDown(node) => {
+                cluster.nodes[node].downlink = left(cluster.nodes[node].downlink, *rate);
+            }
+            PortName::RackUp(_) => least[0] = least[0].min(*rate),
+            PortName::RackDown(_) => least[1] = least[1].min(*rate),
+        }
+    }
+    let [up, down] = least.map(|rate| if rate.is_finite() { rate } else { 0.0 });
+    cluster.core = cluster.core.map(|core| Core {
+        rack_uplink: left(core.rack_uplink, up),
+        rack_downlink: left(core.rack_downlink, down),
+    });
+    cluster
+}
+
 /// Which direction of which link, for people.
 fn port_label(port: PortName, cluster: &Cluster) -> String {
     match port {
@@ -192,5 +229,28 @@ fn port_label(port: PortName, cluster: &Cluster) -> String {
         PortName::NodeDown(node) => format!("{} down", cluster.nodes[node].name),
         PortName::RackUp(rack) => format!("{} up", cluster.racks[rack]),
         PortName::RackDown(rack) => format!("{} down", cluster.racks[rack]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_taken_of_links_is_not_left() {
+        let mut cluster = Cluster::uniform(2, Rate(100.0));
+        cluster.core = Some(Core { rack_uplink: Rate(80.0), rack_downlink: Rate(60.0) });
+        let taken = [
+            PortRate { port: PortName::NodeUp(0), rate: 30.0 },
+            PortRate { port: PortName::NodeDown(1), rate: 200.0 },
+            PortRate { port: PortName::RackUp(0), rate: 50.0 },
+            PortRate { port: PortName::RackUp(1), rate: 20.0 },
+        ];
+        let left = less_taken(cluster.clone(), &taken);
+        assert_eq!((left.nodes[0].uplink, left.nodes[0].downlink), (Rate(70.0), Rate(100.0)));
+        assert_eq!((left.nodes[1].uplink, left.nodes[1].downlink), (Rate(100.0), Rate(1.0)));
+        let core = left.core.unwrap();
+        assert_eq!((core.rack_uplink, core.rack_downlink), (Rate(60.0), Rate(60.0)));
+        assert_eq!(less_taken(cluster.clone(), &[]), cluster);
     }
 }

@@ -75,9 +75,13 @@ fn applications(campaign: &Campaign) -> impl Iterator<Item = String> + '_ {
             [beside.p99_ms, alone.p99_ms, beside.mean_ms, alone.mean_ms]
                 .map(|ms| format_seconds(ms / 1e3));
         let requests = counted(beside.requests, "request");
+        let left = felt.left_percent.map_or(String::new(), |percent| {
+            let percent = format_percent(percent);
+            format!("; the repair came to {percent} of the bound on what they leave of links")
+        });
         Some(format!(
             "applications beside {policy}: P99 {p99}, {p99_alone} without a repair; mean {mean}, \
-             {mean_alone} without ({requests} beside repairs{failed})"
+             {mean_alone} without ({requests} beside repairs{failed}){left}"
         ))
     })
 }
@@ -192,6 +196,10 @@ pub fn notes(campaign: &Campaign, document: &CampaignReport) -> Vec<String> {
     let both = held(Limit::Both);
     if !both.is_empty() {
         notes.push(format!("both the processor and a link were full for {both}"));
+    }
+    if document.marked {
+        let marks = "repair marks its packets, and links send these after all others".to_string();
+        notes.push(marks);
     }
     notes.extend(document.faults.iter().cloned());
     if campaign.experiment.faults.iter().any(super::super::faults::Fault::loses_more) {
