@@ -419,6 +419,33 @@ fn a_put_does_not_wait_for_one_node_that_lags_far_behind_the_others() {
 }
 
 #[test]
+fn a_get_does_not_wait_for_one_node_that_sends_far_slower_than_the_others() {
+    let mut cluster = Cluster::of(0);
+    let (folder, address) = (cluster.folder.path().to_path_buf(), cluster.address.clone());
+    // What it is sent it takes at once, so that it has a chunk of each stripe.
+    let keys = |index: usize| if index == 0 { "uplink = '1Mbit'" } else { "" };
+    let start = |index: usize| start_agent(&folder, &address, index, keys(index));
+    cluster.agents = (0..5).map(start).collect();
+    cluster.wait("all agents are up", |status| count(status, "up") == 5);
+    let how = ["--code", "rs(3,2)", "--chunk-size", "256KiB"];
+    let content = cluster.put("x", 20 * 3 * (256 << 10), &how);
+    cluster.wait_healthy();
+    assert!(cluster.chunks(0).len() >= 20, "a chunk of each stripe, most of them of data");
+    // Nothing is missing: what is decoded is so because somebody was not waited for.
+    let back = cluster.path("back");
+    let read = cluster.json(&["get", "x", "-o", back.to_str().unwrap()]);
+    assert!(read["decoded_bytes"].as_u64() > Some(0), "{read}");
+    assert!(fs::read(&back).unwrap() == content, "it came back with other bytes");
+    // Neither is it waited for where bytes are wanted in their order.
+    let mut get = suture();
+    get.args(["-v", "get", "x", "-o", "-"]).env("SUTURE_COORDINATOR", &cluster.address);
+    let got = get.output().unwrap();
+    let said = String::from_utf8_lossy(&got.stderr);
+    assert!(got.status.success() && said.contains("decoded from other chunks"), "{said}");
+    assert!(got.stdout == content, "it came back with other bytes");
+}
+
+#[test]
 fn an_operator_can_pause_preview_and_resume() {
     let cluster = Cluster::of(8);
     let content = cluster.put("x", 2_000_000, &["--code", "rs(4,2)", "--chunk-size", "64KiB"]);
