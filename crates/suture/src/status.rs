@@ -19,8 +19,8 @@ use crate::output::{counted, print_table, table};
 use crate::timestamp::format_timestamp;
 
 pub use json::{
-    describe, describe_blocked, describe_inconsistent, describe_nodes, describe_scrub,
-    describe_throttle, describe_unread,
+    describe, describe_blocked, describe_file_system, describe_inconsistent, describe_nodes,
+    describe_scrub, describe_throttle, describe_unread,
 };
 
 /// Rows of a list that a person reads; the rest is counted.

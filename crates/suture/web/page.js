@@ -313,15 +313,24 @@ function showScrub(status) {
   write(byId('scrub'), words.join(' '));
 }
 
+// What nodes have free together, as `suture df` counts it: what is free on a file system that
+// several of them share is there once, as much as the one that may take most of it could have.
+function freeOf(nodes) {
+  const shared = new Map();
+  return nodes.reduce((sum, { file_system: on, free_bytes: free }) => {
+    if (on === null) return sum + free;
+    const counted = shared.get(on) || 0;
+    const more = Math.max(0, free - counted);
+    shared.set(on, counted + more);
+    return sum + more;
+  }, 0);
+}
+
+// Nodes that are not up count for nothing but their number.
 function showRacks(status) {
   const racks = new Map();
   status.nodes.filter((node) => node.rack).forEach((node) => {
-    const rack = racks.get(node.rack) || { up: 0, nodes: 0, used: 0, free: 0 };
-    rack.up += node.health === 'up' ? 1 : 0;
-    rack.nodes += 1;
-    rack.used += node.used_bytes;
-    rack.free += node.free_bytes;
-    racks.set(node.rack, rack);
+    racks.set(node.rack, [...(racks.get(node.rack) || []), node]);
   });
   const names = [...racks.keys()].sort(byNumber.compare);
   const make = (row, name) => {
@@ -329,11 +338,12 @@ function showRacks(status) {
     for (let cell = 0; cell < 3; cell += 1) row.insertCell();
   };
   const update = (row, name) => {
-    const rack = racks.get(name);
-    write(row.cells[1], `${rack.up} of ${rack.nodes}`);
-    row.cells[1].className = rack.up === rack.nodes ? 'good' : 'bad';
-    write(row.cells[2], size(rack.used));
-    write(row.cells[3], size(rack.free));
+    const nodes = racks.get(name);
+    const up = nodes.filter((node) => node.health === 'up');
+    write(row.cells[1], `${up.length} of ${nodes.length}`);
+    row.cells[1].className = up.length === nodes.length ? 'good' : 'bad';
+    write(row.cells[2], size(up.reduce((sum, node) => sum + node.used_bytes, 0)));
+    write(row.cells[3], size(freeOf(up)));
   };
   showKeyed('racks', names, (name) => name, make, update);
 }

@@ -11,7 +11,7 @@ use crate::address::CoordinatorAddress;
 use crate::daemon;
 use crate::outcome::Outcome;
 use crate::output::{Format, print_json, print_table, table};
-use crate::status::{ask, by_number};
+use crate::status::{ask, by_number, describe_file_system};
 
 /// Show how full the cluster is: used, free and size of each node, each rack and all.
 ///
@@ -120,7 +120,7 @@ fn describe(nodes: &[proto::NodeStatus], racks: &BTreeMap<String, Usage>, all: U
         value["rack"] = json!(node.rack);
         value["health"] = json!(node.health);
         value["chunks"] = json!(node.chunks);
-        value["file_system"] = json!(node.file_system.map(|number| format!("{number:016x}")));
+        value["file_system"] = json!(describe_file_system(node));
         value
     };
     json!({

@@ -170,6 +170,7 @@ pub fn describe_nodes(nodes: &[proto::NodeStatus]) -> Vec<Value> {
             "disk": if node.disk.is_empty() { "good" } else { &node.disk },
             "cut_off": node.cut_off,
             "free_bytes": node.free_bytes,
+            "file_system": describe_file_system(node),
             "chunks": node.chunks,
             "used_bytes": node.used_bytes,
             "failed_by_operator": node.failed_by_operator,
@@ -183,6 +184,12 @@ pub fn describe_nodes(nodes: &[proto::NodeStatus]) -> Vec<Value> {
         })
     };
     nodes.iter().map(node).collect()
+}
+
+/// The number of the file system that a node's chunks are on, for scripts: a name that only tells
+/// one from another.
+pub fn describe_file_system(node: &proto::NodeStatus) -> Option<String> {
+    node.file_system.map(|number| format!("{number:016x}"))
 }
 
 /// The throttle for scripts. Rates are bytes per second.

@@ -69,6 +69,11 @@ fn the_page_shows_what_status_says_and_needs_nothing_from_elsewhere() {
         assert_eq!(shown[key], status[key], "{key}");
     }
     assert_eq!(shown["nodes"].as_array().unwrap().len(), 3);
+    let df = cluster.json(&["df"]);
+    assert!(df["nodes"][0]["file_system"].is_string(), "{df}");
+    for node in shown["nodes"].as_array().unwrap() {
+        assert_eq!(node["file_system"], df["nodes"][0]["file_system"], "what racks are summed by");
+    }
     let (page, script) = (body("/"), body("/page.js"));
     for part in [&page, &script, &body("/style.css")] {
         assert!(!part.contains("http://") && !part.contains("https://"), "it is all here");
