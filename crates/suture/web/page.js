@@ -104,6 +104,17 @@ function showKeyed(id, items, key, make, update) {
   known.forEach((row) => row.remove());
 }
 
+// Makes a list anew only where it says something else: whoever reads it is not thrown out of it.
+const lists = new Map();
+
+function showList(id, entries, make) {
+  const said = JSON.stringify(entries);
+  if (lists.get(id) === said) return;
+  lists.set(id, said);
+  byId(id).replaceChildren();
+  entries.forEach((entry) => make(byId(id), ...entry));
+}
+
 function tile(list, name, value, className) {
   const box = document.createElement('div');
   text(box, 'dt', name);
@@ -112,17 +123,17 @@ function tile(list, name, value, className) {
 }
 
 function showRisk(status) {
-  const list = byId('risk');
-  list.replaceChildren();
-  const grade = (number, bad) => (number === 0 ? 'good' : bad);
-  tile(list, 'cannot be read', status.unreadable_stripes, grade(status.unreadable_stripes, 'bad'));
-  const none = Math.max(0, (status.at_risk[0] || 0) - status.beyond_stripes);
-  tile(list, 'margin 0 (can lose no more)', none, grade(none, 'bad'));
+  const tiles = [];
+  const add = (name, number, bad) => tiles.push([name, number, number === 0 ? 'good' : bad]);
+  add('cannot be read', status.unreadable_stripes, 'bad');
+  add('margin 0 (can lose no more)',
+    Math.max(0, (status.at_risk[0] || 0) - status.beyond_stripes), 'bad');
   status.at_risk.slice(1, 5).forEach((stripes, index) => {
-    if (stripes > 0) tile(list, `margin ${index + 1}`, stripes, 'care');
+    if (stripes > 0) add(`margin ${index + 1}`, stripes, 'care');
   });
-  tile(list, 'lack a chunk now', status.degraded_stripes, grade(status.degraded_stripes, 'care'));
-  tile(list, 'lost chunks', status.lost_chunks, grade(status.lost_chunks, 'care'));
+  add('lack a chunk now', status.degraded_stripes, 'care');
+  add('lost chunks', status.lost_chunks, 'care');
+  showList('risk', tiles, tile);
 }
 
 function showProgress(status) {
@@ -214,18 +225,25 @@ const part = (link) => (link && link.capacity > 0 ? used(link) / link.capacity :
 const linksOf = ({ node, name, health, uplink, downlink }) =>
   (health === 'up' ? { node, name, uplink, downlink } : { node, name, uplink: null, downlink: null });
 
-// A link as a pipe: what applications and repairs fill of it, and how far repairs may.
+// A link as a pipe: what applications and repairs fill of it, and how far repairs may. What the
+// picture shows is in words for whoever does not see it.
 function makePipe(cell) {
   const pipe = text(cell, 'div', '', 'pipe');
   ['applications', 'repair', 'limit'].forEach((name) => text(pipe, 'div', '', name));
   text(cell, 'span', '', 'use');
+  text(cell, 'span', '', 'said');
 }
 
 function showPipe(cell, link) {
-  const [pipe, use] = cell.children;
+  const [pipe, use, said] = cell.children;
   const known = Boolean(link) && link.capacity > 0;
   pipe.hidden = !known;
-  if (!known) { write(use, '-'); return; }
+  if (!known) {
+    write(use, '-');
+    write(said, '');
+    cell.title = '';
+    return;
+  }
   const width = (bytes) => `${Math.min(100, 100 * bytes / link.capacity).toFixed(1)}%`;
   const [applications, repair, limit] = pipe.children;
   applications.style.width = width(link.applications);
@@ -237,6 +255,7 @@ function showPipe(cell, link) {
   const words = `${linkRate(link.repair)} repair, ${linkRate(link.applications)} applications`;
   const limited = link.limit === null ? '' : `; repair may take ${linkRate(link.limit)}: ${link.why}`;
   cell.title = words + limited;
+  write(said, `: ${words}${limited}`);
 }
 
 function showLinks(status) {
@@ -412,9 +431,7 @@ function show(status) {
   document.title = `${status.state} - Suture`;
   byId('commands').hidden = !mayCommand;
   write(byId('pause'), status.paused ? 'Resume repairs' : 'Pause repairs');
-  const warnings = byId('warnings');
-  warnings.replaceChildren();
-  status.warnings.forEach((warning) => text(warnings, 'li', warning));
+  showList('warnings', status.warnings.map((warning) => ['li', warning]), text);
   showRisk(status);
   showProgress(status);
   showRate(status);
@@ -517,6 +534,7 @@ async function refresh() {
     const state = byId('state');
     write(state, `The coordinator does not answer: ${error.message.slice(0, 200)}`);
     state.className = 'bad';
+    document.title = 'no answer - Suture';
   }
 }
 

@@ -83,6 +83,11 @@ fn the_page_shows_what_status_says_and_needs_nothing_from_elsewhere() {
         assert!(page.contains(&format!("id=\"{id}\"")), "{id} is not on the page");
     }
     assert!(!script.contains("innerHTML") && !script.contains("insertAdjacentHTML"));
+    // Whoever hears the page is told in which table each cell is.
+    for table in page.split("<table ").skip(1) {
+        let head = table.split("</thead>").next().unwrap();
+        assert!(head.contains("aria-label") || head.contains("<caption>"), "{head}");
+    }
     assert!(get(address, "/../etc/passwd", "").starts_with("HTTP/1.1 404"));
     assert!(get(address, "/metrics", "").starts_with("HTTP/1.1 404"));
 }
@@ -238,6 +243,15 @@ fn an_operator_sees_a_failure_and_commands_from_a_browser() {
     browser.wait(
         "[...document.querySelectorAll('#links .repair')].some((bar) => bar.offsetWidth > 9)",
     );
+    let is_said = "[...document.querySelectorAll('#links .said')].some((of) => \
+                   of.textContent.includes(' repair, ') && of.offsetWidth === 1)";
+    browser.wait(is_said);
+    // As `suture df` counts: three on one file system, one on another, two that do not say.
+    let free = browser.value(
+        "freeOf([[7, 90], [7, 100], [7, 80], [9, 1000], [null, 5], [null, 5]].map(
+            ([file_system, free_bytes]) => ({ file_system, free_bytes })))",
+    );
+    assert_eq!(free, json!(1110));
     browser.picture("repairing");
     browser.resize(390, 844);
     let is_narrow = "document.documentElement.scrollWidth <= document.documentElement.clientWidth";
@@ -289,4 +303,5 @@ fn an_operator_sees_a_failure_and_commands_from_a_browser() {
     assert!(browser.complaints.is_empty(), "{:#?}", browser.complaints);
     cluster.coordinator.kill();
     browser.wait("document.getElementById('state').textContent.includes('does not answer')");
+    browser.wait("document.title === 'no answer - Suture'");
 }
