@@ -279,6 +279,8 @@ fn rules_are_rules_and_raise_the_alerts_that_they_are_for() {
     let runbooks = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/runbooks.md");
     let runbooks = fs::read_to_string(runbooks).unwrap();
     let rules = deploy("prometheus/suture-rules.yml");
+    // Each test of an alert that is raised ends with its runbook.
+    let raised = deploy("prometheus/suture-rules.test.yml").replace('\'', "");
     let alerts: Vec<&str> =
         rules.lines().filter_map(|line| line.trim().strip_prefix("- alert: ")).collect();
     assert!(alerts.len() > 15, "{alerts:?}");
@@ -286,6 +288,8 @@ fn rules_are_rules_and_raise_the_alerts_that_they_are_for() {
         assert!(runbooks.contains(&format!("\n## {alert}\n")), "{alert} has no runbook");
         let link = format!("docs/runbooks.md#{}'", alert.to_lowercase());
         assert!(rules.contains(&link), "{alert} does not name its runbook");
+        let is_raised = raised.contains(&format!("#{}\n", alert.to_lowercase()));
+        assert!(is_raised, "no test raises {alert}");
     }
     let Some(promtool) = promtool() else { return };
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/prometheus");
