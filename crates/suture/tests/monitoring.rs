@@ -158,6 +158,8 @@ fn what_a_repair_does_is_counted_and_all_that_dashboard_and_alerts_name_is_there
     of_agents.iter().for_each(|text| exported.extend(names(text)));
     // Without credentials nothing expires.
     exported.insert("suture_certificate_expiry_timestamp_seconds".into());
+    // And without a throttle nothing is limited.
+    exported.insert("suture_node_repair_limit_bytes_per_second".into());
     exported.extend(names_of_hdfs());
     let expressions = [expressions_of_rules(), expressions_of_dashboard()].concat();
     assert!(expressions.len() > 40, "{}", expressions.len());
@@ -176,6 +178,20 @@ fn names_of_hdfs() -> BTreeSet<String> {
     let is_there = |text: &str| text.contains("\nsuture_hdfs_connected 0.0\n");
     let text = scrape_until(coordinator_of(&cluster), "HDFS is in the metrics", is_there);
     names(&text).into_iter().filter(|name| name.starts_with("suture_hdfs_")).collect()
+}
+
+#[test]
+fn the_dashboard_shows_what_repairs_may_take_and_why() {
+    let cluster = monitored_with(1, "", "[throttle]\ncap = '1Mbit'\n");
+    let limit = "suture_node_repair_limit_bytes_per_second";
+    let is_there = |text: &str| {
+        text.contains(&format!("\n{limit}{{")) && text.contains("\"node\"} 125000.0\n")
+    };
+    let text = scrape_until(coordinator_of(&cluster), "the cap holds", is_there);
+    let shown = named_in(&expressions_of_dashboard().join(" "));
+    for name in [limit, "suture_node_link_bytes_per_second"] {
+        assert!(names(&text).contains(name) && shown.contains(name), "{name}: {text}");
+    }
 }
 
 #[test]
