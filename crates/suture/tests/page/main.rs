@@ -13,6 +13,7 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::SystemTime;
 
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustls::{ClientConnection, StreamOwned};
 use serde_json::{Value, json};
 use suture_drivers::identity::credentials::Kept;
@@ -154,6 +155,82 @@ fn a_command_is_taken_from_its_own_page_and_from_programs_and_does_what_the_comm
     for line in ["\"n1\"", "REPAIR_ACTION_PAUSE", "REPAIR_ACTION_RESUME"] {
         assert!(audited.contains(line), "{line} is not in\n{audited}");
     }
+}
+
+/// So many connections that say nothing, or too little.
+const STRANGERS: usize = 1000;
+
+/// Commands of which half comes: more than one address may have under way.
+const HALF_COMMANDS: usize = 40;
+
+/// What the coordinator has in memory, in bytes.
+fn resident(cluster: &Cluster) -> u64 {
+    let path = format!("/proc/{}/status", cluster.coordinator.0.id());
+    let text = fs::read_to_string(path).unwrap();
+    let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a process");
+    let kilobytes = line.split_whitespace().next().expect("a number");
+    1024 * kilobytes.parse::<u64>().unwrap()
+}
+
+#[test]
+fn strangers_who_say_nothing_or_half_of_it_keep_nobody_from_the_page() {
+    let limit = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }).unwrap();
+    let (cluster, page) = shown(0);
+    let is_shown = || get(page, "/status.json", "").starts_with("HTTP/1.1 200");
+    assert!(is_shown());
+    let before = resident(&cluster);
+    let stranger = |number: usize| {
+        let mut stream = TcpStream::connect(page).unwrap();
+        if number % 2 == 0 {
+            let _ = stream.write_all(b"GET / HTTP/1.1\r\nX-Slow: ");
+        }
+        stream
+    };
+    let silent: Vec<TcpStream> = (0..STRANGERS).map(stranger).collect();
+    assert!(is_shown());
+    let grown = resident(&cluster).saturating_sub(before);
+    assert!(grown < 32_000_000, "{grown} bytes for {STRANGERS} connections");
+
+    // Each has a place until its time is over, or is told that there is none.
+    let head = format!("POST /command HTTP/1.1\r\nHost: {page}\r\n{JSON}");
+    let half = |_| {
+        let mut stream = TcpStream::connect(page).unwrap();
+        stream.write_all(format!("{head}Content-Length: 99\r\n\r\n{{").as_bytes()).unwrap();
+        stream
+    };
+    let halves: Vec<TcpStream> = (0..HALF_COMMANDS).map(half).collect();
+    let answers = halves.into_iter().map(|mut stream| {
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer);
+        String::from_utf8_lossy(&answer).into_owned()
+    });
+    let answers: Vec<String> = answers.collect();
+    let (late, refused): (Vec<&String>, Vec<&String>) =
+        answers.iter().partition(|answer| answer.starts_with("HTTP/1.1 408"));
+    assert!(late.iter().all(|answer| answer.contains("did not come within 10 s")), "{late:?}");
+    assert!(!late.is_empty(), "{answers:?}");
+    // Whoever still speaks when he is refused may lose the answer with the connection.
+    let is_refusal = |answer: &&String| answer.is_empty() || answer.starts_with("HTTP/1.1 503");
+    assert!(refused.iter().all(is_refusal), "{refused:?}");
+    assert!(is_shown(), "their places are free again");
+
+    let chunk = "{".repeat(5000);
+    let chunked = format!("{head}Transfer-Encoding: chunked\r\n\r\n1388\r\n{chunk}\r\n0\r\n\r\n");
+    for (request, status) in [
+        (chunked, "413"),
+        (format!("{head}Content-Length: -1\r\n\r\n"), "400"),
+        (format!("{head}Content-Length: 2\r\nContent-Length: 3\r\n\r\n{{}}"), "400"),
+        ("nonsense\r\n\r\n".to_owned(), "400"),
+    ] {
+        let begin: String = request.chars().take(160).collect();
+        let answer = exchange(page, request.as_bytes());
+        let is_lost = answer.is_empty() && status == "400";
+        let is_so = is_lost || answer.starts_with(&format!("HTTP/1.1 {status}"));
+        assert!(is_so, "{begin:?}: {answer}");
+    }
+    drop(silent);
+    assert_eq!(cluster.json(&["status"])["paused"], json!(false), "nothing was commanded");
 }
 
 /// What is answered to somebody with a certificate; nothing where the connection is refused.
