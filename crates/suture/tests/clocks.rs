@@ -1,11 +1,12 @@
-//! Clocks that are wrong: years ahead or behind they change dates only, and one before 1970 is
-//! refused by whoever would write it down.
+//! Clocks that are wrong: years ahead or behind they change dates only, and whom certificates let
+//! in; and one before 1970 is refused by whoever would write it down.
 //!
 //! Place: around whole processes, whose clock of the day is shifted by a small library that is
 //! compiled here and loaded before the C library. Without a compiler the tests say loudly that
 //! they skip.
 
 mod daemons;
+mod secured;
 
 use std::fs;
 use std::io::Write;
@@ -13,6 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use daemons::{Cluster, Process, count, finish, start_agent, suture};
+use secured::Secured;
 use serde_json::Value;
 
 /// The clock of the day, so many seconds from where it is; other clocks stay as they are.
@@ -193,6 +195,51 @@ fn a_clock_that_is_set_while_a_coordinator_runs_is_told_of_and_changes_nothing_e
     });
     let log = fs::read_to_string(&log).unwrap();
     assert!(!log.contains("panicked"), "{log}");
+}
+
+#[test]
+fn a_clock_beyond_the_life_of_certificates_lets_nobody_in_until_it_is_right() {
+    let mut cluster = Secured::of(3);
+    let Some(library) = library(cluster.folder.path()) else { return };
+    let content = cluster.put("kept", 200_000);
+    cluster.coordinator.stop();
+    let (config, said) = (cluster.path("coordinator.toml"), cluster.path("shift"));
+    // Agents look for it where it was.
+    let text = fs::read_to_string(&config).unwrap();
+    let listen = format!("listen = '{}'", cluster.address);
+    fs::write(&config, text.replacen("listen = '127.0.0.1:0'", &listen, 1)).unwrap();
+    fs::write(&said, "0").unwrap();
+    let mut command = shifted(&library, 0);
+    command.args(["coordinator", "--config"]).arg(&config).env("CLOCK_FILE", &said);
+    let log = fs::File::create(cluster.path("coordinator.log")).unwrap();
+    let (coordinator, line) = Process::start_by(command.stderr(log));
+    assert_eq!(line, format!("listening on {}", cluster.address));
+    cluster.coordinator = coordinator;
+    cluster.wait("all agents are up", |status| count(status, "up") == 3);
+    for (years, why) in
+        [(2, "it has expired"), (-2, "it is not valid yet"), (-100, "it is not valid yet")]
+    {
+        let before = cluster.log("coordinator").len();
+        fs::write(&said, (years * YEAR).to_string()).unwrap();
+        for who in ["root", "guest"] {
+            let refused = cluster.run_as(who, &["status"]);
+            assert!(
+                refused.status != 0 && refused.stdout.is_empty(),
+                "{years}: {}",
+                refused.stdout
+            );
+        }
+        let refusal = format!("refused: its certificate: {why}");
+        cluster.wait_for(why, || {
+            cluster.log("coordinator")[before..].contains(&refusal).then_some(())
+        });
+    }
+    fs::write(&said, "0").unwrap();
+    cluster.wait("all agents are back", |status| {
+        status["state"] == "healthy" && count(status, "up") == 3
+    });
+    cluster.assert_reads("kept", &content);
+    assert!(!cluster.log("coordinator").contains("panicked"));
 }
 
 #[test]

@@ -29,6 +29,7 @@ use rustls::pki_types::{
 use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
 use rustls::sign::CertifiedKey;
+use rustls::time_provider::TimeProvider;
 use rustls::{
     ClientConfig, DigitallySignedStruct, Error as TlsError, RootCertStore, ServerConfig,
     SignatureScheme, version,
@@ -152,12 +153,13 @@ impl Credentials {
                 ),
             })
         })?;
-        let mut client = ClientConfig::builder_with_provider(provider.clone())
+        let clock: Arc<dyn TimeProvider> = Arc::new(ClockOfDay);
+        let mut client = ClientConfig::builder_with_details(provider.clone(), clock.clone())
             .with_protocol_versions(&[&version::TLS13])?
             .dangerous()
             .with_custom_certificate_verifier(Arc::new(EitherEnd(verifier.clone())))
             .with_client_auth_cert(chain.clone(), key.clone_key())?;
-        let mut server = ServerConfig::builder_with_provider(provider)
+        let mut server = ServerConfig::builder_with_details(provider, clock)
             .with_protocol_versions(&[&version::TLS13])?
             .with_client_cert_verifier(verifier.clone())
             .with_single_cert(chain, key)?;
@@ -331,9 +333,7 @@ fn verify(
     now: SystemTime,
 ) -> Result<(), Flaw> {
     let (own, between) = chain.split_first().ok_or(Flaw::Malformed)?;
-    let since = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    let now = UnixTime::since_unix_epoch(since);
-    match verifier.verify_client_cert(own, between, now) {
+    match verifier.verify_client_cert(own, between, unix_time(now)) {
         Ok(_) => Ok(()),
         Err(rustls::Error::InvalidCertificate(error)) => Err(Flaw::from(&error)),
         Err(error) => Err(Flaw::Other(error.to_string())),
@@ -348,6 +348,21 @@ fn certificates(pem: &[u8], path: &Path) -> Result<Vec<CertificateDer<'static>>>
 
 fn flawed(path: &Path, flaw: &Flaw) -> anyhow::Error {
     bad_input(format!("{}: {flaw}", path.display()))
+}
+
+/// A time as certificates have it. One before 1970 counts as 1970, when none was valid yet.
+fn unix_time(now: SystemTime) -> UnixTime {
+    UnixTime::since_unix_epoch(now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default())
+}
+
+/// The clock by which handshakes judge certificates: that of the library panics before 1970.
+#[derive(Debug)]
+struct ClockOfDay;
+
+impl TimeProvider for ClockOfDay {
+    fn current_time(&self) -> Option<UnixTime> {
+        Some(unix_time(SystemTime::now()))
+    }
 }
 
 /// Judges servers as clients are judged: what a certificate says is not where its holder is.
@@ -526,5 +541,18 @@ impl Kept {
             *current = Arc::new(new);
         });
         Ok(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_before_1970_is_one_when_no_certificate_was_valid() {
+        let at = |seconds| UnixTime::since_unix_epoch(Duration::from_secs(seconds));
+        let day = Duration::from_secs(24 * 3600);
+        assert_eq!(unix_time(SystemTime::UNIX_EPOCH - day), at(0));
+        assert_eq!(unix_time(SystemTime::UNIX_EPOCH + day), at(24 * 3600));
     }
 }
