@@ -3,6 +3,8 @@
 mod listed;
 
 use std::fs;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread::sleep;
@@ -106,6 +108,40 @@ fn published_policies_and_plans_of_many_lanes_repair_in_the_demo_too() {
         assert_eq!((&report["verified"], &report["policy"]), (&true.into(), &policy.into()));
         stage.assert_clean();
     }
+}
+
+/// An address that nobody listens on, and that no connection has at its own end.
+fn free_address() -> SocketAddr {
+    let first = 12_000 + (std::process::id() % 4000) as u16;
+    let is_free = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_ok();
+    let port = (first..20_000).find(is_free).expect("some port is free");
+    SocketAddr::from(([127, 0, 0, 1], port))
+}
+
+#[test]
+fn a_demo_shows_its_page_where_it_is_asked_to() {
+    let (stage, page) = (Stage::new(), free_address());
+    let mut demo = stage.demo();
+    let demo = demo.arg(format!("--web={page}")).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut demo = demo.spawn().unwrap();
+    let shown = loop {
+        assert!(demo.try_wait().unwrap().is_none(), "it ended, and nobody has seen its page");
+        sleep(Duration::from_millis(50));
+        let Ok(mut stream) = TcpStream::connect(page) else { continue };
+        let request = format!("GET /status.json HTTP/1.1\r\nHost: {page}\r\n\r\n");
+        let mut answer = String::new();
+        let asked = stream.write_all(request.as_bytes());
+        if asked.and_then(|()| stream.read_to_string(&mut answer)).is_ok() {
+            break answer;
+        }
+    };
+    kill_process(Pid::from_child(&demo), Signal::INT).unwrap();
+    demo.wait().unwrap();
+    assert!(shown.starts_with("HTTP/1.1 200"), "{shown}");
+    let (_, status) = shown.split_once("\r\n\r\n").expect("a body");
+    let status: Value = serde_json::from_str(status).expect("the status");
+    assert!(status["nodes"].is_array(), "{status}");
+    stage.assert_clean();
 }
 
 #[test]
