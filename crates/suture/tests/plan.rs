@@ -491,7 +491,7 @@ fn a_wrong_command_line_says_what_to_do() {
         ("--code rs(6,3) --bandwidth uniform:2Gbit..1Gbit", "swap them"),
         ("--code rs(6,3) --racks 17", "--racks 17 does not fit 16 nodes"),
         ("--code rs(6,3) --racks 4 --oversubscription 0", "above zero"),
-        ("--code rs(6,3) --cores 0", "0 is no number of cores: give one above zero"),
+        ("--code rs(6,3) --cores 0", "0 is not a number of cores: give one above zero"),
         ("--code rs(6,3) --cores two", "'two' is not a number of cores"),
         ("--code rs(6,3) --chunk-size 0B", "at least 1B"),
     ] {
@@ -515,7 +515,7 @@ fn a_wrong_cluster_file_is_blamed_by_line_and_name() {
         ("uplink = \"200Mbit\"", "uplink = \"200\"", &["toml:7:", "'200' is not a rate"]),
         ("uplink = \"200Mbit\"", "uplink = \"0Mbit\"", &["toml:7:", "above zero"]),
         ("uplink = \"200Mbit\"", "uplink = 200", &["toml:7:", "expected a string"]),
-        ("uplink = \"200Mbit\"", "cores = 0", &["toml:7:", "0 is no number of cores"]),
+        ("uplink = \"200Mbit\"", "cores = 0", &["toml:7:", "0 is not a number of cores"]),
         ("name = \"delta\"", "name = \"beta\"", &["toml:15:", "two nodes 'beta'", "rename one"]),
         ("downlink = \"1Gbit\"\n", "", &["toml:5:", "'alpha' has no downlink", "[defaults]"]),
         ("500Mbit", "1Gbit", &["toml:12:", "'gamma'", "leaves nothing of its uplink, 1.00 Gbit/s"]),

@@ -284,7 +284,7 @@ impl Levels {
             paused: of.new_one("suture_repairs_paused", "Whether no repair is begun"),
             window_closed: of.new_one(
                 "suture_repair_window_closed",
-                "Whether only what has no chunk to spare is repaired, until the window opens",
+                "Whether only stripes without margin are repaired, until the window opens",
             ),
             lost_chunks: of.new_one("suture_lost_chunks", "Lost chunks that can be repaired"),
             lost_bytes: of

@@ -116,7 +116,7 @@ impl TryFrom<f64> for CoresToml {
 /// What is wrong with the number.
 pub fn of_cores(cores: f64) -> Result<Processor, String> {
     Processor::new(cores, ProcessorCosts::TYPICAL).ok_or_else(|| {
-        format!("{cores} is no number of cores: give one above zero, for instance 2")
+        format!("{cores} is not a number of cores: give one above zero, for instance 2")
     })
 }
 

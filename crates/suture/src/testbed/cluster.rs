@@ -135,7 +135,7 @@ mod tests {
             (none, "there are no nodes"),
             (zero, "above zero"),
             (both, "remove one"),
-            (idle, "0 is no number of cores"),
+            (idle, "0 is not a number of cores"),
         ] {
             let error = spec.build(Path::new(".")).unwrap_err().to_string();
             assert!(error.contains(words), "{error}");
