@@ -89,6 +89,10 @@ fn the_page_shows_what_status_says_and_needs_nothing_from_elsewhere() {
         let head = table.split("</thead>").next().unwrap();
         assert!(head.contains("aria-label") || head.contains("<caption>"), "{head}");
     }
+    // And what a command does, before it is confirmed.
+    assert!(
+        page.contains("<dialog id=\"dialog\" aria-labelledby=\"dialog-title\" aria-describedby=")
+    );
     assert!(get(address, "/../etc/passwd", "").starts_with("HTTP/1.1 404"));
     assert!(get(address, "/metrics", "").starts_with("HTTP/1.1 404"));
 }
