@@ -56,6 +56,8 @@ pub enum FaultKind {
     Corrupt,
     /// Some chunks of a node are deleted.
     Delete,
+    /// The disk of a node gives an error to whoever reads some of its chunks or writes another.
+    DiskErrors,
 }
 
 impl FaultKind {
@@ -172,13 +174,18 @@ impl Fault {
             FaultKind::Restart => format!("{node} is killed, and started again after {lasts}"),
             FaultKind::Corrupt => format!("a byte changes in {CHUNKS_HIT} chunks of {node}"),
             FaultKind::Delete => format!("{CHUNKS_HIT} chunks of {node} are deleted"),
+            FaultKind::DiskErrors => format!(
+                "the disk of {node} gives errors for {CHUNKS_HIT} chunks and for all that is \
+                 written"
+            ),
         };
         format!("{at} after the failure: {what}")
     }
 
     /// Whether chunks beside those of the failed nodes are lost by it.
     pub fn loses_more(&self) -> bool {
-        matches!(self.kind, FaultKind::Kill | FaultKind::Corrupt | FaultKind::Delete)
+        use FaultKind::{Corrupt, Delete, DiskErrors, Kill};
+        matches!(self.kind, Kill | Corrupt | Delete | DiskErrors)
     }
 }
 
@@ -302,6 +309,7 @@ impl<'a> FaultPlay<'a> {
                 let chunks = chunks_in(&processes.data_dir(name))?;
                 chunks.iter().try_for_each(fs::remove_file).context("cannot delete a chunk")?
             }
+            (FaultKind::DiskErrors, _) => break_disk(&processes.data_dir(name))?,
         }
         Ok(())
     }
@@ -335,6 +343,23 @@ fn chunks_in(data_dir: &Path) -> Result<Vec<PathBuf>> {
     Ok(found.split_off(found.len().saturating_sub(CHUNKS_HIT)))
 }
 
+/// Has some chunks of a node and everything that it would write fail with errors of the file
+/// system, in place of a disk that is broken: a directory can be opened and not read (EISDIR), and
+/// nothing can be created below a file (ENOTDIR).
+fn break_disk(data_dir: &Path) -> Result<()> {
+    let (written, away) = (data_dir.join("tmp"), data_dir.join("tmp-away"));
+    let change = || {
+        for chunk in &chunks_in(data_dir)? {
+            fs::remove_file(chunk)?;
+            fs::create_dir(chunk)?;
+        }
+        fs::rename(&written, &away)?;
+        fs::write(&written, "")?;
+        Ok::<_, anyhow::Error>(())
+    };
+    change().with_context(|| format!("cannot break the disk of '{}'", data_dir.display()))
+}
+
 /// Changes the first byte of a chunk.
 fn corrupt(chunk: &Path) -> Result<()> {
     let change = || {
@@ -365,6 +390,7 @@ mod tests {
             "at = '1s'\nkind = 'kill'\nnode = 'n3'",
             "at = '1s'\nkind = 'restart'",
             "at = '1s'\nkind = 'corrupt'\nnode = 'n3'",
+            "at = '1s'\nkind = 'disk-errors'\nnode = 'n3'",
         ] {
             read(good).unwrap_or_else(|why| panic!("{good}: {why}"));
         }
@@ -380,6 +406,20 @@ mod tests {
             let why = read(bad).expect_err(bad);
             assert!(why.contains(expected), "{bad}: {why}");
         }
+    }
+
+    #[test]
+    fn a_broken_disk_gives_errors_to_whoever_reads_and_writes() {
+        let folder = tempfile::TempDir::new().unwrap();
+        let (chunks, written) = (folder.path().join("chunks/0a"), folder.path().join("tmp"));
+        fs::create_dir_all(&chunks).unwrap();
+        fs::create_dir(&written).unwrap();
+        let paths: Vec<PathBuf> = (0..=CHUNKS_HIT).map(|i| chunks.join(format!("{i}"))).collect();
+        paths.iter().for_each(|path| fs::write(path, "chunk").unwrap());
+        break_disk(folder.path()).unwrap();
+        let is_read = |path: &&PathBuf| fs::read(path).is_ok();
+        assert_eq!(paths.iter().filter(is_read).count(), 1, "the last ones are broken");
+        assert!(fs::write(written.join("1"), "new").is_err());
     }
 
     #[test]
