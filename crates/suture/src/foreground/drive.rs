@@ -4,7 +4,7 @@
 //! connection of its own, take the oldest request that waits. Requests of the warm-up are made like
 //! all others and not counted.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -22,8 +22,12 @@ use super::arrivals::Arrivals;
 use super::keyspace::Keyspace;
 use super::latency::{Latencies, OperationKind};
 
-/// How long requests are waited for that have begun when someone ends it all.
+/// How long requests are begun that wait when someone ends it all.
 const STOP_DRAIN: Duration = Duration::from_secs(1);
+
+/// How much longer those that have begun are waited for. A put that is cut off may be committed
+/// after what it stored was removed.
+const LAST_ANSWERS: Duration = Duration::from_secs(5);
 
 /// What is made, and for how long.
 #[derive(Clone, Copy, Debug)]
@@ -36,7 +40,7 @@ pub struct Demand {
     pub warm_up: Duration,
     /// Seconds that are.
     pub duration: Duration,
-    /// How long requests are waited for that have begun.
+    /// How long requests are begun that wait at the end.
     pub drain: Duration,
     /// Seeds what is asked for, and when.
     pub seed: u64,
@@ -62,6 +66,8 @@ struct Shared {
     answered: AtomicU64,
     /// What has begun and is not answered, by client.
     running: Mutex<Vec<Option<Due>>>,
+    /// Whether no other request is begun.
+    is_over: AtomicBool,
 }
 
 /// Stores a first version of every key.
@@ -142,6 +148,7 @@ pub async fn drive(
         counted_from,
         answered: AtomicU64::new(0),
         running: Mutex::new(vec![None; clients.len()]),
+        is_over: AtomicBool::new(false),
     });
     let mut tasks = JoinSet::new();
     for (index, client) in clients.iter().enumerate() {
@@ -178,13 +185,19 @@ pub async fn drive(
     let running = lock(&shared.running).iter().flatten().filter(|due| due.is_counted).count();
     let kept_up = lock(&shared.latencies).count() + running as u64;
     let drain = if is_stopped { STOP_DRAIN } else { demand.drain };
-    let all_done = async { while tasks.join_next().await.is_some() {} };
-    let _ = timeout_at(ended + drain, all_done).await;
+    if timeout_at(ended + drain, all_done(&mut tasks)).await.is_err() {
+        shared.is_over.store(true, Ordering::Relaxed);
+        let _ = timeout_at(ended + drain + LAST_ANSWERS, all_done(&mut tasks)).await;
+    }
     tasks.shutdown().await;
     let mut latencies = std::mem::take(&mut *lock(&shared.latencies));
     count_unanswered(&shared, &mut latencies).await;
     let seconds = (ended - counted_from).as_secs_f64();
     Driven { latencies, offered, kept_up, answered, seconds }
+}
+
+async fn all_done(tasks: &mut JoinSet<()>) {
+    while tasks.join_next().await.is_some() {}
 }
 
 /// What waits still counts with what it has waited.
@@ -207,6 +220,9 @@ async fn serve(shared: Arc<Shared>, index: usize, mut client: Client) {
         let next = shared.due.lock().await.recv().await;
         let Some(due) = next else { return };
         lock(&shared.running)[index] = Some(due);
+        if shared.is_over.load(Ordering::Relaxed) {
+            return;
+        }
         let mut former = None;
         let result = perform(&shared.keyspace, &mut client, &due.request, &mut former).await;
         lock(&shared.running)[index] = None;
