@@ -145,7 +145,7 @@ pub fn measure(campaign: &mut Campaign, announce: impl FnOnce(&Campaign, &Networ
     let experiment = &campaign.experiment;
     let base = base_folder(experiment)?;
     let mut network = Network::up(&experiment.cluster, &experiment.title, false, Some(base))?;
-    network.tells_marks = experiment.is_marked;
+    network.has_classes = experiment.is_marked;
     announce(campaign, &network);
     // Everything that talks to the testbed does so from a thread that has moved there, so that this
     // one stays where it is.

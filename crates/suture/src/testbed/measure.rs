@@ -220,10 +220,9 @@ impl Bed<'_> {
         load: Option<&Ready>,
     ) -> Result<RepairFigures> {
         let (experiment, network) = (self.experiment, self.network);
-        let traces = &experiment.traces;
         let idle = self.rest(processes).await?;
         let alone = self.alone(load).await?;
-        let replay = traces.is_some().then(|| Replay::prepare(network, traces)).transpose()?;
+        let replay = self.replay()?;
         let mut links = LinkWatch::open(experiment, network)?;
         // It plans at once, before anybody hears of the failure.
         let coordinator: Vec<u32> = processes.coordinator().into_iter().collect();
@@ -279,15 +278,31 @@ impl Bed<'_> {
             placement: fingerprint(stripes),
             timeline: links.timeline,
             stripes: stripes.to_vec(),
-            felt: seen.map(|(alone, beside)| Felt {
-                alone: alone.waits,
-                beside: beside.waits,
-                left_percent: taken_alone
-                    .filter(|_| alone.log.is_none())
-                    .map(|taken| 100.0 * bound(experiment, stripes, seconds, &taken) / seconds),
-            }),
+            felt: seen
+                .zip(taken_alone)
+                .map(|(seen, taken)| self.felt(seen, stripes, seconds, &taken)),
             details,
         }))
+    }
+
+    /// What links are to follow, where they follow anything.
+    fn replay(&self) -> Result<Option<Replay<'_>>> {
+        let traces = &self.experiment.traces;
+        traces.is_some().then(|| Replay::prepare(self.network, traces)).transpose()
+    }
+
+    /// What applications waited without and beside a repair of so many `seconds`, and what it had
+    /// of what they leave of links, of which they took this without it.
+    fn felt(
+        &self,
+        (alone, beside): (Seen, Seen),
+        stripes: &[Stripe],
+        seconds: f64,
+        taken: &[PortRate],
+    ) -> Felt {
+        let left = || 100.0 * bound(self.experiment, stripes, seconds, taken) / seconds;
+        let left_percent = alone.log.is_none().then(left);
+        Felt { alone: alone.waits, beside: beside.waits, left_percent }
     }
 
     /// What applications wait without a repair and what they take of links, in bytes a second,

@@ -88,7 +88,7 @@ pub struct Network {
     /// Every direction of every link.
     pub devices: Vec<ShapedDevice>,
     /// Whether links send packets that repair has marked after all others.
-    pub tells_marks: bool,
+    pub has_classes: bool,
 }
 
 impl Network {
@@ -129,8 +129,8 @@ impl Network {
         let devices = devices(&record.run, cluster, &nodes, &core);
         let made = watcher.and_then(|watcher| {
             let record = record.clone();
-            let tells_marks = false;
-            let network = Network { record, watcher, nodes, client, core, devices, tells_marks };
+            let has_classes = false;
+            let network = Network { record, watcher, nodes, client, core, devices, has_classes };
             network.make(cluster).map(|()| network)
         });
         if made.is_err() {

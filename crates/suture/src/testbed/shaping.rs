@@ -50,7 +50,7 @@ pub const GOODPUT: f64 = 1448.0 / 1514.0;
 /// When the kernel refuses one.
 pub fn limit(network: &Network) -> Result<()> {
     for (namespace, devices) in by_namespace(&network.devices) {
-        let lines = devices.iter().map(|device| limit_lines(device, network.tells_marks));
+        let lines = devices.iter().map(|device| limit_lines(device, network.has_classes));
         let lines: String = lines.collect();
         tools::batch("tc", namespace, &lines).context("cannot limit a link")?;
     }
@@ -73,7 +73,7 @@ pub fn release(network: &Network) -> Result<()> {
 /// Feeds to all namespaces that have limits, for changes at any time.
 pub struct Feeds {
     all: Vec<(String, Feed)>,
-    tells_marks: bool,
+    has_classes: bool,
 }
 
 impl Feeds {
@@ -84,7 +84,7 @@ impl Feeds {
     pub fn open(network: &Network) -> Result<Feeds> {
         let open = |(namespace, _): (&str, _)| Ok((namespace.to_string(), Feed::open(namespace)?));
         let all = by_namespace(&network.devices).into_iter().map(open).collect::<Result<_>>()?;
-        Ok(Feeds { all, tells_marks: network.tells_marks })
+        Ok(Feeds { all, has_classes: network.has_classes })
     }
 
     /// Changes the rate of some devices, at once.
@@ -92,8 +92,8 @@ impl Feeds {
     /// # Errors
     /// When the kernel has refused an earlier change.
     pub fn change(&mut self, changes: &[(&ShapedDevice, f64)]) -> Result<()> {
-        let tells_marks = self.tells_marks;
-        self.send(changes, |device, rate| class_lines("change", &device.device, *rate, tells_marks))
+        let has_classes = self.has_classes;
+        self.send(changes, |device, rate| class_lines("change", &device.device, *rate, has_classes))
     }
 
     /// Has some devices drop all that comes, or carry it again, at once, whatever their rates.
@@ -101,10 +101,10 @@ impl Feeds {
     /// # Errors
     /// When the kernel has refused an earlier change.
     pub fn cut_off(&mut self, changes: &[(&ShapedDevice, bool)]) -> Result<()> {
-        let tells_marks = self.tells_marks;
+        let has_classes = self.has_classes;
         self.send(changes, |device, is_cut_off| {
             let limit = if *is_cut_off { 0 } else { queue_bytes(device) };
-            queue_lines("change", device, limit, tells_marks)
+            queue_lines("change", device, limit, has_classes)
         })
     }
 
@@ -136,13 +136,13 @@ fn by_namespace(devices: &[ShapedDevice]) -> Vec<(&str, Vec<&ShapedDevice>)> {
     groups
 }
 
-fn limit_lines(device: &ShapedDevice, tells_marks: bool) -> String {
+fn limit_lines(device: &ShapedDevice, has_classes: bool) -> String {
     let name = &device.device;
-    let default = minor(if tells_marks { UNMARKED } else { WHOLE });
+    let default = minor(if has_classes { UNMARKED } else { WHOLE });
     let mut lines = format!("qdisc replace dev {name} root handle 1: htb default {default}\n");
-    lines += &class_lines("replace", name, device.rate, tells_marks);
-    lines += &queue_lines("replace", device, queue_bytes(device), tells_marks);
-    if tells_marks {
+    lines += &class_lines("replace", name, device.rate, has_classes);
+    lines += &queue_lines("replace", device, queue_bytes(device), has_classes);
+    if has_classes {
         lines += &format!(
             "filter add dev {name} parent 1: protocol ip prio 1 u32 match ip tos {MARK_OCTET} \
              flowid {MARKED}\n"
@@ -161,9 +161,9 @@ fn queue_bytes(device: &ShapedDevice) -> u64 {
 }
 
 /// The queues of the classes that send.
-fn queue_lines(action: &str, device: &ShapedDevice, limit: u64, tells_marks: bool) -> String {
+fn queue_lines(action: &str, device: &ShapedDevice, limit: u64, has_classes: bool) -> String {
     let name = &device.device;
-    let classes: &[&str] = if tells_marks { &[UNMARKED, MARKED] } else { &[WHOLE] };
+    let classes: &[&str] = if has_classes { &[UNMARKED, MARKED] } else { &[WHOLE] };
     let line = |(index, class): (usize, &&str)| {
         let handle = index + 2;
         format!("qdisc {action} dev {name} parent {class} handle {handle}: bfifo limit {limit}\n")
@@ -171,7 +171,7 @@ fn queue_lines(action: &str, device: &ShapedDevice, limit: u64, tells_marks: boo
     classes.iter().enumerate().map(line).collect()
 }
 
-fn class_lines(action: &str, device: &str, rate: f64, tells_marks: bool) -> String {
+fn class_lines(action: &str, device: &str, rate: f64, has_classes: bool) -> String {
     let most = (rate * 8.0).round();
     let line = |parent: &str, class: &str, part: f64, more: &str| {
         let bits = (most * part).round();
@@ -181,7 +181,7 @@ fn class_lines(action: &str, device: &str, rate: f64, tells_marks: bool) -> Stri
         )
     };
     let whole = line("1:", WHOLE, 1.0, "");
-    if !tells_marks {
+    if !has_classes {
         return whole;
     }
     let unmarked = line(WHOLE, UNMARKED, 1.0 - MARKED_PART, " prio 0");

@@ -186,7 +186,7 @@ fn strangers_who_say_nothing_or_half_of_it_keep_nobody_from_the_page() {
     let before = resident(&cluster);
     let stranger = |number: usize| {
         let mut stream = TcpStream::connect(page).unwrap();
-        if number % 2 == 0 {
+        if number.is_multiple_of(2) {
             let _ = stream.write_all(b"GET / HTTP/1.1\r\nX-Slow: ");
         }
         stream
