@@ -236,8 +236,7 @@ impl Bed<'_> {
         let lost = self.lost(stripes)?;
         let declared_seconds = self.fail(client, processes).await?;
         let began = Instant::now();
-        let (faults, cluster) = (&experiment.faults, &experiment.cluster);
-        let mut play = FaultPlay::begin(faults, cluster, network, setting)?;
+        let mut play = FaultPlay::begin(&experiment.faults, &experiment.cluster, network, setting)?;
         let agents = living_agents(processes, &play);
         let before = ProcessorTime::now(&agents)?;
         links.begin()?;
@@ -263,8 +262,7 @@ impl Bed<'_> {
         let (alone, taken_alone) = alone.unzip();
         let seen = alone.zip(beside);
         let started = declared.zip(last.started_seconds).map(|(from, to)| to - from);
-        let taken = (there.processes, idle);
-        let details = details(started, taken, (&links, seconds), seen.as_ref());
+        let details = details(started, (there.processes, idle), (&links, seconds), seen.as_ref());
         Ok(RepairFigures::of(Counted {
             lost_chunks: lost.chunks,
             lost_bytes: lost.bytes,
