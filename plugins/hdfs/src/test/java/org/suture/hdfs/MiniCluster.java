@@ -134,13 +134,22 @@ public abstract class MiniCluster {
   }
 
   long group() throws IOException {
-    return DFSTestUtil.getAllBlocks(files, FILE).get(0).getBlock().getBlockId();
+    return group(FILE);
+  }
+
+  /** The only group of a file. */
+  long group(org.apache.hadoop.fs.Path file) throws IOException {
+    return DFSTestUtil.getAllBlocks(files, file).get(0).getBlock().getBlockId();
   }
 
   /** The DataNode that has a block of the group. */
   DataNode holder(int index) throws IOException {
+    return holder(FILE, index);
+  }
+
+  DataNode holder(org.apache.hadoop.fs.Path file, int index) throws IOException {
     for (DataNode node : cluster.getDataNodes()) {
-      if (node.getFSDataset().getStoredBlock(pool(), group() + index) != null) {
+      if (node.getFSDataset().getStoredBlock(pool(), group(file) + index) != null) {
         return node;
       }
     }

@@ -6,6 +6,8 @@ import static org.junit.Assert.assertFalse;
 import static org.junit.Assert.assertTrue;
 
 import java.util.Arrays;
+import org.apache.hadoop.fs.FSDataOutputStream;
+import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.hdfs.DFSTestUtil;
 import org.apache.hadoop.hdfs.server.datanode.DataNode;
 import org.junit.Test;
@@ -21,6 +23,40 @@ public class MiniClusterTest extends MiniCluster {
     coordinator.hangUp();
     coordinator.welcome();
     DFSTestUtil.waitForReplication(files, FILE, (short) 5, 30_000);
+  }
+
+  @Test
+  public void aLeaseThatNobodyProlongsEndsByItselfAndHdfsGoesOn() throws Exception {
+    loseFirst();
+    // From now on the coordinator hangs: its connection stays, and it asks nothing.
+    coordinator.lease(2_000);
+    DFSTestUtil.waitForReplication(files, FILE, (short) 5, 25_000);
+    assertFalse(Lease.isHeld());
+    assertTrue("it is the same connection", coordinator.ask("state").toString().contains("active"));
+  }
+
+  @Test
+  public void aFileOfAnotherCodecIsHdfsOwnToRepairWhateverLeaseThereIs() throws Exception {
+    String policy = "XOR-2-1-1024k";
+    Path other = new Path("/xor/file");
+    files.enableErasureCodingPolicy(policy);
+    files.mkdirs(other.getParent());
+    files.setErasureCodingPolicy(other.getParent(), policy);
+    byte[] bytes = Arrays.copyOf(content, 2 * CELL);
+    try (FSDataOutputStream out = files.create(other)) {
+      out.write(bytes);
+    }
+    coordinator.lease(60_000);
+    kill(holder(other, 0));
+    waitUntil("all three blocks of it", () -> {
+      coordinator.lease(60_000);
+      return files.getFileBlockLocations(other, 0, bytes.length)[0].getHosts().length == 3;
+    });
+    assertTrue(Lease.isHeld());
+    assertArrayEquals(bytes, DFSTestUtil.readFileAsBytes(files, other));
+    // The coordinator was told of the other group at most.
+    Message told = atRisk();
+    assertTrue(String.valueOf(told), told == null || told.number("group") == group());
   }
 
   @Test
