@@ -14,6 +14,7 @@ import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.Semaphore;
 import java.util.concurrent.ThreadFactory;
+import java.util.concurrent.atomic.AtomicReference;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.hdfs.server.datanode.DataNode;
 
@@ -39,6 +40,7 @@ final class DataNodePart implements PluginPart {
   private String user;
   private Replicas replicas;
   private String lastTrouble = "";
+  private final AtomicReference<String> lastFault = new AtomicReference<>("");
   private volatile boolean isStopping;
 
   DataNodePart() {
@@ -159,16 +161,26 @@ final class DataNodePart implements PluginPart {
       }
       PluginMetrics.get().state(PluginMetrics.SERVING);
       new AgentSession(frames, replicas).serve();
-    } catch (IOException | RuntimeException | LinkageError e) {
+    } catch (IOException e) {
       if (!isStopping) {
         PluginLog.LOG.debug("Suture: a connection of the agent ended: {}", PluginLog.reason(e));
       }
+    } catch (RuntimeException | LinkageError e) {
+      fault(e);
     } finally {
       open.remove(connection);
       places.release();
       if (open.isEmpty() && !isStopping) {
         PluginMetrics.get().state(PluginMetrics.WAITING);
       }
+    }
+  }
+
+  /** This Hadoop lacks something, or there is a mistake here: the agent asks it again and again. */
+  private void fault(Throwable error) {
+    String why = PluginLog.reason(error);
+    if (!isStopping && !why.equals(lastFault.getAndSet(why))) {
+      PluginLog.LOG.error("Suture: an agent's request failed in this DataNode: {}", why, error);
     }
   }
 

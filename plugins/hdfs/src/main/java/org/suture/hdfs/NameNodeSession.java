@@ -5,6 +5,8 @@ import java.io.BufferedOutputStream;
 import java.io.IOException;
 import java.net.Socket;
 import java.net.SocketTimeoutException;
+import java.util.HashMap;
+import java.util.Map;
 import javax.net.ssl.SSLContext;
 import javax.net.ssl.SSLParameters;
 import javax.net.ssl.SSLSocket;
@@ -36,6 +38,8 @@ final class NameNodeSession implements Runnable {
   /** Whether the other end has made use of the connection, or need not. */
   private boolean wasWanted;
   private String lastSaid = "";
+  /** Why a request of each kind failed that has not succeeded since. */
+  private final Map<String, String> failures = new HashMap<>();
 
   NameNodeSession(NameNodeSettings settings, Served served) {
     this(settings, served, SILENCE_MILLIS);
@@ -192,10 +196,16 @@ final class NameNodeSession implements Runnable {
       return Message.error("standby", "this NameNode is not the active one, or in safe mode");
     }
     try {
-      return served.answer(op, request);
+      Message answer = served.answer(op, request);
+      failures.remove(op);
+      return answer;
     } catch (RuntimeException | LinkageError e) {
-      PluginLog.LOG.error("Suture: request {} failed", op, e);
-      return Message.error("failed", PluginLog.reason(e));
+      String why = PluginLog.reason(e);
+      // It is asked again every second.
+      if (!why.equals(failures.put(op, why))) {
+        PluginLog.LOG.error("Suture: request {} failed: {}", op, why, e);
+      }
+      return Message.error("failed", why);
     }
   }
 

@@ -29,6 +29,7 @@ public class DataNodePartTest {
   public final TemporaryFolder folder = new TemporaryFolder();
 
   private final List<DataNodePart> started = new ArrayList<>();
+  private final Configuration conf = new Configuration(false);
   private Path socket;
 
   @Before
@@ -42,13 +43,13 @@ public class DataNodePartTest {
     started.forEach(DataNodePart::stop);
   }
 
-  private void start(DataNodePart part) throws Exception {
-    Configuration conf = new Configuration(false);
+  private DataNode start(DataNodePart part) throws Exception {
     conf.set(DataNodePart.SOCKET, socket.toString());
     DataNode node = Mockito.mock(DataNode.class);
     Mockito.when(node.getConf()).thenReturn(conf);
     part.start(node);
     started.add(part);
+    return node;
   }
 
   private String refusal() {
@@ -90,6 +91,39 @@ public class DataNodePartTest {
     start(new DataNodePart());
     try (SocketChannel channel = connect(socket)) {
       isServed(channel);
+    }
+  }
+
+  @Test
+  public void aUserWhoIsNotTheOneThatIsNamedIsRefused() throws Exception {
+    conf.set(DataNodePart.USER, "somebody-else");
+    try (Said said = new Said()) {
+      start(new DataNodePart());
+      try (SocketChannel channel = connect(socket)) {
+        Message refused = ChannelSteps.frames(channel).expect();
+        assertEquals("refused", refused.text("error"));
+        assertTrue(refused.toString(), refused.text("why").contains(DataNodePart.USER));
+      }
+      assertEquals(said.lines().toString(), 1,
+          said.lines().stream().filter(line -> line.contains("is refused at")).count());
+    }
+  }
+
+  @Test
+  public void whatThisHadoopLacksEndsTheConnectionAndIsSaidOnce() throws Exception {
+    try (Said said = new Said()) {
+      DataNode node = start(new DataNodePart());
+      Mockito.when(node.getFSDataset()).thenThrow(new NoSuchMethodError("getFSDataset"));
+      for (int i = 0; i < 3; i++) {
+        try (SocketChannel channel = connect(socket)) {
+          assertThrows(IOException.class, () -> isServed(channel));
+        }
+        // Its end shows after all that is said of it.
+        MiniCluster.waitUntil("its place is free",
+            () -> PluginMetrics.get().state.value() == PluginMetrics.WAITING);
+      }
+      assertEquals(said.lines().toString(), 1,
+          said.lines().stream().filter(line -> line.contains("failed in this DataNode")).count());
     }
   }
 

@@ -26,6 +26,8 @@ public class NameNodeSessionTest {
   private static final class FakeNamespace implements Served {
     volatile boolean isActive = true;
     volatile boolean isServing = true;
+    /** A kind of request that fails. */
+    volatile String broken = "";
     final AtomicInteger pauses = new AtomicInteger();
     final AtomicInteger releases = new AtomicInteger();
 
@@ -50,6 +52,9 @@ public class NameNodeSessionTest {
 
     @Override
     public Message answer(String op, Message request) {
+      if (op.equals(broken)) {
+        throw new NoSuchMethodError("BlockManager.countNodes");
+      }
       String text = op.equals("long") ? "x".repeat(Frames.JSON_BYTES_MAX) : op;
       return Message.empty().with("asked", text);
     }
@@ -216,6 +221,23 @@ public class NameNodeSessionTest {
       } finally {
         other.stop();
       }
+    }
+  }
+
+  @Test
+  public void aRequestThatFailsIsSaidOnceForAsLongAsItFails() throws Exception {
+    coordinator.welcome();
+    for (int times = 1; times <= 2; times++) {
+      namespace.broken = "groups";
+      for (int i = 0; i < 3; i++) {
+        String why = assertThrows(IOException.class, () -> coordinator.ask("groups")).getMessage();
+        assertEquals("BlockManager.countNodes", why);
+        // What goes well meanwhile changes nothing.
+        coordinator.ask("nodes");
+      }
+      assertEquals(said.lines().toString(), times, lines("request groups failed").size());
+      namespace.broken = "";
+      coordinator.ask("groups");
     }
   }
 
