@@ -19,6 +19,8 @@ final class Claim {
   private final long stamp;
   private final List<Target> targets = new ArrayList<>();
   private boolean isGoingOn;
+  /** Why it could not be judged; null where it could. */
+  private String flaw;
   private long endNanos;
   private long renewNanos;
 
@@ -85,8 +87,16 @@ final class Claim {
     return isGoingOn;
   }
 
+  /** It cannot be judged. */
+  void fail(String why) {
+    flaw = why;
+  }
+
   /** Why it is not granted; null where nothing is against it. */
   String refusal(BlockInfoStriped found, GroupView view) {
+    if (flaw != null) {
+      return flaw;
+    }
     if (found == null) {
       return "the group is gone";
     }

@@ -23,6 +23,7 @@ final class ClaimTable {
   private final NamesystemLock lock;
   private final GroupView view;
   private final Map<Long, Claim> claims = new LinkedHashMap<>();
+  private String lastFlaw = "";
 
   ClaimTable(BlockManager blocks, NamesystemLock lock, GroupView view) {
     this.blocks = blocks;
@@ -47,13 +48,12 @@ final class ClaimTable {
     for (Claim claim : wanted) {
       Claim before = claims.get(claim.repair);
       if (before == null || !claim.goesOn(before)) {
-        BlockInfoStriped group = lock.read(() -> view.stored(claim.group));
-        claim.choose(group, targets, group == null ? null : lock.read(() -> view.place(group)));
+        choose(claim, targets);
       }
     }
     List<Message> answers = lock.write(() -> {
       List<Message> all = new ArrayList<>();
-      wanted.forEach(claim -> all.add(grant(claim)));
+      wanted.forEach(claim -> all.add(judge(claim)));
       return all;
     });
     int granted = (int) answers.stream().filter(answer -> !answer.has("why")).count();
@@ -61,7 +61,44 @@ final class ClaimTable {
     return Message.empty().withAll("claims", answers);
   }
 
-  /** One claim, under the lock. A refusal has the group as it stands, and ends what was granted. */
+  private void choose(Claim claim, Targets targets) {
+    try {
+      BlockInfoStriped group = lock.read(() -> view.stored(claim.group));
+      claim.choose(group, targets, group == null ? null : lock.read(() -> view.place(group)));
+    } catch (RuntimeException | LinkageError e) {
+      claim.fail(flaw(e));
+    }
+  }
+
+  /**
+   * One claim, under the lock. Where the NameNode fails over it, it is refused, which leaves its
+   * group to HDFS, and costs no other of the batch.
+   */
+  private Message judge(Claim claim) {
+    try {
+      return grant(claim);
+    } catch (RuntimeException | LinkageError e) {
+      claims.remove(claim.repair);
+      return refused(flaw(e), view.stored(claim.group));
+    }
+  }
+
+  /** What went wrong, as the coordinator is told; the log has it once for as long as it is so. */
+  private String flaw(Throwable error) {
+    String why = "it could not be judged: " + PluginLog.reason(error);
+    if (!why.equals(lastFlaw)) {
+      PluginLog.LOG.error("Suture: a claim is refused, {}", why, error);
+    }
+    lastFlaw = why;
+    return why;
+  }
+
+  private Message refused(String why, BlockInfoStriped group) {
+    Message answer = Message.empty().with("why", why);
+    return group == null ? answer : answer.with("group", view.describe(group));
+  }
+
+  /** A refusal has the group as it stands, and ends what was granted. */
   private Message grant(Claim claim) {
     BlockInfoStriped group = view.stored(claim.group);
     String why = claim.refusal(group, view);
@@ -78,8 +115,7 @@ final class ClaimTable {
       claims.put(claim.repair, claim);
       return Message.empty().withAll("targets", claim.described());
     }
-    Message answer = Message.empty().with("why", why);
-    return group == null ? answer : answer.with("group", view.describe(group));
+    return refused(why, group);
   }
 
   /** Who else builds something of the group; null: nobody. */
