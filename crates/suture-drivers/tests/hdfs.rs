@@ -382,6 +382,32 @@ fn a_question_about_claims_that_fails_costs_no_others() {
 }
 
 #[test]
+fn a_claim_that_fails_again_and_again_waits_until_it_is_answered() {
+    let (mut hdfs, stripe) = Hdfs::lacking_one().begun();
+    assert_eq!(hdfs.1.claim_waits(), None);
+    hdfs.0.namespace().fails = 2;
+    let (wanted, mut waited) = (claim(&stripe, 5, 1, 4), None);
+    for _ in 0..2 {
+        hdfs.1.claim(Time::ZERO, &wanted).unwrap();
+        assert!(hdfs.1.changes().is_empty());
+        // As the core asks again, it is the same one.
+        assert!(hdfs.1.claim_waits().is_some() && hdfs.1.claim_waits() >= waited);
+        waited = hdfs.1.claim_waits();
+    }
+    hdfs.1.claim(Time::ZERO, &wanted).unwrap();
+    let answers = hdfs.1.changes();
+    assert!(matches!(answers[..], [Input::Claimed { .. }]), "{answers:?}");
+    assert_eq!(hdfs.1.claim_waits(), None);
+    // Of one that nobody wants any more nothing is waited for.
+    hdfs.1.release(wanted.repair).unwrap();
+    hdfs.0.namespace().fails = 1;
+    hdfs.1.claim(Time::ZERO, &claim(&stripe, 6, 1, 4)).unwrap();
+    assert!(hdfs.1.changes().is_empty() && hdfs.1.claim_waits().is_some());
+    hdfs.1.release(RepairId::new(3, 6)).unwrap();
+    assert_eq!(hdfs.1.claim_waits(), None);
+}
+
+#[test]
 fn what_leaving_nodes_hold_is_read_until_the_others_are_rebuilt() {
     let fake = FakeNameNode::with_nodes(5);
     let mut leaving = group(1, 2048, (2, 1), &[]);

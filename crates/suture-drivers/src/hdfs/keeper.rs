@@ -20,7 +20,7 @@ mod claims;
 mod commits;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use suture_repair::event::{Claim, Commit, Input, NodeState};
@@ -80,6 +80,8 @@ struct KnownGroup {
 struct Building {
     claim: Claim,
     standing: ClaimStanding,
+    /// Since when the NameNode that is asked now is to be asked for it.
+    since: Instant,
 }
 
 /// How the NameNode stands to a claim.
@@ -257,6 +259,7 @@ impl<N: NameNode> HdfsKeeper<N> {
             if building.standing == ClaimStanding::Granted {
                 building.standing = ClaimStanding::Lost;
             }
+            building.since = Instant::now();
             self.asking.insert(building.claim.repair, building.claim.clone());
         }
         // It may have heard of less so far.
@@ -271,6 +274,13 @@ impl<N: NameNode> HdfsKeeper<N> {
     /// Whether this repair has a claim that lasts.
     pub fn is_building(&self, repair: RepairId) -> bool {
         self.building.contains_key(&repair)
+    }
+
+    /// For how long the claim has waited that has had no answer of the NameNode for longest; none
+    /// where all have been answered.
+    pub fn claim_waits(&self) -> Option<Duration> {
+        let asked = self.building.values().filter(|of| of.standing == ClaimStanding::Asked);
+        asked.map(|of| of.since.elapsed()).max()
     }
 
     /// Keeps a claim from ending by itself, here and at the NameNode.
@@ -435,9 +445,9 @@ impl<N: NameNode> Keeper for HdfsKeeper<N> {
         for former in former.filter(|former| *former != repair).collect::<Vec<_>>() {
             self.release(former)?;
         }
-        let known = self.building.get(&repair).map(|building| building.standing);
-        let standing = known.unwrap_or(ClaimStanding::Asked);
-        self.building.insert(repair, Building { claim: claim.clone(), standing });
+        let known = self.building.get(&repair).map(|building| (building.standing, building.since));
+        let (standing, since) = known.unwrap_or_else(|| (ClaimStanding::Asked, Instant::now()));
+        self.building.insert(repair, Building { claim: claim.clone(), standing, since });
         self.asking.insert(repair, claim.clone());
         Ok(())
     }

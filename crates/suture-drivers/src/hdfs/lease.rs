@@ -3,9 +3,9 @@
 //! Place: beside [stripes affected -> queue -> plan -> claim] -> ...: decided anew before each
 //! lease, seconds at a time.
 //! Only who can repair may keep others from it: not a coordinator whose task does not say any more
-//! how repairs stand, nor one that was told to leave lost blocks for a while, by a pause or by a
-//! window. What is at risk most is repaired outside of a window as well, beside HDFS: a claim keeps
-//! the two apart.
+//! how repairs stand, nor one whose claims the NameNode does not answer, nor one that was told to
+//! leave lost blocks for a while, by a pause or by a window. What is at risk most is repaired
+//! outside of a window as well, beside HDFS: a claim keeps the two apart.
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -18,6 +18,10 @@ use super::keeper::LEFT_MAX;
 /// What the coordinator's task said so long ago counts no more. It says it twice a second, and more
 /// rarely where looking takes it long; a batch of plans takes it a second or two.
 const CONDITION_LASTS: Duration = Duration::from_secs(60);
+
+/// Claims are answered in the second in which they are asked for. One that has waited for so long is
+/// asked for again and again, and fails each time, whatever else the NameNode answers.
+const CLAIM_WAITS: Duration = Duration::from_secs(60);
 
 /// Whether repairs can go on, as the coordinator sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,6 +47,8 @@ pub struct LeaseScene {
     pub live: usize,
     /// Groups that HDFS would have to be left beside it.
     pub left: usize,
+    /// For how long a claim has waited for its answer, if any does.
+    pub claim_waits: Option<Duration>,
 }
 
 /// Why HDFS repairs by itself.
@@ -63,6 +69,8 @@ pub enum NoLease {
         /// DataNodes that are not dead.
         of: usize,
     },
+    /// The NameNode does not answer claims, without which nothing is repaired here.
+    ClaimsWait,
     /// Too many groups wait for something, or are not served here.
     ManyLeft {
         /// How many of them.
@@ -87,7 +95,7 @@ impl Condition {
 impl NoLease {
     /// Why HDFS is to repair by itself now; none where it is to leave that to Suture.
     pub fn of(condition: Option<&Condition>, scene: LeaseScene, now: Instant) -> Option<NoLease> {
-        let LeaseScene { observes, live, left } = scene;
+        let LeaseScene { observes, live, left, claim_waits } = scene;
         if observes {
             return Some(NoLease::Observes);
         }
@@ -101,6 +109,8 @@ impl NoLease {
         } else if 3 * up < 2 * live {
             // Two thirds: with fewer, what is left would fall on a part of the cluster.
             Some(NoLease::FewAgents { up, of: live })
+        } else if claim_waits.is_some_and(|time| time > CLAIM_WAITS) {
+            Some(NoLease::ClaimsWait)
         } else if left > LEFT_MAX {
             Some(NoLease::ManyLeft { groups: left })
         } else {
@@ -112,7 +122,10 @@ impl NoLease {
     pub fn is_fault(self) -> bool {
         match self {
             NoLease::Observes | NoLease::Paused | NoLease::WindowClosed => false,
-            NoLease::Silent | NoLease::FewAgents { .. } | NoLease::ManyLeft { .. } => true,
+            NoLease::Silent
+            | NoLease::FewAgents { .. }
+            | NoLease::ClaimsWait
+            | NoLease::ManyLeft { .. } => true,
         }
     }
 }
@@ -125,6 +138,7 @@ impl fmt::Display for NoLease {
             NoLease::Paused => write!(f, "repairs are paused"),
             NoLease::WindowClosed => write!(f, "the window for repairs is closed"),
             NoLease::FewAgents { up, of } => write!(f, "agents of {up} of {of} DataNodes speak"),
+            NoLease::ClaimsWait => write!(f, "the NameNode does not answer claims"),
             NoLease::ManyLeft { groups } => {
                 write!(f, "{groups} groups wait for something, and {LEFT_MAX} can be left out")
             }
@@ -150,7 +164,7 @@ mod tests {
             nodes_up: 8,
             waiting: Vec::new(),
         };
-        let scene = LeaseScene { observes: false, live: 12, left: 0 };
+        let scene = LeaseScene { observes: false, live: 12, left: 0, claim_waits: None };
         let refused = |condition: &Condition, scene| NoLease::of(Some(condition), scene, now);
         assert_eq!(refused(&well, scene), None, "agents of two thirds speak");
         assert_eq!(refused(&well, LeaseScene { left: LEFT_MAX, ..scene }), None);
@@ -160,6 +174,11 @@ mod tests {
         let few = refused(&Condition { nodes_up: 7, ..well.clone() }, scene);
         assert_eq!(few, Some(NoLease::FewAgents { up: 7, of: 12 }));
         assert_eq!(few.unwrap().to_string(), "agents of 7 of 12 DataNodes speak");
+        // A claim waits for its answer: as ever, and for too long.
+        let waits = |time| refused(&well, LeaseScene { claim_waits: Some(time), ..scene });
+        assert_eq!(waits(CLAIM_WAITS), None);
+        assert_eq!(waits(2 * CLAIM_WAITS), Some(NoLease::ClaimsWait));
+        assert!(NoLease::ClaimsWait.is_fault(), "a plugin that fails over every claim");
         let paused = Condition { paused: true, ..well.clone() };
         assert_eq!(refused(&paused, scene), Some(NoLease::Paused));
         let closed = Condition { window_closed: true, ..well.clone() };

@@ -239,6 +239,7 @@ impl Linked {
             observes: self.settings.observes,
             live: self.nodes.values().filter(is_live).count(),
             left: left.len(),
+            claim_waits: self.keeper.claim_waits(),
         };
         let no_lease = NoLease::of(self.condition.as_ref(), scene, Instant::now());
         self.log_lease(no_lease);
