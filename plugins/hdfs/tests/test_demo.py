@@ -6,6 +6,7 @@ import importlib.util
 import io
 import json
 import os
+import signal
 import sys
 import tempfile
 import unittest
@@ -14,11 +15,12 @@ from unittest import mock
 
 from live.goals import ALL, CHUNKS, COPIED, DECODED, DEFAULT, OPENED, TRACES, goals, times_as_fast
 from live.memory import MIB, REPAIR, REST, Sample
-from live.processes import Failed, Loopback, Racks, TooLate
+from live.processes import ENDING, Failed, Loopback, Racks, TooLate
 from live.progress import Progress, beside_seconds, bound_seconds, repairing_seconds, told
 
 sys.dont_write_bytecode = True
 FOLDER = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+PAGE = os.path.join(FOLDER, "..", "..", "docs", "hdfs.md")
 
 
 def script(name):
@@ -149,13 +151,14 @@ class FakeWatch:
 
 
 class Course(unittest.TestCase):
-    def run_demo(self, *words, cluster=FakeCluster):
+    def run_demo(self, *words, cluster=FakeCluster, links=None):
         """Runs it; its exit status, and what it says."""
         said, told_beside = io.StringIO(), io.StringIO()
         with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as changed:
             for name, stand_in in (
                     ("Cluster", cluster), ("Watch", FakeWatch), ("suture", lambda given: "suture"),
-                    ("network", lambda count, _, racks: Shaped(count, "", racks)),
+                    ("network", lambda count, _, racks: (links or Shaped)(
+                        count, "that needs root", racks)),
                     ("heap_if_there_is_jcmd", lambda cluster, name: 10 * MIB),
                     ("wait_for", soon)):
                 changed.enter_context(mock.patch.object(demo, name, stand_in))
@@ -184,6 +187,37 @@ class Course(unittest.TestCase):
         self.assertEqual(set(answer["hdfs"]), {"seconds", "percent_of_bound"})
         self.assertEqual(answer["lost_bytes"], 64 * MIB)
         self.assertIn("in 5 racks, and of 100 Mbit/s between racks", beside)
+
+    def test_every_field_of_the_json_is_explained(self):
+        with open(PAGE) as page:
+            explained = page.read()
+        for words in (["--all"], ["--memory"]):
+            _, said, _ = self.run_demo(*words, "--groups", "2", "--datanodes", "10", "--format",
+                                       "json")
+            answer = json.loads(said)
+            for field in {*answer, *answer["repairs"][0], *answer["suture"]}:
+                self.assertIn(f"`{field}`", explained)
+
+    def test_without_links_limits_and_keys_stand_in_and_that_is_said(self):
+        seen = {}
+
+        class Limited(FakeCluster):
+            def configure(self, plugin, opened=False, also=None):
+                super().configure(plugin)
+                seen[plugin] = also or {}
+
+            def start_suture(self, policy, limit):
+                super().start_suture(policy, limit)
+                seen["limit"] = limit
+
+        status, said, _ = self.run_demo("--groups", "2", "--datanodes", "10", cluster=Limited,
+                                        links=Loopback)
+        self.assertEqual(status, 0, said)
+        self.assertIn("no links of its own (that needs root): agents' limits and HDFS's keys stand "
+                      "in", said)
+        keys = {f"dfs.datanode.ec.reconstruct.{way}.bandwidthPerSec": "6250000"
+                for way in ("read", "write")}
+        self.assertEqual(seen, {"limit": 50, True: {}, False: keys})
 
     def test_a_repair_that_fails_is_no_end_of_the_others(self):
         broken = type("Broken", (FakeCluster,), {"broken": ("flow",)})
@@ -226,6 +260,42 @@ def soon(what, condition, *_, **__):
     if not found:
         raise TooLate(f"{what}: not within 0 s")
     return found
+
+
+class Interruption(unittest.TestCase):
+    def interrupt(self, sig):
+        """Has the demo get a signal when it has begun; its exit status, what it says, and it."""
+        begun = []
+
+        def run(made):
+            made.folder = tempfile.mkdtemp()
+            made.cluster, made.network = mock.Mock(), mock.Mock()
+            begun.append(made)
+            signal.raise_signal(sig)
+            self.fail("it goes on")
+
+        before = {other: signal.getsignal(other) or signal.SIG_DFL for other in ENDING}
+        said = io.StringIO()
+        try:
+            with mock.patch.object(demo.Demo, "run", run), \
+                    mock.patch.object(sys, "argv", ["demo", "--format", "json"]), \
+                    contextlib.redirect_stdout(said), contextlib.redirect_stderr(io.StringIO()):
+                return demo.main(), said.getvalue(), begun[0]
+        finally:
+            for other, handler in before.items():
+                signal.signal(other, handler)
+
+    def test_whatever_ends_it_nothing_is_left_and_the_json_says_so(self):
+        for sig in ENDING:
+            with self.subTest(sig):
+                status, said, made = self.interrupt(sig)
+                self.assertEqual(status, 130)
+                self.assertEqual(json.loads(said), {
+                    "error": "interrupted: everything that was started is ended",
+                    "status": 130, "repairs": []})
+                made.cluster.stop.assert_called_once()
+                made.network.close.assert_called_once()
+                self.assertFalse(os.path.exists(made.folder))
 
 
 class Options(unittest.TestCase):
