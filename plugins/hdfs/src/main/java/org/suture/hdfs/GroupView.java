@@ -57,6 +57,16 @@ final class GroupView {
     this.blocks = blocks;
   }
 
+  /** Asks of no group what is asked of groups: what this Hadoop lacks shows when it starts. */
+  void selfTest() {
+    Block none = new Block(Long.MIN_VALUE);
+    stored(none.getBlockId());
+    blocks.getCorruptReplicas(none);
+    blocks.getStoragePolicy((byte) 0);
+    namesystem.getBlockCollection(0L);
+    isLacking("/", 0, 1);
+  }
+
   static boolean isServed(BlockInfoStriped group) {
     return isServed(group.getErasureCodingPolicy());
   }

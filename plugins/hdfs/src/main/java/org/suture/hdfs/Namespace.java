@@ -45,9 +45,11 @@ final class Namespace implements Served {
   void selfTest() {
     lock.read(() -> {
       SutureBlocks.selfTest(blocks);
+      view.selfTest();
       return null;
     });
     lock.write(() -> null);
+    new Targets(blocks);
   }
 
   BlockPlacementPolicy placementPolicy() {
