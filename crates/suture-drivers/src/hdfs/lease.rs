@@ -19,8 +19,8 @@ use super::keeper::LEFT_MAX;
 /// rarely where looking takes it long; a batch of plans takes it a second or two.
 const CONDITION_LASTS: Duration = Duration::from_secs(60);
 
-/// Claims are answered in the second in which they are asked for. One that has waited for so long is
-/// asked for again and again, and fails each time, whatever else the NameNode answers.
+/// Claims are answered in the second in which they are asked for. One that has waited for so long
+/// is asked for again and again, and fails each time, whatever else the NameNode answers.
 const CLAIM_WAITS: Duration = Duration::from_secs(60);
 
 /// Whether repairs can go on, as the coordinator sees it.
