@@ -4,6 +4,10 @@
 //! Sources are counted: the own chunk or the spool first, where there is one, then the children.
 //! Where the sinks have the beginning of a lane, all counts begin behind it.
 //!
+//! The window opens with what leaves: from `OPENING` slices by one with each, to the whole of it.
+//! Hundreds of lanes begin at once, and a whole window of each would be read from disks within a
+//! moment and then wait for links for seconds, while applications wait for disks and processors.
+//!
 //! Invariants: slices leave in the order in which they are consumed, `done <= next`; of each source
 //! what was asked for lies within the window, `next <= asked <= done + window`; and only what was
 //! asked for has arrived.
@@ -15,6 +19,9 @@ use crate::mutant::{Mistake, Mutant};
 use crate::role::Role;
 
 use super::WINDOW_MAX;
+
+/// Slices that may be in memory before any has left: one is moved while the other is read.
+const OPENING: u32 = 2;
 
 /// Where slices come from and go to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,8 +38,10 @@ pub(super) enum Path {
 #[derive(Clone, Debug)]
 pub(super) struct Stream {
     path: Path,
-    /// So many slices of each source may be in memory.
+    /// So many slices of each source may be in memory, once as many have left.
     window: u32,
+    /// The slice that it began with.
+    first: u32,
     /// How many slices the lane has.
     count: u32,
     /// How many results each slice has.
@@ -66,6 +75,7 @@ impl Stream {
         Stream {
             path,
             window,
+            first,
             count: role.slice_ranges.count(),
             results: if path == Path::ToSpool { 1 } else { role.sinks.len() as u16 },
             has_local,
@@ -156,7 +166,7 @@ impl Stream {
         let ahead = u32::from(mistake.is(Mutant::GrantAhead));
         let horizon = (self.horizon() + ahead).min(self.count);
         let more = horizon - self.credit_given;
-        let is_worth = more > 0 && (more >= self.window.div_ceil(2) || horizon == self.count);
+        let is_worth = more > 0 && (more >= self.opened().div_ceil(2) || horizon == self.count);
         let may_follow = is_worth && !mistake.is(Mutant::ForgetGrant);
         if self.is_leaf() || (self.is_announced && !may_follow) {
             return None;
@@ -237,7 +247,12 @@ impl Stream {
 
     /// Slices below this may be taken into memory.
     fn horizon(&self) -> u32 {
-        (self.done + self.window).min(self.count)
+        (self.done + self.opened()).min(self.count)
+    }
+
+    /// The window as far as it has opened.
+    fn opened(&self) -> u32 {
+        self.window.min(OPENING + (self.done - self.first))
     }
 
     /// A slice among those that have arrived.
