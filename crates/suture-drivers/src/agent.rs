@@ -139,7 +139,8 @@ impl Config {
         let Rates { uplink, downlink, repair } = self.rates;
         let MovedBytes { sent, received } = self.metrics.moved();
         let port = |link, moved| Arc::new(Port::new(link, repair).counting(moved));
-        LinkPorts { uplink: port(uplink, sent), downlink: port(downlink, received) }
+        let dscp = self.links.dscp;
+        LinkPorts { uplink: port(uplink, sent), downlink: port(downlink, received), dscp }
     }
 }
 
@@ -205,7 +206,7 @@ pub async fn run(
     let (disk_events, disk) = mpsc::unbounded_channel();
     let (pool, grants) = (Pool::new(config.pool_bytes as usize), Arc::new(Grants::default()));
     let (ports, proofs) = (config.ports(), Arc::new(Semaphore::new(PROOFS)));
-    let LinkPorts { uplink, downlink } = ports.clone();
+    let LinkPorts { uplink, downlink, dscp } = ports.clone();
     let meter = LinkMeter::new(config.links, ports.clone());
     let (probed, known_peers) = watch::channel(Vec::new());
     let prober = meter.prober(config.greeting(), known_peers);
@@ -228,7 +229,7 @@ pub async fn run(
         origin: Instant::now(),
         tasks: HashMap::new(),
         later: Vec::new(),
-        peers: Peers::new(greeting.clone(), uplink, config.links.dscp, net_events.clone()),
+        peers: Peers::new(greeting.clone(), uplink, dscp, net_events.clone()),
         names,
         put_key,
         grants: grants.clone(),

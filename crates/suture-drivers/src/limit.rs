@@ -119,6 +119,8 @@ pub struct LinkPorts {
     pub uplink: Arc<Port>,
     /// What the node receives.
     pub downlink: Arc<Port>,
+    /// What packets are marked with that repair and probes send (DSCP), if with anything.
+    pub dscp: Option<u8>,
 }
 
 /// A client that waits, until this is dropped.

@@ -165,7 +165,7 @@ struct Counters {
 impl LinkMeter {
     /// Counts from now on.
     pub fn new(settings: RateSettings, ports: LinkPorts) -> LinkMeter {
-        let LinkPorts { uplink, downlink } = ports;
+        let LinkPorts { uplink, downlink, .. } = ports;
         let routes = fs::read_to_string("/proc/self/net/route").unwrap_or_default();
         let interface = interface_of(settings.address, &routes);
         let (probes, at) = (Arc::default(), Instant::now());

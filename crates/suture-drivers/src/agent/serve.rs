@@ -282,7 +282,11 @@ impl ChunkService {
         connection: &mut Connection,
         bytes: usize,
     ) -> Result<(), NetError> {
+        // Clients are to go before what fills a link, and what a byte waits is what clients wait.
         let purpose = if bytes > PROBE_BYTES { Purpose::Probe } else { Purpose::Client };
+        if self.ports.dscp.is_some() {
+            connection.mark(self.ports.dscp.filter(|_| purpose == Purpose::Probe))?;
+        }
         let traffic = Traffic { port: &self.ports.uplink, purpose };
         let nothing = vec![0; bytes.min(PROBE_BYTES)];
         let mut left = bytes;

@@ -225,19 +225,20 @@ impl Connection {
     }
 
     /// Has what is sent from now on marked, so that this machine's queues and others on the way can
-    /// tell it apart: with a code point, and as bulk.
+    /// tell it apart: with a code point, and as bulk; without one as all else.
     ///
     /// # Errors
     /// When the system refuses it.
-    pub fn mark(&self, dscp: u8) -> Result<(), NetError> {
-        let (tcp, octet) = (self.stream.tcp(), dscp << 2);
+    pub fn mark(&self, dscp: Option<u8>) -> Result<(), NetError> {
+        let (tcp, octet) = (self.stream.tcp(), dscp.unwrap_or(0) << 2);
+        let priority = dscp.map_or(0, |_| PRIORITY_OF_BULK);
         if tcp.local_addr()?.is_ipv6() {
             sockopt::set_ipv6_tclass(tcp, octet.into())?
         } else {
             sockopt::set_ip_tos(tcp, octet)?
         }
         // After the code point, which sets a priority of its own.
-        Ok(socket2::SockRef::from(tcp).set_priority(PRIORITY_OF_BULK)?)
+        Ok(socket2::SockRef::from(tcp).set_priority(priority)?)
     }
 
     /// Waits that long for the other side from now on.

@@ -131,8 +131,8 @@ async fn connect(to: &Destination) -> Result<Connection, NetError> {
     let (connection, who) = opened?;
     match who {
         Who::Agent(found) if found == to.peer => {
-            if let Some(dscp) = to.dscp {
-                connection.mark(dscp)?;
+            if to.dscp.is_some() {
+                connection.mark(to.dscp)?;
             }
             Ok(connection.counted(to.uplink.sent().of(to.peer)))
         }
