@@ -5,7 +5,7 @@
 //! anything. An input is an encoded task. Every node of its plan gets it, and is answered as by an
 //! honest driver until nothing is left to do.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use prost::bytes::Bytes;
@@ -198,6 +198,8 @@ fn encode(task: &Task) -> Chunks {
 struct Runner {
     agent: Agent,
     inputs: Vec<AgentInput>,
+    /// Of each lane, what each child was granted.
+    granted: BTreeMap<(RepairId, u16, NodeId), u32>,
     is_begun: bool,
 }
 
@@ -212,7 +214,7 @@ impl Runner {
             stall_after: Span::from_secs(30),
             inventory_every: Span::from_secs(600),
         });
-        Runner { agent, inputs: Vec::new(), is_begun: false }
+        Runner { agent, inputs: Vec::new(), granted: BTreeMap::new(), is_begun: false }
     }
 
     /// Gives whether the task was begun.
@@ -258,7 +260,8 @@ impl Runner {
             }
             AgentOutput::Grant { to, repair, lane, first, below } => {
                 let slice = |slice| SliceId { repair, lane, slice };
-                let from = below.saturating_sub(2).max(first);
+                let before = self.granted.insert((repair, lane, to), below);
+                let from = before.unwrap_or(first);
                 let arrived = |at| AgentInput::SliceArrived { from: to, id: slice(at) };
                 self.inputs.extend((from..below).map(arrived));
             }
