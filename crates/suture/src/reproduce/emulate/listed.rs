@@ -19,10 +19,11 @@
 //! | ChameleonEC 22 | 2 x 6 x 40 | 8 |
 //! | Butterfly | 4 x 2 x 14 | 2 |
 //!
-//! or some 47 minutes. Other repetitions, up to three of each, are made while the time lasts that
-//! is given to a figure below: 77 minutes for all of them, so that `reproduce all --on testbed`
-//! comes to about 100 with what is simulated. With --quick only the first points of each figure
-//! are measured, once and with fewer chunks.
+//! or some 47 minutes. Since nodes store without limits and are started again before the failure,
+//! runs were seen to take up to twice as long as here. Other repetitions, up to three of each, are
+//! made while the time lasts that is given to a figure below: 77 minutes for all of them, so that
+//! `reproduce all --on testbed` comes to about 100 with what is simulated. With --quick only the
+//! first points of each figure are measured, once and with fewer chunks.
 
 use std::time::Duration;
 
