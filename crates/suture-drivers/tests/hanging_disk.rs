@@ -37,6 +37,16 @@ impl Gate {
     }
 }
 
+/// Lets the disk go on when the test ends, however it does: what waits for a disk keeps the
+/// process.
+struct EndsHanging(Gate);
+
+impl Drop for EndsHanging {
+    fn drop(&mut self) {
+        self.0.hang(false);
+    }
+}
+
 #[derive(Debug)]
 struct HangingStore(Store, Gate);
 
@@ -82,6 +92,7 @@ async fn who_waits_for_a_chunk_on_a_disk_that_hangs_is_told_so() {
     let dir = tempfile::tempdir().unwrap();
     let identity = Identity { cluster: CLUSTER, node: "n0".into() };
     let gate = Gate::default();
+    let _ends = EndsHanging(gate.clone());
     let store = HangingStore(Store::open(dir.path(), &identity).unwrap(), gate.clone());
     let listener = net::bind("127.0.0.1:0".parse().unwrap(), false).await.unwrap();
     let addr = listener.local_addr().unwrap();

@@ -74,8 +74,9 @@ impl FairPlaces {
             // Whoever has just had a place and is back is no older than those who wait for theirs.
             let new = OfHolder { served: state.given, ..OfHolder::default() };
             state.of.entry(holder).or_insert(new).waiting.push_back(sender);
+            // Under the lock: whoever gives a place meanwhile counts this one as served.
+            self.waiting.send_modify(|waiting| *waiting += 1);
         }
-        self.waiting.send_modify(|waiting| *waiting += 1);
         self.hand_out();
         place.await.expect("whoever waits is not forgotten")
     }
@@ -237,6 +238,28 @@ mod tests {
         });
         held(&places, "quick").await;
         waits.await.unwrap();
+    }
+
+    /// On several threads, places are given back at any moment of those who begin to wait.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+    async fn those_who_wait_are_counted_whenever_places_are_given_back() {
+        let places = FairPlaces::new(1);
+        let takers: Vec<_> = (0..8)
+            .map(|number: u32| {
+                let places = places.clone();
+                tokio::spawn(async move {
+                    for _ in 0..5000 {
+                        drop(held(&places, &number.to_string()).await);
+                    }
+                })
+            })
+            .collect();
+        for taker in takers {
+            taker.await.unwrap();
+        }
+        assert_eq!(*places.waiting.borrow(), 0);
+        let state = places.state();
+        assert_eq!((state.free, state.of.len()), (1, 0));
     }
 
     #[tokio::test]
