@@ -22,6 +22,7 @@ pub mod report;
 pub mod requests;
 pub mod scenario;
 pub mod shaping;
+pub mod stored;
 pub mod tools;
 pub mod usage;
 pub mod watch;

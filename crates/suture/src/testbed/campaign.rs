@@ -12,12 +12,14 @@ use anyhow::{Context, Result, anyhow, ensure};
 use suture_edge::error::bad_input;
 use suture_edge::units::{format_percent, format_seconds, format_size};
 use suture_repair::policy::Policy;
+use tempfile::TempDir;
 
 use super::expect::{Expectation, Expected};
 use super::figures::{Medians, RepairFigures};
 use super::measure::Bed;
 use super::network::Network;
 use super::scenario::{ChunkPlace, Experiment};
+use super::stored::StoredCluster;
 use super::tools;
 use crate::demo::processes::Processes;
 use crate::demo::{source, stage};
@@ -109,7 +111,8 @@ fn base_folder(experiment: &Experiment) -> Result<PathBuf> {
     let code = experiment.code;
     let stored = experiment.data_bytes() * code.chunk_count() as u64 / code.data_chunks() as u64;
     let rebuilt = stored * experiment.failed.len() as u64 / experiment.cluster.nodes.len() as u64;
-    let needed = experiment.data_bytes() + stored + rebuilt + SPARE_BYTES;
+    // Once as every repair begins with it, and once as one of them changes it.
+    let needed = experiment.data_bytes() + 2 * stored + rebuilt + SPARE_BYTES;
     let disk = rustix::fs::statvfs(&folder)
         .with_context(|| format!("cannot read the free space of '{}'", folder.display()))?;
     let free = disk.f_bavail * disk.f_frsize;
@@ -174,6 +177,7 @@ fn perform(campaign: &mut Campaign, network: &Network) -> Result<()> {
     let sources = source::generate(&data, experiment.data_bytes(), source_bytes(experiment), SEED)?;
     let bed = Bed { experiment, network, sources: &sources };
     stage::perform("suture-testbed-", false, async |_, stage| {
+        let stored = store(&bed, stage).await.context("cannot store the data of the scenario")?;
         let began = Instant::now();
         for repetition in 1..=experiment.repetitions {
             // The next one takes as long as those before it took on average.
@@ -184,7 +188,7 @@ fn perform(campaign: &mut Campaign, network: &Network) -> Result<()> {
             }
             for policy in &experiment.policies {
                 go_on(stop)?;
-                let result = one(&bed, *policy, stage).await;
+                let result = one(&bed, (*policy, &stored), stage).await;
                 let result = result.map_err(|error| format!("{error:#}"));
                 let record = RunRecord { policy: *policy, repetition, result };
                 errln!("{}", describe(&record, experiment.repetitions));
@@ -210,20 +214,35 @@ fn source_bytes(experiment: &Experiment) -> u64 {
     (source::GENERATED_FILE_BYTES / stripe).max(1) * stripe
 }
 
+/// Stores the data with which every repair begins.
+async fn store(bed: &Bed<'_>, stage: &mut Option<Processes>) -> Result<StoredCluster> {
+    let stored = StoredCluster::make(bed, run_folder(bed)?, stage).await;
+    explained(stored, stage).await
+}
+
 async fn one(
     bed: &Bed<'_>,
-    policy: Policy,
+    (policy, stored): (Policy, &StoredCluster),
     stage: &mut Option<Processes>,
 ) -> Result<RepairFigures> {
+    let figures = bed.measure(policy, (stored, run_folder(bed)?), stage).await;
+    explained(figures, stage).await
+}
+
+fn run_folder(bed: &Bed<'_>) -> Result<TempDir> {
     let base = bed.network.folder().context("the testbed has no folder")?;
     let folder = tempfile::Builder::new().prefix("run-").tempdir_in(base);
-    let figures = bed.measure(policy, folder.context("cannot make a folder")?, stage).await;
-    // That a process ended by itself is a better reason than what followed from it.
+    folder.context("cannot make a folder")
+}
+
+/// What processes came to, once they are ended. That one of them ended by itself is a better reason
+/// than what followed from it.
+async fn explained<T>(result: Result<T>, stage: &mut Option<Processes>) -> Result<T> {
     let ended = stage.as_mut().map_or(Ok(()), Processes::check);
     if let Some(processes) = stage.take() {
         processes.end(false).await?;
     }
-    figures.or_else(|error| ended.and(Err(error)))
+    result.or_else(|error| ended.and(Err(error)))
 }
 
 fn describe(run: &RunRecord, repetitions: usize) -> String {

@@ -1,4 +1,4 @@
-//! One repair on the testbed: store, fail, measure, compare every byte with its source.
+//! One repair on the testbed: fail, measure, compare every byte with its source.
 //!
 //! Place: the whole life of a repair, seen from outside: this file starts processes, asks the
 //! coordinator what an operator could ask, kills, and counts. Links have their limits from just
@@ -32,6 +32,7 @@ use super::replay::Replay;
 use super::requests::LoopLogs;
 use super::scenario::{Experiment, Told};
 use super::shaping;
+use super::stored::StoredCluster;
 use super::watch::{LinkFigures, LinkWatch, PortRate, goodput_cluster, less_taken};
 use crate::demo::processes::{
     AgentSpec, LinkRates, Processes, Setting, SilenceTimers, Site, core_share,
@@ -75,7 +76,8 @@ pub struct Bed<'a> {
 }
 
 impl Bed<'_> {
-    /// Performs one repair. The processes are left in `stage`, whatever happens.
+    /// Performs one repair of what is stored, in a folder of its own. The processes are left in
+    /// `stage`, whatever happens.
     ///
     /// # Errors
     /// When a process ends early, the repair does not end in time, or an object differs from its
@@ -83,12 +85,14 @@ impl Bed<'_> {
     pub async fn measure(
         &self,
         policy: Policy,
-        folder: TempDir,
+        (stored, folder): (&StoredCluster, TempDir),
         stage: &mut Option<Processes>,
     ) -> Result<RepairFigures> {
+        stored.copy(folder.path()).await?;
         let processes = stage.insert(Processes::new(folder));
         let scenario = self.scenario(policy);
-        let mut client = self.store(&scenario, processes).await?;
+        processes.start_coordinator(&scenario.setting).await?;
+        let mut client = run::start_agents(&scenario, processes).await?;
         let stripes = self.stripes(&mut client).await?;
         let experiment = self.experiment;
         let load = match experiment.load {
@@ -110,18 +114,8 @@ impl Bed<'_> {
         Ok(figures)
     }
 
-    /// Stores the sources with agents that are told of no limits, as if links had none, and starts
-    /// all processes again: nothing that they saw of links meanwhile counts.
-    async fn store(&self, scenario: &DemoScenario, processes: &mut Processes) -> Result<Client> {
-        let mut unlimited = scenario.setting.clone();
-        unlimited.agents.iter_mut().for_each(|agent| agent.link = None);
-        let mut client = self.start(&unlimited, processes).await?;
-        run::store(scenario, &mut client).await?;
-        processes.kill_all().await?;
-        self.start(&scenario.setting, processes).await
-    }
-
-    fn scenario(&self, policy: Policy) -> DemoScenario {
+    /// What is stored and killed, and how the processes are started.
+    pub fn scenario(&self, policy: Policy) -> DemoScenario {
         let experiment = self.experiment;
         let at = |host: &super::network::Host| Site {
             namespace: Some(host.namespace.clone()),
@@ -173,7 +167,10 @@ impl Bed<'_> {
     }
 
     /// Starts all processes; each agent has joined before the next is started.
-    async fn start(&self, setting: &Setting, processes: &mut Processes) -> Result<Client> {
+    ///
+    /// # Errors
+    /// When a process cannot be started or does not join.
+    pub async fn start(&self, setting: &Setting, processes: &mut Processes) -> Result<Client> {
         processes.start_coordinator(setting).await?;
         let mut client = client::connect(&processes.address, None).await?;
         for (index, agent) in setting.agents.iter().enumerate() {

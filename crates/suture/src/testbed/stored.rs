@@ -1,0 +1,99 @@
+//! What every repair of a scenario begins with: its data, stored once and copied for each.
+//!
+//! Place: before [failure detected]; what is put here is what fails. Putting it anew for each
+//! repair would take longer than most repairs, and would give each its own idea of the links.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use tempfile::TempDir;
+use tokio::task::spawn_blocking;
+
+use super::measure::Bed;
+use crate::demo::processes::Processes;
+use crate::demo::run;
+
+/// The folders of processes that have stored the data and ended.
+#[derive(Clone, Debug)]
+pub struct StoredCluster {
+    folder: PathBuf,
+}
+
+impl StoredCluster {
+    /// Stores the sources with agents that are told of no limits, as if links had none. The
+    /// processes are left in `stage` where that fails.
+    ///
+    /// # Errors
+    /// When a process ends early or a source cannot be stored.
+    pub async fn make(
+        bed: &Bed<'_>,
+        folder: TempDir,
+        stage: &mut Option<Processes>,
+    ) -> Result<StoredCluster> {
+        let processes = stage.insert(Processes::new(folder));
+        let mut unlimited = bed.scenario(bed.experiment.policies[0]);
+        unlimited.setting.agents.iter_mut().for_each(|agent| agent.link = None);
+        let mut client = bed.start(&unlimited.setting, processes).await?;
+        run::store(&unlimited, &mut client).await?;
+        let processes = stage.take().expect("it was put there");
+        let folder = processes.end(true).await?.expect("it is kept");
+        Ok(StoredCluster { folder })
+    }
+
+    /// Copies all of it into a folder where the processes may be started again: nothing that they
+    /// saw of links meanwhile counts.
+    ///
+    /// # Errors
+    /// When something cannot be copied.
+    pub async fn copy(&self, into: &Path) -> Result<()> {
+        let (from, into) = (self.folder.clone(), into.to_path_buf());
+        spawn_blocking(move || {
+            copy_folder(&from, &into)?;
+            // Nothing is to be written back while a repair is measured.
+            rustix::fs::syncfs(fs::File::open(&into)?)?;
+            Ok(())
+        })
+        .await
+        .expect("copying does not panic")
+    }
+}
+
+/// Copies the files and folders below one folder into another.
+fn copy_folder(from: &Path, into: &Path) -> Result<()> {
+    let failed = || format!("cannot copy '{}'", from.display());
+    fs::create_dir_all(into).with_context(failed)?;
+    for entry in fs::read_dir(from).with_context(failed)? {
+        let entry = entry.with_context(failed)?;
+        let (path, copy) = (entry.path(), into.join(entry.file_name()));
+        let kind = entry.file_type().with_context(failed)?;
+        if kind.is_dir() {
+            copy_folder(&path, &copy)?;
+        } else if kind.is_file() {
+            fs::copy(&path, &copy).with_context(|| format!("cannot copy '{}'", path.display()))?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_copy_has_every_file_and_nothing_that_is_changed_in_it_reaches_the_original() {
+        let folder = tempfile::tempdir().unwrap();
+        let from = folder.path().join("stored");
+        fs::create_dir_all(from.join("n0/data/empty")).unwrap();
+        fs::write(from.join("n0/data/chunk"), b"seven").unwrap();
+        fs::write(from.join("config.toml"), b"").unwrap();
+        let into = folder.path().join("run");
+        copy_folder(&from, &into).unwrap();
+        assert_eq!(fs::read(into.join("n0/data/chunk")).unwrap(), b"seven");
+        assert!(into.join("n0/data/empty").is_dir() && into.join("config.toml").is_file());
+        fs::write(into.join("n0/data/chunk"), b"eight").unwrap();
+        assert_eq!(fs::read(from.join("n0/data/chunk")).unwrap(), b"seven");
+        let missing = copy_folder(&folder.path().join("none"), &into).unwrap_err();
+        assert!(format!("{missing:#}").contains("cannot copy '"), "{missing:#}");
+    }
+}
