@@ -109,7 +109,7 @@ async fn nothing_waits_for_a_preview_of_very_many_repairs() {
 
     let begun = Instant::now();
     let preview =
-        tokio::spawn(async move { client.preview_repair(proto::PreviewRequest {}).await });
+        tokio::spawn(async move { client.preview_repair(proto::PreviewRequest::default()).await });
     let mut longest = Duration::ZERO;
     while !preview.is_finished() {
         let asked = Instant::now();

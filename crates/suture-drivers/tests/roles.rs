@@ -86,7 +86,9 @@ async fn ask(client: &mut Client, call: Call) -> Result<(), Status> {
         Call::Remove => client.remove(name()).await.map(drop),
         Call::ReportBad => client.report_bad(proto::BadCopy::default()).await.map(drop),
         Call::Status => client.status(proto::StatusRequest {}).await.map(drop),
-        Call::PreviewRepair => client.preview_repair(proto::PreviewRequest {}).await.map(drop),
+        Call::PreviewRepair => {
+            client.preview_repair(proto::PreviewRequest::default()).await.map(drop)
+        }
         Call::FailNode => client.command_node(node(NodeAction::Fail)).await.map(drop),
         Call::ReturnNode => client.command_node(node(NodeAction::Return)).await.map(drop),
         Call::DrainNode => client.command_node(node(NodeAction::Drain)).await.map(drop),

@@ -126,3 +126,32 @@ fn it_says_what_is_done_about_silent_nodes_when_repairs_are_begun() {
     story.wait(20, 3..9);
     assert!(!story.preview().refused.is_empty());
 }
+
+#[test]
+fn of_some_stripes_it_says_what_is_done_once_they_are_wanted_now() {
+    let mut story = Story::new(9, stripes(16));
+    let others: Vec<u32> = (1..9).collect();
+    while story.core.status().nodes[0].health == Health::Up {
+        story.wait(1, others.clone());
+    }
+    story.give(Input::Operator(Command::Pause));
+    story.give(Input::Operator(Command::DrainNode(NodeId(3))));
+    // The second has a chunk that only has to move; of the last nothing is known.
+    let wanted = [5, 1, 6, 99].map(StripeId);
+    let preview = story.preview_of(&wanted);
+    assert_eq!((preview.chunks, preview.bytes), (2, 2 * 4096));
+    assert_eq!(preview.load.moved_bytes(), 4 * 4096, "two helpers for each of two chunks");
+    assert!(preview.refused.is_empty());
+    assert_eq!(story.preview_of(&[StripeId(1), StripeId(2)]).chunks, 0, "they lack nothing");
+    assert!(story.preview().chunks > 2, "all that is silent or moves");
+    assert_eq!(story.core.status().lost_chunks, 0, "nothing was changed");
+    wanted.into_iter().for_each(|id| story.give(Input::Operator(Command::RepairNow(id))));
+    assert_eq!(story.core.status().lost_chunks, preview.chunks);
+    let later = story.preview_of(&wanted);
+    assert_eq!((later.chunks, later.bytes), (preview.chunks, preview.bytes), "they are paused");
+    story.take();
+    story.give(Input::Operator(Command::Resume));
+    let begun: Vec<u64> = story.dispatched().iter().map(|task| task.stripe.id.0).collect();
+    assert!(begun.contains(&5) && begun.contains(&6), "{begun:?}");
+    assert_eq!(story.preview_of(&wanted).chunks, 0, "they are under repair");
+}

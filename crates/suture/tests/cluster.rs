@@ -448,16 +448,30 @@ fn a_get_does_not_wait_for_one_node_that_sends_far_slower_than_the_others() {
 #[test]
 fn an_operator_can_pause_preview_and_resume() {
     let cluster = Cluster::of(8);
-    let content = cluster.put("x", 2_000_000, &["--code", "rs(4,2)", "--chunk-size", "64KiB"]);
+    let how = ["--code", "rs(4,2)", "--chunk-size", "64KiB"];
+    let content = cluster.put("x", 2_000_000, &how);
+    cluster.put("y", 2_000_000, &how);
     let lost = cluster.chunks(6).len();
     cluster.ok(&["repair", "pause"]);
     cluster.ok(&["node", "fail", "n6"]);
     let preview = cluster.json(&["repair", "start", "--dry-run"]);
-    assert_eq!(preview["chunks"], lost);
-    assert_eq!(cluster.json(&["status"])["state"], "paused");
+    assert_eq!((&preview["chunks"], &preview["object"]), (&lost.into(), &Value::Null));
+    let of_each = ["x", "y"].map(|name| {
+        let preview = cluster.json(&["repair", "start", name, "--dry-run"]);
+        assert_eq!(preview["object"], name);
+        assert_eq!(preview["chunks"], cluster.json(&["stat", name])["missing_chunks"]);
+        preview["chunks"].as_u64().unwrap()
+    });
+    assert!(of_each.iter().sum::<u64>() == lost as u64 && of_each[0] > 0, "{of_each:?}");
+    let text = cluster.ok(&["repair", "start", "x", "--dry-run"]);
+    assert!(text.starts_with("would rebuild ") && text.contains(" of 'x' by moving "), "{text}");
+    let status = cluster.json(&["status"]);
+    assert_eq!((&status["state"], &status["repaired_chunks"]), (&"paused".into(), &0.into()));
     cluster.ok(&["repair", "resume"]);
     let status = cluster.wait_healthy();
     assert_eq!(status["repaired_chunks"], lost);
+    let text = cluster.ok(&["repair", "start", "x", "--dry-run"]);
+    assert!(text.starts_with("nothing more to start of 'x'; healthy"), "{text}");
     cluster.assert_reads("x", &content);
     let unknown = cluster.run(&["node", "fail", "n77"]);
     assert!(unknown.status == 2 && unknown.stderr.contains("n77"), "{}", unknown.stderr);

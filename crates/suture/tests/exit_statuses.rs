@@ -84,12 +84,13 @@ fn what_has_nowhere_to_go_is_an_alarm_and_orders_are_carried_out_all_the_same() 
     let content = cluster.put("x", 300_000, &HOW);
     ends(&cluster, &["node", "fail", "n0"], 0);
     cluster.wait("three nodes are too few", |status| status["state"] == "blocked");
-    let commands: [&[&str]; 5] = [
+    let commands: [&[&str]; 6] = [
         &["status"],
         &["repair", "status"],
         &["repair", "status", "--watch"],
         &["repair", "start"],
         &["repair", "start", "--dry-run"],
+        &["repair", "start", "x", "--dry-run"],
     ];
     for args in commands {
         ends(&cluster, args, 3);

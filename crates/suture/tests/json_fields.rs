@@ -185,6 +185,7 @@ fn what_is_printed_of_a_cluster_with_a_dead_node_is_listed() {
     check(&cluster, "suture df", &["df"]);
     check(&cluster, "suture stat", &["stat", "it"]);
     check(&cluster, "suture repair start --dry-run", &["repair", "start", "--dry-run"]);
+    check(&cluster, "suture repair start --dry-run", &["repair", "start", "it", "--dry-run"]);
     check(&cluster, "suture repair start", &["repair", "start"]);
     for action in ["status", "pause", "resume", "cancel", "resume"] {
         check(&cluster, &format!("suture repair {action}"), &["repair", action]);

@@ -42,7 +42,7 @@ pub enum Call {
     ReportBad,
     /// How the cluster does.
     Status,
-    /// What a repair of all that is lost would do.
+    /// What a repair of all that is lost, or of one object, would do.
     PreviewRepair,
     /// A node counts as lost.
     FailNode,

@@ -230,7 +230,8 @@ impl Coordinator for RpcAdapter {
         &self,
         request: Request<proto::PreviewRequest>,
     ) -> Answer<proto::PreviewReply> {
-        let served = self.served(&request, Call::PreviewRepair).await?;
-        Ok(Response::new(served.service.preview().await?))
+        let object = request.get_ref().object.as_deref().unwrap_or_default();
+        let served = self.served_of(&request, Call::PreviewRepair, object).await?;
+        Ok(Response::new(served.service.preview(request.into_inner().object).await?))
     }
 }

@@ -415,10 +415,21 @@ impl ControlService {
         self.query(begun).await
     }
 
-    pub(super) async fn preview(&self) -> Result<proto::PreviewReply, Status> {
+    /// What a repair of all that is lost now would do, or of what is lost of one object; nothing is
+    /// changed.
+    pub(super) async fn preview(
+        &self,
+        object: Option<String>,
+    ) -> Result<proto::PreviewReply, Status> {
         let _one_at_a_time = self.previewing.lock().await;
         let removed = self.metadata.query(|store| store.intent()).await?.removed;
-        let mut preview = self.query(|driver| driver.core().preview()).await?;
+        let mut preview = match object.clone() {
+            None => self.query(|driver| driver.core().preview()).await?,
+            Some(name) => {
+                let stripes = self.metadata.ask(move |store| store.stripes_of(&name)).await?;
+                self.query(move |driver| driver.core().preview_of(&stripes)).await?
+            }
+        };
         loop {
             let stripes = preview.take_stripes();
             if stripes.is_empty() {
@@ -432,7 +443,7 @@ impl ControlService {
             let planned = tokio::task::spawn_blocking(plan).await;
             preview = planned.map_err(|error| Status::internal(error.to_string()))?;
         }
-        let mut reply = preview_reply(&preview, &removed);
+        let mut reply = proto::PreviewReply { object, ..preview_reply(&preview, &removed) };
         reply.blocked = self.name_blocked(reply.blocked).await?;
         Ok(reply)
     }
@@ -473,6 +484,7 @@ fn preview_reply(preview: &Preview, removed: &[NodeId]) -> proto::PreviewReply {
         bound_seconds: preview.bound_seconds(),
         load: load.collect(),
         blocked: refused.collect(),
+        object: None,
     }
 }
 

@@ -1,10 +1,12 @@
-//! What would be done about all that is lost, without doing it.
+//! What would be done about all that is lost, or about some stripes, without doing it.
 //!
 //! Place: beside stripes affected -> queue -> [plan]. All that is lost may be a million stripes,
 //! and planning them may take a minute in which no repair may wait. So the coordinator only says
-//! which stripes there are (`Coordinator::preview`) and what is asked of the planner for a batch of
-//! them (`Coordinator::preview_jobs`); planning needs no coordinator and may happen on a thread of
-//! its own (`Preview::plan`).
+//! which stripes there are (`Coordinator::preview`, `Coordinator::preview_of`) and what is asked of
+//! the planner for a batch of them (`Coordinator::preview_jobs`); planning needs no coordinator and
+//! may happen on a thread of its own (`Preview::plan`).
+
+use std::collections::BTreeSet;
 
 use super::Coordinator;
 use super::planning::{BATCH_MAX, SINGLE_CHUNK, free_beside};
@@ -14,6 +16,7 @@ use crate::id::{ChunkIndex, StripeId};
 use crate::plan::load::Load;
 use crate::planner::{self, Abilities, Job, PlanError, View};
 use crate::policy::Policy;
+use crate::stripe::Stripe;
 
 /// What would be dispatched, as far as it has been planned.
 #[derive(Clone, Debug)]
@@ -57,11 +60,30 @@ impl Coordinator {
     /// nodes hold, which count as dead when an operator begins repairs; nothing of it is planned
     /// yet.
     pub fn preview(&self) -> Preview {
-        let cluster = self.ledger.cluster().clone();
         let mut wanting = self.wanting();
         for node in self.silent() {
             wanting.extend(self.stripes.on_node(node).map(|stripe| stripe.id));
         }
+        self.preview_among(wanting)
+    }
+
+    /// A preview of these stripes alone, as they are repaired when an operator wants them now: of
+    /// what of them is lost and not under repair, and of what silent nodes hold of them. Those of
+    /// which chunks only have to move are left out; nothing is planned yet.
+    pub fn preview_of(&self, stripes: &[StripeId]) -> Preview {
+        let silent = self.silent();
+        let is_on_silent =
+            |stripe: &Stripe| silent.iter().any(|node| stripe.chunk_on(*node).is_some());
+        let is_wanting = |id: &StripeId| {
+            self.lost.contains_key(id) || self.stripes.get(*id).is_some_and(is_on_silent)
+        };
+        self.preview_among(stripes.iter().copied().filter(is_wanting).collect())
+    }
+
+    /// A preview of those of the stripes that are not under repair.
+    fn preview_among(&self, wanting: BTreeSet<StripeId>) -> Preview {
+        let cluster = self.ledger.cluster().clone();
+        // Ascending once they are taken from the end: jobs are searched by their stripes.
         let wanting = wanting.into_iter().rev();
         Preview {
             chunks: 0,

@@ -170,7 +170,16 @@ impl Story {
 
     /// What would be done about all that is lost.
     pub fn preview(&self) -> Preview {
-        let mut preview = self.core.preview();
+        self.planned(self.core.preview())
+    }
+
+    /// What would be done about these stripes, were they wanted now.
+    pub fn preview_of(&self, stripes: &[StripeId]) -> Preview {
+        self.planned(self.core.preview_of(stripes))
+    }
+
+    /// The same preview with all of its stripes planned.
+    fn planned(&self, mut preview: Preview) -> Preview {
         loop {
             let stripes = preview.take_stripes();
             if stripes.is_empty() {

@@ -4,10 +4,11 @@ mod throttle;
 
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use serde_json::json;
 use suture_drivers::control::client::{Client, refusal};
 use suture_drivers::control::proto::{self, RepairAction};
+use suture_edge::error::quoted;
 use suture_edge::units::{format_percent, format_seconds, format_size};
 
 use crate::address::CoordinatorAddress;
@@ -31,13 +32,14 @@ pub struct Args {
 enum RepairSubcommand {
     /// Repair what is lost now, and what silent nodes hold, without waiting for timers. Exit status
     /// 0: it is begun; 3: not all of it can be.
-    /// With an object's name: what of it is lost or on silent nodes, before everything else
+    /// With an object's name: what of it is lost or on silent nodes, before everything else; with
+    /// --dry-run as well, only that of it is shown
     Start {
         /// The object
         #[arg(value_name = "NAME")]
         object: Option<String>,
         /// Only show what would be done
-        #[arg(long, conflicts_with = "object")]
+        #[arg(long)]
         dry_run: bool,
         #[command(flatten)]
         common: Common,
@@ -79,8 +81,10 @@ struct Common {
 pub fn run(args: Args) -> Result<Outcome> {
     daemon::block_on(async {
         match args.command {
-            RepairSubcommand::Start { dry_run: true, common, .. } => preview(&common).await,
-            RepairSubcommand::Start { object, common, .. } => {
+            RepairSubcommand::Start { object, dry_run: true, common } => {
+                preview(&common, object).await
+            }
+            RepairSubcommand::Start { object, dry_run: false, common } => {
                 command(&common, RepairAction::Start, object).await
             }
             RepairSubcommand::Status { watch: true, common } => watch(&common).await,
@@ -197,10 +201,15 @@ fn waits_for(status: &proto::StatusReply) -> Option<String> {
     opens.or_else(|| blocked().map(|entry| entry.why.clone()))
 }
 
-async fn preview(common: &Common) -> Result<Outcome> {
+/// Shows what a start would do, of one object or of all that is lost, and changes nothing.
+async fn preview(common: &Common, object: Option<String>) -> Result<Outcome> {
     let mut client = common.coordinator.connect().await?;
-    let preview = client.preview_repair(proto::PreviewRequest {}).await.map_err(refusal)?;
-    let preview = preview.into_inner();
+    let request = proto::PreviewRequest { object: object.clone() };
+    let preview = client.preview_repair(request).await.map_err(refusal)?.into_inner();
+    // One of the release before reads no name: its answer is about everything.
+    if preview.object != object {
+        bail!("the coordinator is of an older release, which shows this only of all objects");
+    }
     let now = status::ask(&mut client).await?;
     match common.format {
         Format::Json => print_json(&describe(&preview))?,
@@ -210,12 +219,14 @@ async fn preview(common: &Common) -> Result<Outcome> {
 }
 
 fn print(preview: &proto::PreviewReply, now: &proto::StatusReply) {
+    let object = preview.object.as_deref().map(|name| format!(" of {}", quoted(name)));
+    let object = object.unwrap_or_default();
     if preview.chunks == 0 && preview.blocked.is_empty() {
-        outln!("nothing more to start; {}", status::summary(now));
+        outln!("nothing more to start{object}; {}", status::summary(now));
         return;
     }
     outln!(
-        "would rebuild {} ({}) by moving {}; the busiest link needs {}{}",
+        "would rebuild {} ({}){object} by moving {}; the busiest link needs {}{}",
         counted(preview.chunks, "chunk"),
         format_size(preview.bytes),
         format_size(preview.moved_bytes),
@@ -261,6 +272,7 @@ fn describe(preview: &proto::PreviewReply) -> serde_json::Value {
         })
     });
     json!({
+        "object": preview.object,
         "chunks": preview.chunks,
         "bytes": preview.bytes,
         "moved_bytes": preview.moved_bytes,

@@ -286,8 +286,10 @@ pub const OF_A_CLUSTER: &[Row] = &[
     ("suture node pause n1 --for 0s", "it must be above zero", 2),
     ("suture node pause n1 --for 1y", "a pause lasts up to 30 days", 2),
     ("suture repair start nope", "there is no object 'nope'", 2),
+    ("suture repair start nope --dry-run", "there is no object 'nope'", 2),
     // As where a variable is not set: not everything.
     ("suture repair start ''", "there is no object ''", 2),
+    ("suture repair start --dry-run ''", "there is no object ''", 2),
     ("suture repair start \"$NOT_SET\" --format json | grep -q there.is.no", "object ''", 0),
     ("suture node remove nope", "there is no node 'nope'", 2),
     ("suture node replace nope", "there is no node 'nope'", 2),
