@@ -8,6 +8,7 @@
 //! values that are known beforehand, or one for each node: never a stripe, an object or a repair.
 
 pub mod agent;
+pub mod calls;
 pub mod coordinator;
 mod hdfs;
 mod links;

@@ -120,6 +120,8 @@ fn what_a_repair_does_is_counted_and_all_that_dashboard_and_alerts_name_is_there
     assert_eq!(value(&before, "suture_nodes{health=\"up\"}"), 7.0);
     assert_eq!(value(&before, "suture_stripes"), 8.0);
     assert_eq!(value(&before, "suture_rebuilt_bytes_total"), 0.0);
+    assert!(value(&before, "suture_put_memory_limit_bytes") > 0.0);
+    assert_eq!(value(&before, "suture_put_memory_reserved_bytes"), 0.0, "no put is under way");
 
     cluster.agents[0].kill();
     cluster.agents[1].kill();
@@ -161,6 +163,7 @@ fn what_a_repair_does_is_counted_and_all_that_dashboard_and_alerts_name_is_there
     // And without a throttle nothing is limited.
     exported.insert("suture_node_repair_limit_bytes_per_second".into());
     exported.extend(names_of_hdfs());
+    check_listed(&exported);
     let expressions = [expressions_of_rules(), expressions_of_dashboard()].concat();
     assert!(expressions.len() > 40, "{}", expressions.len());
     for expression in expressions {
@@ -169,6 +172,18 @@ fn what_a_repair_does_is_counted_and_all_that_dashboard_and_alerts_name_is_there
         }
     }
     check_with_promtool(&[&[after], &of_agents[..1]].concat());
+}
+
+/// Compares what is exported with docs/monitoring.md, which has histograms by their names alone.
+fn check_listed(exported: &BTreeSet<String>) {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/monitoring.md");
+    let listed = named_in(&fs::read_to_string(page).unwrap());
+    for name in exported {
+        let endings = ["_bucket", "_sum", "_count"];
+        let histogram = endings.into_iter().find_map(|ending| name.strip_suffix(ending));
+        let of_histogram = histogram.is_some_and(|name| listed.contains(name));
+        assert!(listed.contains(name) || of_histogram, "docs/monitoring.md does not list {name}");
+    }
 }
 
 /// What a coordinator of HDFS exports of that, without any NameNode.
@@ -257,7 +272,8 @@ fn an_audit_log_that_takes_no_line_is_in_the_metrics_and_the_status() {
     assert_eq!(refused.status, 1, "{}", refused.stdout);
     assert!(refused.stderr.contains("nothing was changed: the audit log"), "{}", refused.stderr);
     let is_known = |text: &str| value(text, "suture_audit_unwritable") == 1.0;
-    scrape_until(coordinator, "the audit log is known to be full", is_known);
+    let text = scrape_until(coordinator, "the audit log is known to be full", is_known);
+    assert_eq!(value(&text, "suture_refusals_total{reason=\"audit\"}"), 1.0);
     let status = cluster.ok(&["status"]);
     let warning = "warning: changes are refused, since the audit log cannot be written: \
                    '/dev/full': No space left on device";

@@ -33,6 +33,7 @@ use super::service::ControlService;
 use super::{KEEPALIVE_EVERY, KEEPALIVE_TIMEOUT, rpc};
 use crate::identity::certificate::explain;
 use crate::identity::credentials::{Kept, Proven};
+use crate::metrics::calls::RefusalReason;
 use crate::net::places::{HeldPlace, Holder, Newcomer, Newcomers, Places};
 use crate::net::refusals::RefusalLog;
 
@@ -97,14 +98,16 @@ pub async fn serve(
     limits: ControlLimits,
     credentials: Option<Arc<Kept>>,
 ) -> Result<()> {
+    let service = service.into();
+    let incoming = Incoming::new(listener, service.clone(), limits, credentials);
     Server::builder()
         .http2_keepalive_interval(Some(KEEPALIVE_EVERY))
         .http2_keepalive_timeout(Some(KEEPALIVE_TIMEOUT))
         .http2_max_header_list_size(HEADERS_BYTES_MAX)
         .max_concurrent_streams(limits.calls)
         .timeout(limits.answer)
-        .add_service(rpc::server(service.into()))
-        .serve_with_incoming(Incoming::new(listener, limits, credentials))
+        .add_service(rpc::server(service))
+        .serve_with_incoming(incoming)
         .await
         .context("the control plane's listener failed")
 }
@@ -112,6 +115,7 @@ pub async fn serve(
 /// The connections that come to a coordinator.
 struct Incoming {
     listener: TcpListener,
+    service: Arc<ControlService>,
     newcomers: Arc<Newcomers>,
     places: Arc<Places>,
     guests: Arc<Places>,
@@ -124,11 +128,13 @@ struct Incoming {
 impl Incoming {
     fn new(
         listener: TcpListener,
+        service: Arc<ControlService>,
         limits: ControlLimits,
         credentials: Option<Arc<Kept>>,
     ) -> Incoming {
         Incoming {
             listener,
+            service,
             credentials,
             newcomers: Newcomers::new(limits.newcomers),
             places: Arc::new(Places::new(limits.connections, limits.connections_each)),
@@ -155,8 +161,8 @@ impl Incoming {
             }
             Some(kept) => Wire::shaking(stream, kept.clone()),
         };
-        let refusals = self.refusals.clone();
-        Accepted { wire, from, handshake, caller, revoked_since: None, refusals }
+        let (refusals, service) = (self.refusals.clone(), self.service.clone());
+        Accepted { wire, from, handshake, caller, revoked_since: None, refusals, service }
     }
 }
 
@@ -193,6 +199,8 @@ struct Accepted {
     /// Since when its certificate is known to be taken back.
     revoked_since: Option<Instant>,
     refusals: Arc<RefusalLog>,
+    /// Where refusals are counted.
+    service: Arc<ControlService>,
 }
 
 /// The bytes of a connection.
@@ -243,6 +251,7 @@ impl Accepted {
         };
         let refused = |why: String| {
             self.refusals.note(self.from, why);
+            self.service.note_refusal(RefusalReason::Unproven);
             Poll::Ready(Err(ErrorKind::ConnectionRefused.into()))
         };
         let stream = match ready!(Pin::new(&mut **accept).poll(waker)) {

@@ -14,6 +14,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use suture_repair::stripe::ChunkRecord;
 use tonic::Status;
 
+use crate::metrics::calls::{PutMemory, RefusalReason};
+use crate::metrics::coordinator::CoordinatorMetrics;
+
 /// What puts may take in all, and of one caller: three objects of 2^18 stripes of nine chunks.
 const BYTES_MAX: usize = 1 << 30;
 const BYTES_EACH_MAX: usize = 512 << 20;
@@ -29,10 +32,12 @@ const CHUNK_BYTES: usize = 8 + mem::size_of::<ChunkRecord>();
 const PUT_BYTES: usize = 1 << 20;
 
 /// What all puts take.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct PutBudget {
     /// Of each caller that has a put.
     taken: Mutex<BTreeMap<String, usize>>,
+    /// Where it is counted that there was none left.
+    metrics: Arc<CoordinatorMetrics>,
 }
 
 /// What one put takes, until it is dropped.
@@ -44,6 +49,18 @@ pub struct PutShare {
 }
 
 impl PutBudget {
+    /// A budget of which nothing is taken.
+    pub fn new(metrics: Arc<CoordinatorMetrics>) -> Arc<PutBudget> {
+        Arc::new(PutBudget { taken: Mutex::default(), metrics })
+    }
+
+    /// What puts may take, and what they do.
+    pub fn memory(&self) -> PutMemory {
+        let taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        let reserved: usize = taken.values().sum();
+        PutMemory { limit_bytes: BYTES_MAX as u64, reserved_bytes: reserved as u64 }
+    }
+
     /// The share of a put that begins, of that caller.
     ///
     /// # Errors
@@ -69,6 +86,7 @@ impl PutShare {
         let all: usize = taken.values().sum();
         let own = taken.get(&self.caller).copied().unwrap_or(0);
         if own + bytes > BYTES_EACH_MAX || all + bytes > BYTES_MAX {
+            self.budget.metrics.refused(RefusalReason::PutMemory);
             return Err(Status::resource_exhausted(
                 "the puts that are under way are too many, or have too many stripes, to be kept in \
                  memory: put fewer objects at a time, or in longer chunks (--chunk-size)",
@@ -93,6 +111,7 @@ impl Drop for PutShare {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::metrics::coordinator::Seen;
 
     /// Takes as much as there is.
     fn fill(share: &mut PutShare) -> u32 {
@@ -101,7 +120,7 @@ mod tests {
 
     #[test]
     fn one_caller_does_not_take_all_and_all_together_no_more_than_there_is() {
-        let budget = Arc::new(PutBudget::default());
+        let budget = PutBudget::new(CoordinatorMetrics::new(None));
         let share = |name: &str| budget.share(name.into()).unwrap();
         let mut first = share("a");
         let count = fill(&mut first);
@@ -117,5 +136,31 @@ mod tests {
         assert_eq!(fill(&mut share("c")), count);
         let many: Vec<PutShare> = (0..).map_while(|_| budget.share("d".into()).ok()).collect();
         assert_eq!(many.len(), BYTES_EACH_MAX / PUT_BYTES, "puts without any stripe");
+    }
+
+    #[test]
+    fn what_is_taken_and_what_is_refused_is_in_the_metrics() {
+        let metrics = CoordinatorMetrics::new(None);
+        let budget = PutBudget::new(metrics.clone());
+        let shown = |sample: &str| -> f64 {
+            let seen = Seen { puts: budget.memory(), ..Seen::default() };
+            let text = String::from_utf8(metrics.write(&seen).classic.to_vec()).unwrap();
+            let found = text.lines().find_map(|line| line.strip_prefix(sample)?.strip_prefix(' '));
+            found.unwrap_or_else(|| panic!("{sample} is not in\n{text}")).parse().unwrap()
+        };
+        let (limit, reserved) =
+            ("suture_put_memory_limit_bytes", "suture_put_memory_reserved_bytes");
+        let refused = "suture_refusals_total{reason=\"put_memory\"}";
+        assert_eq!([shown(limit), shown(reserved)], [BYTES_MAX as f64, 0.0]);
+        let mut share = budget.share("a".into()).unwrap();
+        assert_eq!(shown(reserved), PUT_BYTES as f64);
+        share.take(10, 9).unwrap();
+        let taken = PUT_BYTES + 10 * (STRIPE_BYTES + 9 * CHUNK_BYTES);
+        assert_eq!([shown(reserved), shown(refused)], [taken as f64, 0.0]);
+        fill(&mut share);
+        assert_eq!(shown(refused), 1.0);
+        assert!(shown(reserved) <= BYTES_EACH_MAX as f64);
+        drop(share);
+        assert_eq!([shown(reserved), shown(refused)], [0.0, 1.0]);
     }
 }

@@ -11,7 +11,7 @@ use std::task::{Context, Poll};
 use tokio::sync::mpsc::Receiver;
 use tokio_stream::Stream;
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::{Request, Status};
+use tonic::{Code, Request, Status};
 
 use super::access::{Call, Caller, CallerCell, Record};
 use super::audit::Begun;
@@ -19,6 +19,7 @@ use super::object_name::{NAME_BYTES_MAX, check_name};
 use super::put_renewal::RenewablePut;
 use super::service::{ControlService, OF_HDFS, REBUILDING};
 use crate::metadata::MetadataError;
+use crate::metrics::calls::RefusalReason;
 
 /// An answer of many parts, for as long as whoever asked is accepted.
 #[derive(Debug)]
@@ -65,7 +66,10 @@ impl Served {
     ) -> Result<Served, Status> {
         let unknown = || Status::internal("who asks is not known");
         let cell = request.extensions().get::<CallerCell>().ok_or_else(unknown)?;
-        cell.check_place()?;
+        if let Err(crowded) = cell.check_place() {
+            service.note_refusal(RefusalReason::Connections);
+            return Err(crowded);
+        }
         let caller = cell.get().cloned().ok_or_else(unknown)?;
         Served::admit_caller(service, caller, (call, what)).await
     }
@@ -213,10 +217,15 @@ impl Served {
     /// As [`Served::begin`].
     pub async fn begin_as(&self, call: Call, what: &str) -> Result<Option<Begun>, Status> {
         debug_assert!(call.rule().record != Record::No, "only changes are written down");
-        match &self.service.audit {
-            Some(audit) => audit.begin(&self.caller, call, what).await.map(Some),
-            None => Ok(None),
+        let Some(audit) = &self.service.audit else { return Ok(None) };
+        let begun = audit.begin(&self.caller, call, what).await;
+        if let Err(why) = &begun {
+            self.service.note_refusal(match why.code() {
+                Code::ResourceExhausted => RefusalReason::Failures,
+                _ => RefusalReason::Audit,
+            });
         }
+        begun.map(Some)
     }
 
     /// Writes down how it went.
@@ -234,8 +243,13 @@ impl Served {
         }
     }
 
-    /// Writes a refusal down, and of what.
+    /// Counts a refusal, unless what was asked for cannot be, and writes it down, and of what.
     async fn judge(&self, what: &str, verdict: Result<(), Status>) -> Result<(), Status> {
+        match verdict.as_ref().map_err(Status::code) {
+            Err(Code::Unauthenticated) => self.service.note_refusal(RefusalReason::Certificate),
+            Err(Code::PermissionDenied) => self.service.note_refusal(RefusalReason::Permission),
+            _ => {}
+        }
         if let (Err(why), Some(audit)) = (&verdict, &self.service.audit) {
             audit.refuse(&self.caller, (self.call, what), why.message()).await;
         }

@@ -29,6 +29,8 @@ use crate::coordinator::{CoordinatorDriver, Handle};
 use crate::hdfs::group::group_id;
 use crate::maintenance_window::ThrottleIntent;
 use crate::metadata::{Metadata, MetadataError, MetadataStore, Object, ObjectStripe};
+use crate::metrics::calls::{PutMemory, RefusalReason};
+use crate::metrics::coordinator::CoordinatorMetrics;
 use crate::put_key::PutKey;
 
 /// What whoever wants an object of HDFS's coordinator is told.
@@ -67,6 +69,8 @@ pub struct ControlService {
     pub(super) put_key: PutKey,
     /// What puts may keep here.
     pub(super) puts: Arc<PutBudget>,
+    /// Where refusals are counted.
+    metrics: Arc<CoordinatorMetrics>,
     /// Who does the puts that are under way, by their numbers.
     pub(super) put_callers: Arc<PutCallers>,
     /// Held while all that is lost is planned for a preview.
@@ -84,6 +88,7 @@ impl ControlService {
         cluster: ClusterId,
         put_key: PutKey,
     ) -> ControlService {
+        let metrics = CoordinatorMetrics::new(None);
         ControlService {
             metadata,
             coordinator,
@@ -93,7 +98,8 @@ impl ControlService {
             audit: None,
             trust: None,
             put_key,
-            puts: Arc::default(),
+            puts: PutBudget::new(metrics.clone()),
+            metrics,
             put_callers: Arc::default(),
             previewing: Mutex::default(),
             judging: Arc::default(),
@@ -120,6 +126,7 @@ impl ControlService {
     ) -> ControlService {
         let cluster = cluster.map(OnceLock::from).unwrap_or_default();
         let is_rebuilding = true;
+        let metrics = CoordinatorMetrics::new(None);
         ControlService {
             metadata,
             coordinator,
@@ -129,7 +136,8 @@ impl ControlService {
             audit: None,
             trust: None,
             put_key,
-            puts: Arc::default(),
+            puts: PutBudget::new(metrics.clone()),
+            metrics,
             put_callers: Arc::default(),
             previewing: Mutex::default(),
             judging: Arc::default(),
@@ -144,6 +152,21 @@ impl ControlService {
     /// The same, with changes written down there.
     pub fn with_audit(self, audit: Audit) -> ControlService {
         ControlService { audit: Some(audit), ..self }
+    }
+
+    /// The same, with refusals counted there; to be called before anybody puts.
+    pub fn with_metrics(self, metrics: Arc<CoordinatorMetrics>) -> ControlService {
+        ControlService { puts: PutBudget::new(metrics.clone()), metrics, ..self }
+    }
+
+    /// What puts take of memory now.
+    pub fn put_memory(&self) -> PutMemory {
+        self.puts.memory()
+    }
+
+    /// Counts a connection or a call that is refused.
+    pub(super) fn note_refusal(&self, why: RefusalReason) {
+        self.metrics.refused(why);
     }
 
     /// The same, with what `status` says of those who ask.

@@ -14,6 +14,7 @@ use super::beat_watch::BeatWatch;
 use super::scrub_watch::{ScrubTimes, ScrubWatch};
 use crate::hdfs::lease::Condition;
 use crate::metadata::{PassRecord, seconds_since_1970};
+use crate::metrics::calls::PutMemory;
 use crate::metrics::coordinator::Seen;
 
 impl CoordinatorDriver {
@@ -41,6 +42,8 @@ impl CoordinatorDriver {
             scrub_least: times.and_then(|times| times.least),
             scrub_age: times.map(|times| times.age),
             hdfs: self.hdfs_seen(),
+            // Whoever answers calls adds it.
+            puts: PutMemory::default(),
             status,
         }
     }

@@ -17,6 +17,7 @@ use suture_repair::id::{NodeId, RepairId};
 use suture_repair::message::DiskState;
 use suture_repair::time::Time;
 
+use super::calls::{CallNumbers, PutMemory, RefusalReason};
 use super::hdfs::HdfsLevels;
 use super::links::LinkLevels;
 use super::scrub::ScrubLevels;
@@ -63,6 +64,8 @@ pub struct Seen {
     pub scrub_age: Option<Duration>,
     /// How HDFS stands, where it keeps the stripes.
     pub hdfs: Option<HdfsSeen>,
+    /// What puts take of memory.
+    pub puts: PutMemory,
 }
 
 /// The numbers of one coordinator's process, shared by all that change them.
@@ -71,6 +74,7 @@ pub struct CoordinatorMetrics {
     of_daemon: OfDaemon,
     counted: Counted,
     levels: Levels,
+    calls: CallNumbers,
     course: Mutex<Course>,
     credentials: Option<Arc<Kept>>,
 }
@@ -148,8 +152,9 @@ impl CoordinatorMetrics {
     pub fn new(credentials: Option<Arc<Kept>>) -> Arc<CoordinatorMetrics> {
         let mut of_daemon = OfDaemon::new("coordinator");
         let (counted, levels) = (Counted::new(&mut of_daemon), Levels::new(&mut of_daemon));
+        let calls = CallNumbers::new(&mut of_daemon);
         let course = Mutex::default();
-        Arc::new(CoordinatorMetrics { of_daemon, counted, levels, course, credentials })
+        Arc::new(CoordinatorMetrics { of_daemon, counted, levels, calls, course, credentials })
     }
 
     /// Counts what a report says.
@@ -192,6 +197,11 @@ impl CoordinatorMetrics {
         }
     }
 
+    /// A connection or a call was refused.
+    pub fn refused(&self, why: RefusalReason) {
+        self.calls.refused(why);
+    }
+
     /// A location was made durable so long after it was asked for.
     pub fn committed_after(&self, waited: Duration) {
         self.counted.commit_seconds.observe(waited.as_secs_f64());
@@ -212,6 +222,7 @@ impl CoordinatorMetrics {
     /// All of it, with levels as they were seen.
     pub fn write(&self, seen: &Seen) -> Exposition {
         self.levels.set(seen);
+        self.calls.set(seen.puts);
         self.of_daemon.note_certificates(self.credentials.as_deref());
         self.of_daemon.write()
     }

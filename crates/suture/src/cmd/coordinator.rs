@@ -117,8 +117,6 @@ async fn serve(config: CoordinatorConfig, path: Option<&Path>, args: Args) -> Re
     let audit = audit.with_context(|| format!("cannot write the audit log {}", log.display()))?;
     let metrics = CoordinatorMetrics::new(credentials.clone());
     driver.count(metrics.clone());
-    let sources = (coordinator.clone(), metadata.clone(), audit.watch());
-    serve_metrics(monitored, credentials.clone(), sources, metrics);
     let configured = config.throttle.intent().map_err(bad_input)?;
     driver.throttle_at_first(configured, throttle);
     let keeps_objects = hdfs.is_none();
@@ -133,13 +131,15 @@ async fn serve(config: CoordinatorConfig, path: Option<&Path>, args: Args) -> Re
     let followed = follow(reloads, path, config, coordinator.clone());
     let put_key = PutKey::random().context("the system has no random bits")?;
     let service = ControlService::new(metadata.clone(), coordinator, cluster, put_key);
-    let mut service = service.with_audit(audit).with_trust(trust);
+    let audit_watch = audit.watch();
+    let mut service = service.with_audit(audit).with_trust(trust).with_metrics(metrics.clone());
     if !keeps_objects {
         service = service.of_hdfs();
     }
     let manager = ServiceManager::from_environment();
     let answers = || async { watched.query(|_| ()).await.is_some() };
     let service = Arc::new(service);
+    serve_metrics(monitored, credentials.clone(), (service.clone(), audit_watch), metrics);
     daemon::serve_pages(browsed, credentials.clone(), WebPages::new(service.clone()));
     outln!("listening on {address}");
     manager.ready(&format!("listening on {address}"));
@@ -188,21 +188,22 @@ async fn follow(
     }
 }
 
-/// Answers monitoring by what the driver sees.
+/// Answers monitoring by what the driver sees, and what calls take.
 fn serve_metrics(
     listener: Option<TcpListener>,
     credentials: Option<Arc<Kept>>,
-    (coordinator, metadata, audit): (Handle, Metadata, AuditWatch),
+    (service, audit): (Arc<ControlService>, AuditWatch),
     metrics: Arc<CoordinatorMetrics>,
 ) {
     daemon::serve_metrics(listener, credentials, move || {
-        let (coordinator, metadata) = (coordinator.clone(), metadata.clone());
+        let service = service.clone();
         let (metrics, audit) = (metrics.clone(), audit.clone());
         async move {
-            let mut seen = coordinator.query(CoordinatorDriver::seen).await?;
+            let mut seen = service.coordinator.query(CoordinatorDriver::seen).await?;
             seen.is_audit_unwritable = audit.fault().await.is_some();
+            seen.puts = service.put_memory();
             // Metadata that cannot be read, or hang, are what monitoring must hear of.
-            let intent = metadata.query(MetadataStore::intent);
+            let intent = service.metadata.query(MetadataStore::intent);
             if let Ok(Ok(intent)) = tokio::time::timeout(METADATA_WAIT, intent).await {
                 seen.forget(&intent.removed);
             }
