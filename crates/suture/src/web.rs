@@ -13,7 +13,9 @@ use hyper::StatusCode;
 use serde::Deserialize;
 use suture_drivers::config::throttle::{cap, or_off};
 use suture_drivers::control::access::{Call, Caller};
-use suture_drivers::control::proto::{NodeAction, NodeCommand, RepairAction, RepairCommand};
+use suture_drivers::control::proto::{
+    NodeAction, NodeCommand, RepairAction, RepairCommand, StatusReply,
+};
 use suture_drivers::control::served::Served;
 use suture_drivers::control::service::ControlService;
 use suture_drivers::http::{Cached, HttpPages, HttpReply, HttpRequest};
@@ -25,6 +27,10 @@ const INDEX: &str = include_str!("../web/index.html");
 const STYLE: &str = include_str!("../web/style.css");
 const SCRIPT: &str = include_str!("../web/page.js");
 const ICON: &str = include_str!("../web/icon.svg");
+
+/// Entries of a list that grows with what is lost or damaged: the page shows a few of them, and
+/// what is written each second has an end.
+const ENTRIES_MAX: usize = 1000;
 
 /// The page, and what it asks for each second.
 pub struct WebPages {
@@ -41,7 +47,7 @@ impl WebPages {
     async fn status(&self) -> HttpReply {
         let make = async {
             let status = self.service.status().await?;
-            let text = serde_json::to_string(&describe(&status));
+            let text = serde_json::to_string(&describe_bounded(status));
             text.map(Bytes::from).map_err(|why| tonic::Status::internal(why.to_string()))
         };
         match self.status.get(make).await {
@@ -49,6 +55,25 @@ impl WebPages {
             Err(why) => HttpReply::refusal(StatusCode::SERVICE_UNAVAILABLE, why.message()),
         }
     }
+}
+
+/// The status as `suture status` has it, with at most [`ENTRIES_MAX`] entries of each list that
+/// grows with what is lost or damaged, and how many each has in all.
+fn describe_bounded(mut status: StatusReply) -> serde_json::Value {
+    let (running, blocked) = (status.running.len(), status.blocked.len());
+    let inconsistent = status.scrub.as_ref().map_or(0, |scrub| scrub.inconsistent.len());
+    // What is beyond repair decides about the state, and is of most interest.
+    status.blocked.sort_by_key(|entry| !entry.unrepairable);
+    status.blocked.truncate(ENTRIES_MAX);
+    status.running.truncate(ENTRIES_MAX);
+    if let Some(scrub) = &mut status.scrub {
+        scrub.inconsistent.truncate(ENTRIES_MAX);
+    }
+    let mut shown = describe(&status);
+    shown["running_count"] = running.into();
+    shown["blocked_count"] = blocked.into();
+    shown["scrub"]["inconsistent_count"] = inconsistent.into();
+    shown
 }
 
 impl HttpPages for WebPages {
@@ -160,7 +185,58 @@ fn http_status(why: &Status) -> StatusCode {
 
 #[cfg(test)]
 mod tests {
+    use suture_drivers::control::proto::{BlockedStripe, InconsistentStripe, Running, ScrubStatus};
+
     use super::*;
+
+    /// A status with so many entries in each list; only the last of those that wait is beyond
+    /// repair.
+    fn status_of(entries: usize) -> StatusReply {
+        let object = "o".repeat(100);
+        let mut blocked =
+            vec![BlockedStripe { object: object.clone(), ..Default::default() }; entries];
+        blocked.last_mut().expect("there are some").unrepairable = true;
+        let inconsistent = vec![InconsistentStripe { stripe: 1, object }; entries];
+        StatusReply {
+            at_risk: vec![entries as u64],
+            blocked,
+            scrub: Some(ScrubStatus { inconsistent, ..Default::default() }),
+            ..Default::default()
+        }
+    }
+
+    #[test]
+    fn however_much_is_lost_the_page_gets_so_much_of_each_list_and_how_much_there_is() {
+        let all = 3 * ENTRIES_MAX;
+        let shown = describe_bounded(status_of(all));
+        let lists = [&shown["blocked"], &shown["scrub"]["inconsistent"]];
+        assert!(lists.iter().all(|list| list.as_array().unwrap().len() == ENTRIES_MAX));
+        assert_eq!([&shown["blocked_count"], &shown["scrub"]["inconsistent_count"]], [all, all]);
+        assert_eq!(shown["state"], describe(&status_of(all))["state"]);
+        assert_eq!(shown["state"], "unrepairable");
+        assert_eq!(shown["blocked"][0]["unrepairable"], true, "what is worst comes first");
+        let running = vec![Running::default(); all];
+        let shown = describe_bounded(StatusReply { running, ..status_of(all) });
+        assert_eq!(shown["running"].as_array().unwrap().len(), ENTRIES_MAX);
+        assert_eq!((&shown["running_count"], &shown["state"]), (&all.into(), &"repairing".into()));
+        let bytes = serde_json::to_string(&shown).unwrap().len();
+        assert!(bytes < 1 << 20, "{bytes} bytes");
+        let far_more = StatusReply { running: vec![Running::default(); 9 * all], ..status_of(all) };
+        let of_more = serde_json::to_string(&describe_bounded(far_more)).unwrap().len();
+        assert!(of_more < bytes + 10, "{of_more} bytes where there is more, {bytes} otherwise");
+    }
+
+    #[test]
+    fn what_is_short_is_shown_as_it_is_in_the_status() {
+        let mut shown = describe_bounded(status_of(2));
+        for count in ["running_count", "blocked_count"] {
+            assert!(shown.as_object_mut().unwrap().remove(count).is_some());
+        }
+        assert!(shown["scrub"].as_object_mut().unwrap().remove("inconsistent_count").is_some());
+        let mut whole = status_of(2);
+        whole.blocked.reverse();
+        assert_eq!(shown, describe(&whole));
+    }
 
     #[test]
     fn a_command_says_what_is_to_be_done_and_nothing_else() {

@@ -195,7 +195,7 @@ function showRunning(status) {
   };
   const key = (repair) => `${repair.repair} ${repair.chunk}`;
   showKeyed('running', status.running.slice(0, SHOWN), key, make, update);
-  const more = status.running.length - SHOWN;
+  const more = status.running_count - SHOWN;
   write(byId('running-more'), more > 0 ? `... and ${more} more` : '');
 }
 
@@ -215,7 +215,10 @@ function showBlocked(status) {
     write(row.cells[1], group.stripes);
     write(row.cells[2], objects.slice(0, 3).join(', ') + more);
   };
-  showKeyed('blocked', [...groups].slice(0, SHOWN), ([why]) => why, make, update);
+  const listed = [...groups].slice(0, SHOWN);
+  showKeyed('blocked', listed, ([why]) => why, make, update);
+  const more = listed.reduce((left, [, group]) => left - group.stripes, status.blocked_count);
+  write(byId('blocked-more'), more > 0 ? `... and ${count(more, 'stripe')} more` : '');
 }
 
 const used = (link) => (link ? link.applications + link.repair : 0);
@@ -321,13 +324,13 @@ function showCommands(cell, node) {
 
 function showScrub(status) {
   const { running, stripes_done: done, stripes, next_seconds: next, found_copies: found,
-    inconsistent } = status.scrub;
+    inconsistent_count: inconsistent } = status.scrub;
   const words = [];
   if (running) words.push(`Scrub: ${done} of ${count(stripes, 'stripe')} done.`);
   else if (next !== null) words.push(`The next scrub begins in ${time(next)}.`);
   if (found > 0) words.push(`${count(found, 'bad chunk')} found.`);
-  if (inconsistent.length > 0) {
-    words.push(`The chunks of ${count(inconsistent.length, 'stripe')} do not fit each other.`);
+  if (inconsistent > 0) {
+    words.push(`The chunks of ${count(inconsistent, 'stripe')} do not fit each other.`);
   }
   write(byId('scrub'), words.join(' '));
 }

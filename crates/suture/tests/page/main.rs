@@ -69,6 +69,9 @@ fn the_page_shows_what_status_says_and_needs_nothing_from_elsewhere() {
     for key in ["state", "cluster", "epoch", "at_risk", "lost_chunks", "warnings"] {
         assert_eq!(shown[key], status[key], "{key}");
     }
+    for count in [&shown["running_count"], &shown["blocked_count"]] {
+        assert_eq!(*count, 0, "nothing runs or waits");
+    }
     assert_eq!(shown["nodes"].as_array().unwrap().len(), 3);
     let df = cluster.json(&["df"]);
     assert!(df["nodes"][0]["file_system"].is_string(), "{df}");
