@@ -98,7 +98,7 @@ pub async fn serve(
     limits: ControlLimits,
     credentials: Option<Arc<Kept>>,
 ) -> Result<()> {
-    let service = service.into();
+    let service: Arc<ControlService> = service.into();
     let incoming = Incoming::new(listener, service.clone(), limits, credentials);
     Server::builder()
         .http2_keepalive_interval(Some(KEEPALIVE_EVERY))

@@ -89,7 +89,7 @@ impl CallNumbers {
         }
     }
 
-    /// Counts a refusal.
+    /// Counts that something was refused.
     pub(super) fn refused(&self, why: RefusalReason) {
         self.refusals.get_or_create(&vec![("reason", why.word().into())]).inc();
     }
