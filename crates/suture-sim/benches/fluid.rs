@@ -6,11 +6,12 @@
 //! the machine.
 #![allow(clippy::disallowed_macros, reason = "a bench prints")]
 
+mod cpu_time;
+
 use std::hint::black_box;
 
-use criterion::measurement::{Measurement, ValueFormatter, WallTime};
+use cpu_time::CpuTime;
 use criterion::{BatchSize, Criterion, Throughput};
-use rustix::time::{ClockId, clock_gettime};
 use suture_repair::random::Random;
 use suture_sim::fluid::{EXACT_ENTRIES, FlowId, Network, Take, Transfer, Urgency, oracle};
 
@@ -25,39 +26,6 @@ const EVENTS: usize = 200;
 
 /// Nodes of a lane; each sends to the next.
 const LANE: usize = 7;
-
-/// Measures the CPU time of this thread.
-struct CpuTime;
-
-impl Measurement for CpuTime {
-    type Intermediate = u64;
-    type Value = u64;
-
-    fn start(&self) -> u64 {
-        let time = clock_gettime(ClockId::ThreadCPUTime);
-        time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
-    }
-
-    fn end(&self, started: u64) -> u64 {
-        self.start() - started
-    }
-
-    fn add(&self, a: &u64, b: &u64) -> u64 {
-        a + b
-    }
-
-    fn zero(&self) -> u64 {
-        0
-    }
-
-    fn to_f64(&self, nanoseconds: &u64) -> f64 {
-        *nanoseconds as f64
-    }
-
-    fn formatter(&self) -> &dyn ValueFormatter {
-        WallTime.formatter()
-    }
-}
 
 fn capacities(flows: usize, random: &mut Random) -> Vec<f64> {
     (0..2 * nodes(flows)).map(|_| 50e6 + 100e6 * random.unit()).collect()

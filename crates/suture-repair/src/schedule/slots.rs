@@ -121,6 +121,12 @@ impl EdgeSchedule {
         released.into_iter().map(|(id, transmission)| release(id, transmission)).collect()
     }
 
+    /// How many transmissions the next slot would choose among: what its matching costs.
+    #[cfg(test)]
+    pub(super) fn candidates(&self) -> usize {
+        self.transmissions.preferred().count()
+    }
+
     /// As many transmissions as one slot can hold.
     fn slot(&self) -> Vec<TransmissionId> {
         let mut lists: Vec<Vec<Candidate>> = Vec::new();

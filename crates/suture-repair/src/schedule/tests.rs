@@ -3,6 +3,7 @@
 //! Links carry a chunk a second, so seconds of a link are chunks through it. A repair is written as
 //! the edges of its tree, `(who sends, who receives)`, and has its stripe's number for an id.
 
+mod growth;
 mod others;
 mod phases;
 mod slots;
