@@ -75,20 +75,17 @@ pub(super) fn seconds(batch: BatchDemands<'_>, known: f64) -> f64 {
     }
     let relays: Vec<u32> = takes_part().collect();
     let lanes = lane_stripes(batch, &relays, |demand| !is_mds(demand.job.code));
-    let known = seconds_by(lanes, (batch, &relays), known);
+    let known = seconds_by(lanes, batch, &relays, known);
     // Where any k chunks determine the rest, what crosses may say more, or the lanes.
     let lanes = lane_stripes(batch, &relays, |demand| is_mds(demand.job.code));
-    if lanes.iter().all(Option::is_none) {
-        known
-    } else {
-        seconds_by(lanes, (batch, &relays), known)
-    }
+    if lanes.iter().all(Option::is_none) { known } else { seconds_by(lanes, batch, &relays, known) }
 }
 
 /// The bound with the stripes of some demands by lanes; not below what is `known`.
 fn seconds_by(
     lanes: Vec<Option<LaneStripe>>,
-    (batch, relays): (BatchDemands<'_>, &[u32]),
+    batch: BatchDemands<'_>,
+    relays: &[u32],
     known: f64,
 ) -> f64 {
     let BatchDemands { demands, view, ports, .. } = batch;
@@ -96,19 +93,20 @@ fn seconds_by(
         demands.iter().zip(&lanes).filter(|(_, laned)| laned.is_none()).map(|(d, _)| d).collect();
     let laned = demands.iter().zip(&lanes).filter(|(_, laned)| laned.is_some()).enumerate();
     let laned = laned.flat_map(|(at, (demand, _))| {
-        sums(demand).map(move |part| (at, RackedStripe::new(demand, part, view, ports)))
+        sums(demand)
+            .map(move |(part, around)| (at, RackedStripe::new(demand, part, around, view, ports)))
     });
     let laned: Vec<(usize, RackedStripe)> = laned.collect();
     let lanes: Vec<LaneStripe> = lanes.into_iter().flatten().collect();
-    let stripes = others
-        .iter()
-        .flat_map(|demand| sums(demand).map(|part| RackedStripe::new(demand, part, view, ports)));
+    let stripes = others.iter().flat_map(|demand| {
+        sums(demand).map(|(part, around)| RackedStripe::new(demand, part, around, view, ports))
+    });
     let stripes: Vec<RackedStripe> = stripes.filter(|stripe| !stripe.targets.is_empty()).collect();
     let several = Several::all(&others, batch);
     if stripes.is_empty() && several.is_empty() && lanes.is_empty() {
         return known;
     }
-    let known = alone_seconds(&several, (ports, relays), known);
+    let known = alone_seconds(&several, ports, relays, known);
     let search = CrossingSearch { ports, relays, several: &several, lanes: &lanes, laned: &laned };
     let steps = search.steps(&stripes, COMPARISONS_MAX);
     if steps < STEPS_MIN {
@@ -116,9 +114,9 @@ fn seconds_by(
     }
     let limits = SearchLimits { known, enough: f64::INFINITY, steps };
     let choices = search.any_destinations();
-    let together = search.seconds((&stripes, &choices), limits).max(known);
-    let together = lanes::alone::seconds(&lanes, (ports, relays), together);
-    let together = search.whole_seconds((&stripes, &choices), together);
+    let together = search.seconds(&stripes, &choices, limits).max(known);
+    let together = lanes::alone::seconds(&lanes, ports, relays, together);
+    let together = search.whole_seconds(&stripes, &choices, together);
     let together = search.with_whole_chunks(together, &stripes);
     search.with_decided_racks(together, &stripes)
 }
@@ -136,7 +134,7 @@ fn lane_stripes(
     let mut stripes = Vec::with_capacity(demands.len());
     for demand in demands {
         let wanted = Some(demand).filter(|demand| is_wanted(demand));
-        let stripe = wanted.and_then(|d| LaneStripe::new(d, &mut asked, (batch, relays)));
+        let stripe = wanted.and_then(|d| LaneStripe::new(d, &mut asked, batch, relays));
         comparisons += stripe.as_ref().map_or(0, |stripe| stripe.comparisons(ports));
         if comparisons * LANE_STEPS_MIN > COMPARISONS_MAX {
             return demands.iter().map(|_| None).collect();
@@ -152,6 +150,12 @@ struct Several {
     repair: MultiLossRepair,
     /// Each by itself, where that may be cheaper for some port.
     apart: Vec<RackedStripe>,
+}
+
+/// A repair of all lost chunks of a stripe together, and what its messages cost at some prices.
+struct PricedRepair<'a> {
+    repair: &'a MultiLossRepair,
+    repair_costs: &'a MultiLossCosts<'a>,
 }
 
 impl Several {
@@ -177,8 +181,9 @@ impl Several {
     /// `repair`.
     fn take_cheapest(
         &self,
-        (repair, repair_costs): (&MultiLossRepair, &MultiLossCosts<'_>),
-        (costs, workspace): (&mut Costs<'_>, &mut Workspace),
+        PricedRepair { repair, repair_costs }: PricedRepair<'_>,
+        costs: &mut Costs<'_>,
+        workspace: &mut Workspace,
         loads: &mut Amounts,
     ) -> f64 {
         if self.apart.is_empty() {
@@ -212,18 +217,19 @@ fn apart(
         };
         let part = needs.get(name).parts[0].clone();
         let around = around(code, &part, &available, needs);
-        apart.push(RackedStripe::new(demand, (&part, around.as_ref()), view, ports));
+        apart.push(RackedStripe::new(demand, &part, around.as_ref(), view, ports));
     }
     if apart.iter().any(|stripe| stripe.targets.is_empty()) { Vec::new() } else { apart }
 }
 
 /// The most that any stripe with several losses takes by itself; `known` where that is no more.
-fn alone_seconds(several: &[Several], (ports, relays): (&Ports, &[u32]), known: f64) -> f64 {
+fn alone_seconds(several: &[Several], ports: &Ports, relays: &[u32], known: f64) -> f64 {
     let repairs: Vec<&MultiLossRepair> = several.iter().map(|several| &several.repair).collect();
     several::alone_seconds(&repairs, ports, known, |index, spread, prices, loads| {
         let mut costs = Costs::new(ports, prices, relays);
-        let repair = (spread, &MultiLossCosts::new(ports, prices, relays));
-        several[index].take_cheapest(repair, (&mut costs, &mut Workspace::default()), loads)
+        let repair_costs = &MultiLossCosts::new(ports, prices, relays);
+        let repair = PricedRepair { repair: spread, repair_costs };
+        several[index].take_cheapest(repair, &mut costs, &mut Workspace::default(), loads)
     })
 }
 
@@ -260,14 +266,20 @@ impl CrossingSearch<'_> {
     }
 
     /// The best bound by prices, where stripes by lanes have these destinations, in seconds.
-    fn seconds(&self, batch: (&[RackedStripe], &[DestinationChoice]), limits: SearchLimits) -> f64 {
-        self.priced(batch, limits).seconds
+    fn seconds(
+        &self,
+        stripes: &[RackedStripe],
+        choices: &[DestinationChoice],
+        limits: SearchLimits,
+    ) -> f64 {
+        self.priced(stripes, choices, limits).seconds
     }
 
     /// The same bound and its prices.
     fn priced(
         &self,
-        (stripes, choices): (&[RackedStripe], &[DestinationChoice]),
+        stripes: &[RackedStripe],
+        choices: &[DestinationChoice],
         limits: SearchLimits,
     ) -> PricedBound {
         let mut workspace = Workspace::default();
@@ -278,12 +290,12 @@ impl CrossingSearch<'_> {
             let sums: f64 = stripes.iter().map(cost).sum();
             let repair_costs = MultiLossCosts::new(self.ports, prices, self.relays);
             let of_several = self.several.iter().map(|several| {
-                let repair = (&several.repair, &repair_costs);
-                several.take_cheapest(repair, (&mut costs, &mut workspace), loads)
+                let repair = PricedRepair { repair: &several.repair, repair_costs: &repair_costs };
+                several.take_cheapest(repair, &mut costs, &mut workspace, loads)
             });
             let of_several: f64 = of_several.sum();
             let lanes = self.lanes.iter().zip(choices).map(|(stripe, choice)| {
-                stripe.take_cheapest(choice, (&mut costs, &mut workspace), loads).0
+                stripe.take_cheapest(choice, &mut costs, &mut workspace, loads).0
             });
             sums + of_several + lanes.sum::<f64>()
         });
@@ -293,7 +305,8 @@ impl CrossingSearch<'_> {
     /// What whole chunks take on links of racks, if they are equally long; else what is known.
     fn whole_seconds(
         &self,
-        (stripes, choices): (&[RackedStripe], &[DestinationChoice]),
+        stripes: &[RackedStripe],
+        choices: &[DestinationChoice],
         known: f64,
     ) -> f64 {
         let laned = self.laned.iter().map(|(at, stripe)| {

@@ -71,9 +71,9 @@ impl CrossingSearch<'_> {
         choices: &[DestinationChoice],
         limits: SearchLimits,
     ) -> OpenBatch {
-        let found = self.priced((&stripes, choices), limits);
+        let found = self.priced(&stripes, choices, limits);
         let seconds = found.seconds.max(limits.known);
-        let seconds = self.whole_seconds((&stripes, choices), seconds);
+        let seconds = self.whole_seconds(&stripes, choices, seconds);
         OpenBatch { stripes, bound: PricedBound { seconds, ..found } }
     }
 

@@ -15,6 +15,16 @@ const ALONE_COMPARISONS_MAX: usize = 400_000;
 /// With stripes by lanes only such a part of all prices is compared for each time that is tried.
 const LANE_DIVISOR: usize = 4;
 
+/// What stripes take each by itself, in seconds.
+#[derive(Clone, Copy)]
+struct AloneSeconds<'a> {
+    stripes: &'a [RackedStripe],
+    /// Of each of these, at each node of each target.
+    alone: &'a [Vec<Vec<f64>>],
+    /// Of each stripe by lanes, at each of its destinations.
+    kept: &'a [Vec<f64>],
+}
+
 impl CrossingSearch<'_> {
     /// What each stripe takes by itself at each node of each target; `known` where that is no more.
     fn alone(&self, stripes: &[RackedStripe], known: f64, pairs: usize) -> Vec<Vec<Vec<f64>>> {
@@ -26,7 +36,7 @@ impl CrossingSearch<'_> {
             let only = [stripe.within(&is_it)];
             let alone = CrossingSearch { several: &[], lanes: &[], ..*self };
             let steps = alone.steps(&only, ALONE_COMPARISONS_MAX / pairs);
-            alone.seconds((&only, &[]), SearchLimits { known, enough: f64::INFINITY, steps })
+            alone.seconds(&only, &[], SearchLimits { known, enough: f64::INFINITY, steps })
         };
         let ports = self.ports;
         let nodes = |stripe: &RackedStripe, target: &Target| {
@@ -70,7 +80,7 @@ impl CrossingSearch<'_> {
         let known = alone.iter().map(least).fold(known, f64::max);
         let kept = self.lanes.iter();
         let kept = kept.map(|stripe| {
-            alone::of_destinations(stripe, (self.ports, self.relays), known, comparisons)
+            alone::of_destinations(stripe, self.ports, self.relays, known, comparisons)
         });
         let kept: Vec<Vec<f64>> = kept.collect();
         let all = alone.iter().flatten().chain(&kept).flatten();
@@ -78,11 +88,12 @@ impl CrossingSearch<'_> {
             all.copied().filter(|level| *level > known && level.is_finite()).collect();
         levels.sort_by(f64::total_cmp);
         levels.dedup();
+        let all = AloneSeconds { stripes, alone: &alone, kept: &kept };
         let (mut low, mut high) = (known, levels.len());
         let mut first = 0;
         while first < high {
             let middle = (first + high) / 2;
-            let seconds = self.within((stripes, &alone), &kept, (levels[middle], low));
+            let seconds = self.within(all, levels[middle], low);
             if seconds >= levels[middle] {
                 low = levels[middle];
                 first = middle + 1;
@@ -96,12 +107,8 @@ impl CrossingSearch<'_> {
 
     /// A bound if no destination is one at which a stripe takes as long as the level, or longer;
     /// nobody below the level needs less.
-    fn within(
-        &self,
-        (stripes, alone): (&[RackedStripe], &[Vec<Vec<f64>>]),
-        kept: &[Vec<f64>],
-        (level, known): (f64, f64),
-    ) -> f64 {
+    fn within(&self, all: AloneSeconds<'_>, level: f64, known: f64) -> f64 {
+        let AloneSeconds { stripes, alone, kept } = all;
         let stripes = stripes
             .iter()
             .zip(alone)
@@ -118,7 +125,7 @@ impl CrossingSearch<'_> {
         let divisor = if self.lanes.is_empty() { 1 } else { LANE_DIVISOR };
         let steps = self.steps(&stripes, COMPARISONS_MAX / divisor);
         let limits = SearchLimits { known, enough: level, steps };
-        let seconds = self.seconds((&stripes, &choices), limits);
-        self.whole_seconds((&stripes, &choices), seconds)
+        let seconds = self.seconds(&stripes, &choices, limits);
+        self.whole_seconds(&stripes, &choices, seconds)
     }
 }

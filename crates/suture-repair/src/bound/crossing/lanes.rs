@@ -97,7 +97,8 @@ impl LaneStripe {
     pub fn new(
         demand: &Demand<'_>,
         asked: &mut AskedSets,
-        (batch, relays): (BatchDemands<'_>, &[u32]),
+        batch: BatchDemands<'_>,
+        relays: &[u32],
     ) -> Option<LaneStripe> {
         let BatchDemands { view, ports, .. } = batch;
         let (job, lost) = (demand.job, &demand.job.lost);
@@ -135,8 +136,8 @@ impl LaneStripe {
                 set.iter().map(|chunk| demand.holder(chunk).0).collect::<Vec<u32>>()
             };
             let sets: Vec<Vec<u32>> = sets.into_iter().map(nodes).collect();
-            let racks = (rack_count, |node: u32| ports.rack(node));
-            stripe.gathers.push(GatheredGroup::new(chunks, sets, racks));
+            let group = GatheredGroup::new(chunks, sets, rack_count, |node| ports.rack(node));
+            stripe.gathers.push(group);
         }
         Some(stripe)
     }
@@ -149,7 +150,7 @@ impl LaneStripe {
         batch: BatchDemands<'_>,
     ) -> Option<()> {
         for lost in &demand.job.lost {
-            let trees = SetTrees::new((demand, *lost), &self.destinations, asked, batch)?;
+            let trees = SetTrees::new(demand, *lost, &self.destinations, asked, batch)?;
             let at = self.trees.iter().position(|known| known.are_like(&trees));
             self.tree_of.push(at.unwrap_or(self.trees.len()));
             if at.is_none() {
@@ -204,11 +205,12 @@ impl LaneStripe {
     pub fn take_cheapest(
         &self,
         choice: &DestinationChoice,
-        (costs, workspace): (&mut Costs<'_>, &mut Workspace),
+        costs: &mut Costs<'_>,
+        workspace: &mut Workspace,
         loads: &mut Amounts,
     ) -> (f64, Vec<usize>) {
         let candidates = self.candidates(choice, costs);
-        let trees = self.tree_costs(&candidates, (costs, workspace));
+        let trees = self.tree_costs(&candidates, costs, workspace);
         let costs = &*costs;
         let gather = |group| PricedGather::new(group, &self.decoders, costs);
         let gathers: Vec<PricedGather<'_>> = self.gathers.iter().map(gather).collect();
@@ -261,7 +263,8 @@ impl LaneStripe {
     fn tree_costs(
         &self,
         candidates: &[usize],
-        (costs, workspace): (&mut Costs<'_>, &mut Workspace),
+        costs: &mut Costs<'_>,
+        workspace: &mut Workspace,
     ) -> Vec<Vec<(f64, usize)>> {
         let mut trees = vec![Vec::new(); self.destinations.len()];
         for (place, &at) in candidates.iter().enumerate() {
@@ -299,7 +302,8 @@ struct SetTrees {
 impl SetTrees {
     /// Those of one lost chunk; `None` where it needs another.
     fn new(
-        (demand, lost): (&Demand<'_>, ChunkIndex),
+        demand: &Demand<'_>,
+        lost: ChunkIndex,
         destinations: &[u32],
         asked: &mut AskedSets,
         BatchDemands { view, ports, .. }: BatchDemands<'_>,
@@ -311,7 +315,7 @@ impl SetTrees {
         // Of any so many helpers the trees are known as they are.
         let is_any = part.is_any();
         let around = around(demand.job.code, &part, &available, &mut asked.needs);
-        let counted = RackedStripe::new(demand, (&part, around.as_ref()), view, ports);
+        let counted = RackedStripe::new(demand, &part, around.as_ref(), view, ports);
         let counted = counted.into_each(destinations, ports);
         let sets = if is_any { None } else { asked.find(demand, &[lost]) };
         let tree = |set: ChunkSet| {
@@ -418,7 +422,7 @@ impl PricedStripe<'_> {
             kept.truncate(chosen);
             kept.extend(others.iter().map(|at| candidates[chosen + at]));
             if self.has_places(&kept) {
-                let lanes = self.lanes((all, all), &kept, &choice.order);
+                let lanes = self.lanes(all, all, &kept, &choice.order);
                 if lanes.cost < best.0.cost {
                     best = (lanes, kept.clone());
                 }
@@ -437,7 +441,7 @@ impl PricedStripe<'_> {
 
     /// The cheapest lanes of some of the chunks into as many of the nodes, in this order if there
     /// is one.
-    fn lanes(&self, (chunks, ends): (u8, u8), kept: &[usize], order: &[usize]) -> CheapestLanes {
+    fn lanes(&self, chunks: u8, ends: u8, kept: &[usize], order: &[usize]) -> CheapestLanes {
         if chunks == 0 {
             return CheapestLanes { cost: 0.0, lanes: [(0, 0); LOST_MAX], count: 0 };
         }
@@ -456,7 +460,7 @@ impl PricedStripe<'_> {
                 if cost >= best.cost {
                     continue;
                 }
-                let others = self.lanes((chunks & !group, ends & !into), kept, order);
+                let others = self.lanes(chunks & !group, ends & !into, kept, order);
                 if cost + others.cost < best.cost {
                     best = CheapestLanes { cost: cost + others.cost, ..others };
                     best.lanes[best.count] = (group, into);

@@ -50,11 +50,12 @@ impl RackedStripe {
     /// A part of a demand, with what serves in its place.
     pub fn new(
         demand: &Demand<'_>,
-        (part, around): (&Part, Option<&Part>),
+        part: &Part,
+        around: Option<&Part>,
         view: &View<'_>,
         ports: &Ports,
     ) -> RackedStripe {
-        let around = around.map(|part| RackedStripe::new(demand, (part, None), view, ports));
+        let around = around.map(|part| RackedStripe::new(demand, part, None, view, ports));
         let mut racks: Vec<Holders> = Vec::new();
         let forced = part.forced.iter().map(|sender| (sender.chunk, 1));
         for (chunk, forced) in forced.chain(part.free.iter().map(|chunk| (*chunk, 0))) {

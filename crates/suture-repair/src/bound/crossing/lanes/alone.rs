@@ -28,7 +28,8 @@ const STEPS_MIN: usize = 12;
 /// The most that any stripe takes by itself, in seconds; `known` where that is no more.
 pub(in crate::bound::crossing) fn seconds(
     stripes: &[LaneStripe],
-    (ports, relays): (&Ports, &[u32]),
+    ports: &Ports,
+    relays: &[u32],
     known: f64,
 ) -> f64 {
     let mut seconds = known;
@@ -46,7 +47,8 @@ pub(in crate::bound::crossing) fn seconds(
 /// where that is no more. Prices that are compared for each are at most `comparisons`.
 pub(in crate::bound::crossing) fn of_destinations(
     stripe: &LaneStripe,
-    (ports, relays): (&Ports, &[u32]),
+    ports: &Ports,
+    relays: &[u32],
     known: f64,
     comparisons: usize,
 ) -> Vec<f64> {
@@ -136,8 +138,8 @@ impl AloneSearch<'_> {
         let mut tried = 0;
         let search = Search::new(self.ports, limits, |prices, loads| {
             let mut costs = Costs::new(self.ports, prices, self.relays);
-            let at = (&mut costs, &mut workspace);
-            let (cost, destinations) = stripe.take_cheapest(&choice, at, loads);
+            let (cost, destinations) =
+                stripe.take_cheapest(&choice, &mut costs, &mut workspace, loads);
             tried += 1;
             destinations.iter().for_each(|at| kept[*at] += 1);
             cost

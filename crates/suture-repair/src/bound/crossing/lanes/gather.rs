@@ -33,7 +33,8 @@ impl GatheredGroup {
     pub fn new(
         chunks: u8,
         sets: Vec<Vec<u32>>,
-        (rack_count, rack): (usize, impl Fn(u32) -> u32),
+        rack_count: usize,
+        rack: impl Fn(u32) -> u32,
     ) -> GatheredGroup {
         let mut sizes: Vec<usize> = sets.iter().map(Vec::len).collect();
         sizes.sort_unstable();

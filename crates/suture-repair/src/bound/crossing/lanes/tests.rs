@@ -227,7 +227,7 @@ fn no_lanes_cost_less_whoever_helps_decodes_and_keeps() {
             let (cluster, job) = arbitrary_world(code, lost, spare, &mut random);
             with_demand((&cluster, &job), |demand, batch| {
                 let relays: Vec<u32> = (0..cluster.nodes.len() as u32).collect();
-                let stripe = LaneStripe::new(demand, &mut AskedSets::default(), (batch, &relays));
+                let stripe = LaneStripe::new(demand, &mut AskedSets::default(), batch, &relays);
                 let Some(stripe) = stripe else { return };
                 let sets = |some: Vec<ChunkIndex>| {
                     let sets = helper_sets(demand, &some).unwrap();
@@ -264,8 +264,8 @@ fn check_prices(world: &TestWorld<'_>, prices: &Amounts) -> bool {
     let mut loads = Amounts::none(batch.ports);
     let mut costs = Costs::new(batch.ports, prices, relays);
     let mut workspace = Workspace::default();
-    let at = (&mut costs, &mut workspace);
-    let (cost, kept) = stripe.take_cheapest(&stripe.any_destinations(), at, &mut loads);
+    let any = stripe.any_destinations();
+    let (cost, kept) = stripe.take_cheapest(&any, &mut costs, &mut workspace, &mut loads);
     assert!((cost - least).abs() < 1e-9, "{cost} {least} {:?}", demand.job);
     // A tree's price may be below every tree; that of a gather is exact.
     let put = loads.cost(prices);
@@ -273,7 +273,7 @@ fn check_prices(world: &TestWorld<'_>, prices: &Amounts) -> bool {
     // Those that keep the chunks may also be named.
     let chosen = DestinationChoice { chosen: kept.clone(), open: Vec::new(), order: Vec::new() };
     let mut again = Amounts::none(batch.ports);
-    let named = stripe.take_cheapest(&chosen, (&mut costs, &mut workspace), &mut again);
+    let named = stripe.take_cheapest(&chosen, &mut costs, &mut workspace, &mut again);
     assert!((named.0 - cost).abs() < 1e-9 && named.1 == kept, "{named:?} {cost} {kept:?}");
     (put - cost).abs() < 1e-9
 }
@@ -285,7 +285,7 @@ fn seconds_of_set(world: &TestWorld<'_>, choice: DestinationChoice) -> f64 {
     let limits = SearchLimits { known: 0.0, enough: f64::INFINITY, steps: 20_000 };
     let search = Search::new(batch.ports, limits, |prices, loads| {
         let mut costs = Costs::new(batch.ports, prices, relays);
-        stripe.take_cheapest(&choice, (&mut costs, &mut workspace), loads).0
+        stripe.take_cheapest(&choice, &mut costs, &mut workspace, loads).0
     });
     search.seconds_from_nothing()
 }
@@ -303,7 +303,7 @@ fn a_stripe_alone_takes_what_it_takes_with_the_best_set_of_destinations() {
         }
         with_demand((&cluster, &job), |demand, batch| {
             let relays: Vec<u32> = (0..cluster.nodes.len() as u32).collect();
-            let stripe = LaneStripe::new(demand, &mut AskedSets::default(), (batch, &relays));
+            let stripe = LaneStripe::new(demand, &mut AskedSets::default(), batch, &relays);
             let Some(stripe) = stripe else { return };
             let sets = BTreeMap::new();
             let world = TestWorld { demand, batch, stripe: &stripe, relays: &relays, sets };
@@ -319,7 +319,7 @@ fn a_stripe_alone_takes_what_it_takes_with_the_best_set_of_destinations() {
             let possible = ordered.filter(|choice| stripe.is_possible(choice, batch.ports));
             let seconds = possible.map(|choice| seconds_of_set(&world, choice));
             let least = seconds.fold(f64::INFINITY, f64::min);
-            let alone = alone::seconds(std::slice::from_ref(&stripe), (batch.ports, &relays), 0.0);
+            let alone = alone::seconds(std::slice::from_ref(&stripe), batch.ports, &relays, 0.0);
             assert!(alone < least * 1.002 && alone > least * 0.98, "{alone} {least} {job:?}");
             found += 1;
         });
