@@ -475,7 +475,7 @@ impl AgentDriver {
             AgentOutput::Send(message) => self.notify(*message),
             AgentOutput::Grant { to, repair, lane, first, below } => {
                 self.task(repair);
-                self.grants.grant(repair, lane, to, (first, below));
+                self.grants.grant(repair, lane, to, first..below);
                 self.send(to, ToPeer::Grant { repair, lane, first, below });
             }
             AgentOutput::Prepare { repair, bytes } => {

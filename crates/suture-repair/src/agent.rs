@@ -257,7 +257,7 @@ impl Agent {
                     self.publish(now, repair, copy);
                 }
             }
-            ToAgent::Delete { epoch, session, copy } => self.delete((epoch, session), copy),
+            ToAgent::Delete { epoch, session, copy } => self.delete(epoch, session, copy),
             ToAgent::List => self.list(),
             ToAgent::Limit(limit) => {
                 self.links.limit = limit;

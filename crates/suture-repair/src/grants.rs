@@ -14,6 +14,7 @@
 //! before the first takes none of them away.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use crate::id::{NodeId, RepairId};
 use crate::mutant::{Mistake, Mutant};
@@ -42,19 +43,13 @@ impl GrantTable {
         self.mistake = Mistake::of(mutant);
     }
 
-    /// `child` may send the slices of the lane from `first` on, below `below`. The first is the
-    /// same in all grants of a lane, and what was granted before stays so.
-    pub fn grant(
-        &mut self,
-        repair: RepairId,
-        lane: u16,
-        child: NodeId,
-        (first, below): (u32, u32),
-    ) {
+    /// `child` may send these slices of the lane. The first is the same in all grants of a lane,
+    /// and what was granted before stays so.
+    pub fn grant(&mut self, repair: RepairId, lane: u16, child: NodeId, slices: Range<u32>) {
         let lanes = self.repairs.entry(repair).or_default();
-        let new = GrantedLane { first, below, admitted: 0 };
+        let new = GrantedLane { first: slices.start, below: slices.end, admitted: 0 };
         let granted = lanes.entry((lane, child)).or_insert(new);
-        granted.below = granted.below.max(below);
+        granted.below = granted.below.max(slices.end);
     }
 
     /// Whether there is memory for this slice; if so, it is taken.
@@ -94,29 +89,29 @@ mod tests {
     fn no_more_is_admitted_than_was_granted() {
         let mut grants = GrantTable::default();
         assert!(!grants.admit(CHILD, id(0)));
-        grants.grant(REPAIR, 0, CHILD, (0, 2));
-        grants.grant(REPAIR, 0, CHILD, (0, 1));
+        grants.grant(REPAIR, 0, CHILD, 0..2);
+        grants.grant(REPAIR, 0, CHILD, 0..1);
         assert!(!grants.admit(CHILD, id(2)));
         assert!(!grants.admit(NodeId(3), id(0)));
         assert!(grants.admit(CHILD, id(1)));
         assert!(grants.admit(CHILD, id(1)), "dropped later; memory was reserved for two");
         assert!(!grants.admit(CHILD, id(0)));
         grants.discard(REPAIR);
-        grants.grant(REPAIR, 1, CHILD, (0, 9));
+        grants.grant(REPAIR, 1, CHILD, 0..9);
         assert!(!grants.admit(CHILD, id(0)));
     }
 
     #[test]
     fn what_another_parent_lacks_takes_nothing_of_what_was_granted() {
         let mut grants = GrantTable::default();
-        grants.grant(REPAIR, 0, CHILD, (5, 7));
+        grants.grant(REPAIR, 0, CHILD, 5..7);
         assert!((0..5).all(|slice| !grants.admit(CHILD, id(slice))));
         assert!(grants.admit(CHILD, id(5)) && grants.admit(CHILD, id(6)));
         assert!(!grants.admit(CHILD, id(4)) && !grants.admit(CHILD, id(5)));
-        grants.grant(REPAIR, 0, CHILD, (5, 8));
+        grants.grant(REPAIR, 0, CHILD, 5..8);
         assert!(grants.admit(CHILD, id(7)) && !grants.admit(CHILD, id(7)));
         // Nothing is to come where all is there.
-        grants.grant(REPAIR, 1, CHILD, (9, 9));
+        grants.grant(REPAIR, 1, CHILD, 9..9);
         let all_there = |slice| SliceId { lane: 1, ..id(slice) };
         assert!((0..10).all(|slice| !grants.admit(CHILD, all_there(slice))));
     }

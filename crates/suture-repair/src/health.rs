@@ -333,7 +333,7 @@ impl HealthTable {
         let (timers, liveness, mistake) = (self.timers, self.liveness, self.mistake);
         let mut changed = Vec::new();
         for (i, entry) in self.nodes.iter_mut().enumerate() {
-            let health = due((&timers, liveness, mistake), entry, now);
+            let health = due(&timers, liveness, mistake, entry, now);
             if health != entry.health {
                 entry.health = health;
                 changed.push((NodeId(i as u32), health));
@@ -395,7 +395,9 @@ impl NodeHealth {
 }
 
 fn due(
-    (timers, liveness, mistake): (&Timers, Liveness, Mistake),
+    timers: &Timers,
+    liveness: Liveness,
+    mistake: Mistake,
     entry: &NodeHealth,
     now: Time,
 ) -> Health {
@@ -448,8 +450,8 @@ mod tests {
             let expected = seconds.map(|seconds| Time::ZERO + Span::from_secs(seconds));
             assert_eq!(table.next_deadline(), expected, "{liveness:?}, {health:?}");
             assert!(!table.is_empty());
-            let rules = (&TIMERS, liveness, Mistake::default());
-            let changes = |at| due(rules, &table.nodes[0], at) != health;
+            let changes =
+                |at| due(&TIMERS, liveness, Mistake::default(), &table.nodes[0], at) != health;
             assert!(expected.is_none_or(changes), "{liveness:?}, {health:?}");
         }
     }

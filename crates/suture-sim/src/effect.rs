@@ -68,7 +68,7 @@ impl World {
             agent::AgentOutput::Send(message) => self.send_coordinator(node, *message),
             agent::AgentOutput::Grant { to, repair, lane, first, below } => {
                 let (from, slices) = (node, (first, below));
-                self.hosts[node.index()].grants.grant(repair, lane, to, slices);
+                self.hosts[node.index()].grants.grant(repair, lane, to, first..below);
                 self.send_peer(node, to, || Event::Grant { from, to, repair, lane, slices });
             }
             agent::AgentOutput::Prepare { repair, bytes } => {

@@ -3,6 +3,7 @@
 //! Place: ... slice granted by the core -> [what may be received] -> slice received ...
 //! What is admitted the core decides (`suture_repair::grants`).
 
+use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use suture_repair::grants::GrantTable;
@@ -16,8 +17,8 @@ pub struct Grants {
 }
 
 impl Grants {
-    /// `child` may send the slices of the lane from `first` on, below `below`.
-    pub fn grant(&self, repair: RepairId, lane: u16, child: NodeId, slices: (u32, u32)) {
+    /// `child` may send these slices of the lane.
+    pub fn grant(&self, repair: RepairId, lane: u16, child: NodeId, slices: Range<u32>) {
         self.table().grant(repair, lane, child, slices);
     }
 

@@ -133,7 +133,7 @@ impl Agent {
     }
 
     /// Has a copy deleted, unless a newer coordinator than that of `epoch` has spoken meanwhile.
-    pub(super) fn delete(&mut self, (epoch, session): (u32, u64), copy: ChunkCopy) {
+    pub(super) fn delete(&mut self, epoch: u32, session: u64, copy: ChunkCopy) {
         let is_current = epoch >= self.epoch && session == self.session;
         if is_current && self.copy_operations.deletes.insert(copy) {
             self.outputs.push_back(AgentOutput::Delete(copy));

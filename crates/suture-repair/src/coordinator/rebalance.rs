@@ -238,7 +238,7 @@ impl Coordinator {
         for stripe in ids.take(SCAN_MAX) {
             next = StripeId(stripe.id.0 + 1);
             seen += 1;
-            if let Some(of_stripe) = self.chunk_to_move(stripe, &left, (&receivers, lacking)) {
+            if let Some(of_stripe) = self.chunk_to_move(stripe, &left, &receivers, lacking) {
                 lacking -= of_stripe.bytes;
                 left.entry(of_stripe.from).and_modify(|level| level.held -= of_stripe.bytes);
                 chosen.push((stripe.id, of_stripe));
@@ -263,7 +263,8 @@ impl Coordinator {
         &self,
         stripe: &Stripe,
         left: &BTreeMap<NodeId, Level>,
-        (receivers, lacking): (&[Level], f64),
+        receivers: &[Level],
+        lacking: f64,
     ) -> Option<Move> {
         let id = stripe.id;
         let is_busy = self.ledger.has(id) || self.queue.margin(id).is_some();

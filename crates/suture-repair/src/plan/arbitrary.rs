@@ -32,7 +32,7 @@ pub fn arbitrary_plan(random: &mut Random, facts: &StripeFacts<'_>, node_count: 
         lost.iter().copied().zip(shuffled(random, &free)).collect();
     assert_eq!(destinations.len(), lost.len(), "every lost chunk needs a free node");
     let range = arbitrary_range(random, facts);
-    with_lanes(random, facts, node_count, (lost, destinations, range))
+    with_lanes(random, facts, node_count, ArbitraryTask { lost, destinations, range })
 }
 
 /// A random valid plan for what lies from `from` on of the chunks of another plan, which bring them
@@ -41,19 +41,28 @@ pub fn arbitrary_rest(
     random: &mut Random,
     facts: &StripeFacts<'_>,
     node_count: usize,
-    (begun, from): (&Plan, u64),
+    begun: &Plan,
+    from: u64,
 ) -> Plan {
     let range = Range { from, to: facts.chunk_bytes };
-    let task = (begun.lost.clone(), begun.destinations.clone(), range);
-    with_lanes(random, facts, node_count, task)
+    let (lost, destinations) = (begun.lost.clone(), begun.destinations.clone());
+    with_lanes(random, facts, node_count, ArbitraryTask { lost, destinations, range })
+}
+
+/// What a plan has to do.
+struct ArbitraryTask {
+    lost: Vec<ChunkIndex>,
+    destinations: BTreeMap<ChunkIndex, NodeId>,
+    range: Range,
 }
 
 fn with_lanes(
     random: &mut Random,
     facts: &StripeFacts<'_>,
     node_count: usize,
-    (lost, destinations, range): (Vec<ChunkIndex>, BTreeMap<ChunkIndex, NodeId>, Range),
+    task: ArbitraryTask,
 ) -> Plan {
+    let ArbitraryTask { lost, destinations, range } = task;
     let free = free_nodes(facts, node_count);
     let mut plan = Plan {
         stripe: facts.stripe,
@@ -85,10 +94,19 @@ fn add_lanes(
         return;
     }
     for &lost in &plan.lost.clone() {
-        let traces = traces(random, facts, free, segment, (plan, lost));
-        let lane = traces.unwrap_or_else(|| tree(random, facts, free, segment, (plan, lost)));
+        let chunk = LostPart { plan, lost, segment };
+        let traces = traces(random, facts, free, chunk);
+        let lane = traces.unwrap_or_else(|| tree(random, facts, free, chunk));
         plan.lanes.push(lane);
     }
+}
+
+/// A range of one lost chunk, which a lane of the plan is to bring to its destination.
+#[derive(Clone, Copy)]
+struct LostPart<'a> {
+    plan: &'a Plan,
+    lost: ChunkIndex,
+    segment: Range,
 }
 
 /// Now and then, and where the survivors allow: all helpers of a scheme send their traces to any
@@ -97,8 +115,7 @@ fn traces(
     random: &mut Random,
     facts: &StripeFacts<'_>,
     free: &[NodeId],
-    segment: Range,
-    (plan, lost): (&Plan, ChunkIndex),
+    LostPart { plan, lost, segment }: LostPart<'_>,
 ) -> Option<Lane> {
     let serves = |scheme: &&Scheme| {
         let needed = |chunk: &ChunkIndex| *chunk != lost && !scheme.missing().contains(chunk);
@@ -137,8 +154,7 @@ fn tree(
     random: &mut Random,
     facts: &StripeFacts<'_>,
     free: &[NodeId],
-    segment: Range,
-    (plan, lost): (&Plan, ChunkIndex),
+    LostPart { plan, lost, segment }: LostPart<'_>,
 ) -> Lane {
     let root = plan.destinations[&lost];
     let helpers = arbitrary_helpers(random, facts, &[lost]);

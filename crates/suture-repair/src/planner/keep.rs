@@ -172,13 +172,13 @@ impl Places {
         let left = held.iter().map(|held| tolerance.saturating_sub(*held)).collect();
         let mut places = Places { left, tolerance };
         if wanted > 1 {
-            places.raise(job, wanted, (&held, view));
+            places.raise(job, wanted, &held, view);
         }
         places
     }
 
     /// Makes places for so many chunks, if there are some and not enough, and nodes for all.
-    fn raise(&mut self, job: &Job, wanted: usize, (held, view): (&[usize], &View<'_>)) {
+    fn raise(&mut self, job: &Job, wanted: usize, held: &[usize], view: &View<'_>) {
         let (mut free, mut have) = (vec![0; held.len()], 0);
         for node in trusted(job, view) {
             match view.cluster.node(node).rack {

@@ -102,7 +102,7 @@ impl Case {
         let code = self.stripe.shortened();
         let facts =
             StripeFacts { stripe: id, code, chunk_bytes, survivors: &self.survivors, source: None };
-        arbitrary_rest(&mut self.random, &facts, NODES, (begun, from))
+        arbitrary_rest(&mut self.random, &facts, NODES, begun, from)
     }
 
     /// A task with slices and a window as small as they get, or as they usually are.

@@ -25,6 +25,7 @@ mod several;
 mod traces;
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 use std::rc::Rc;
 
 use crate::id::NodeId;
@@ -41,13 +42,13 @@ use ports::PricedPorts;
 
 /// The exponent of the busiest port in the first and in the last sweep over whole chunks. Beginning
 /// flat leaves the last sweeps less to mend: from 2 on six sweeps do better than eight from 8 on.
-const SHARPNESS: (f64, f64) = (2.0, 80.0);
+const SHARPNESS: RangeInclusive<f64> = 2.0..=80.0;
 
 /// Sweeps over whole chunks.
 const SWEEPS: usize = 6;
 
 /// The same over ranges of chunks, which are small enough for sharper prices.
-const RANGE_SHARPNESS: (f64, f64) = (4.0, 600.0);
+const RANGE_SHARPNESS: RangeInclusive<f64> = 4.0..=600.0;
 
 /// The fewest sweeps over ranges that are worth it, and the most.
 const RANGE_SWEEPS: (usize, usize) = (3, 32);
@@ -118,7 +119,8 @@ pub(in crate::planner) fn plans(
 }
 
 /// So many steps from one sharpness to another.
-fn sharpness((first, last): (f64, f64), steps: usize) -> impl Iterator<Item = f64> {
+fn sharpness(ends: RangeInclusive<f64>, steps: usize) -> impl Iterator<Item = f64> {
+    let (first, last) = ends.into_inner();
     (0..steps).map(move |step| first * (last / first).powf(step as f64 / (steps - 1) as f64))
 }
 
