@@ -539,7 +539,7 @@ impl AgentDriver {
         let sources = self.task(id.repair).take(id);
         for (source, slice) in &sources {
             if let Source::Child(child) = *source
-                && !self.is_of_length(id, (child, slice), role)
+                && !self.is_of_length(id, child, slice, role)
             {
                 self.later.push(AgentInput::PeerLost(child));
                 return None;
@@ -553,7 +553,7 @@ impl AgentDriver {
         let data = self.task(id.repair);
         let Some(slice) = data.take_one(id, Source::Child(from)) else { return };
         let files = data.files.clone();
-        if self.is_of_length(id, (from, &slice), &role) {
+        if self.is_of_length(id, from, &slice, &role) {
             self.disk.spill(&files, (from, id), role, slice)
         } else {
             self.later.push(AgentInput::PeerLost(from))
@@ -561,7 +561,7 @@ impl AgentDriver {
     }
 
     /// Whether a child sent as much as its role says.
-    fn is_of_length(&self, id: SliceId, (from, slice): (NodeId, &Buffer), role: &Role) -> bool {
+    fn is_of_length(&self, id: SliceId, from: NodeId, slice: &Buffer, role: &Role) -> bool {
         let is_right = role.child_bytes(from, id.slice) == Some(slice.len());
         if !is_right {
             warn!("{from} sent {} bytes as slice {} of {}", slice.len(), id.slice, id.repair);

@@ -284,14 +284,14 @@ impl CoordinatorConfig {
         for (key, path) in [("credentials", &self.credentials), ("audit", &self.audit)] {
             path.as_deref().map_or(Ok(()), |path| check_path(key, path))?;
         }
-        check_timer("suspect", timers.suspect, (TIMER_MIN, TIMER_MAX))?;
-        check_timer("dead", timers.dead, (TIMER_MIN, TIMER_MAX))?;
-        check_timer("start_grace", timers.start_grace, (TIMER_MIN, TIMER_MAX))?;
-        check_timer("stall", timers.stall, (STALL_MIN, TIMER_MAX))?;
-        check_timer("retry_first", timers.retry_first, (TIMER_MIN, TIMER_MAX))?;
-        check_timer("retry_max", timers.retry_max, (TIMER_MIN, TIMER_MAX))?;
+        check_timer("suspect", timers.suspect, TIMER_MIN..=TIMER_MAX)?;
+        check_timer("dead", timers.dead, TIMER_MIN..=TIMER_MAX)?;
+        check_timer("start_grace", timers.start_grace, TIMER_MIN..=TIMER_MAX)?;
+        check_timer("stall", timers.stall, STALL_MIN..=TIMER_MAX)?;
+        check_timer("retry_first", timers.retry_first, TIMER_MIN..=TIMER_MAX)?;
+        check_timer("retry_max", timers.retry_max, TIMER_MIN..=TIMER_MAX)?;
         let after = self.repair.rebalance_after.unwrap_or(TIMER_MAX);
-        check_timer("rebalance_after", after, (TIMER_MIN, TIMER_MAX))?;
+        check_timer("rebalance_after", after, TIMER_MIN..=TIMER_MAX)?;
         check_every("scrub: period", self.scrub.period)?;
         check_every("backup: every", self.backup.every)?;
         self.hdfs.check()?;
@@ -364,10 +364,10 @@ impl AgentConfig {
         if let Some(address) = self.advertise.filter(|address| address.port() == 0) {
             return Err(format!("advertise: nobody can connect to port 0 of {}", address.ip()));
         }
-        check_timer("heartbeat", self.timers.heartbeat, (HEARTBEAT_MIN, HEARTBEAT_MAX))?;
-        check_timer("stall", self.timers.stall, (STALL_MIN, TIMER_MAX))?;
-        check_timer("inventory", self.timers.inventory, (TIMER_MIN, TIMER_MAX))?;
-        check_timer("disk_hangs", self.timers.disk_hangs, (TIMER_MIN, TIMER_MAX))?;
+        check_timer("heartbeat", self.timers.heartbeat, HEARTBEAT_MIN..=HEARTBEAT_MAX)?;
+        check_timer("stall", self.timers.stall, STALL_MIN..=TIMER_MAX)?;
+        check_timer("inventory", self.timers.inventory, TIMER_MIN..=TIMER_MAX)?;
+        check_timer("disk_hangs", self.timers.disk_hangs, TIMER_MIN..=TIMER_MAX)?;
         self.check_rates()?;
         if let Some(threads) = self.threads.filter(|threads| !(1..=THREADS_MAX).contains(threads)) {
             return Err(format!("threads: {threads} is not from 1 to {THREADS_MAX}"));

@@ -108,13 +108,14 @@ pub fn copies_of_unknown(
 /// stripe that is done.
 pub async fn read_labels(
     cluster: ClusterId,
-    (addresses, credentials): (&BTreeMap<NodeId, AgentAddress>, Option<Arc<Kept>>),
+    addresses: &BTreeMap<NodeId, AgentAddress>,
+    credentials: Option<Arc<Kept>>,
     copies: BTreeMap<StripeId, Copies>,
     mut read: impl FnMut(),
 ) -> ReadLabels {
     let addresses = Arc::new(addresses.clone());
     let pool = || Arc::new(ConnectionPool::new(cluster, credentials.clone()));
-    let mut found = ask_all((pool(), &addresses), copies, &mut read).await;
+    let mut found = ask_all(pool(), &addresses, copies, &mut read).await;
     for pause in ASKED_AGAIN_AFTER {
         let unread = found.stripes.iter().filter(|(_, stripe)| stripe.is_unread);
         let unread: BTreeMap<_, _> = unread.map(|(id, of)| (*id, of.copies.clone())).collect();
@@ -123,7 +124,7 @@ pub async fn read_labels(
         }
         tokio::time::sleep(pause).await;
         // A pool of its own leaves nobody alone.
-        let again = ask_all((pool(), &addresses), unread, &mut || ()).await;
+        let again = ask_all(pool(), &addresses, unread, &mut || ()).await;
         found.stripes.extend(again.stripes);
         found.unasked = again.unasked;
     }
@@ -132,7 +133,8 @@ pub async fn read_labels(
 
 /// Asks once for the label of each stripe, of many at a time.
 async fn ask_all(
-    (pool, addresses): (Arc<ConnectionPool>, &Arc<BTreeMap<NodeId, AgentAddress>>),
+    pool: Arc<ConnectionPool>,
+    addresses: &Arc<BTreeMap<NodeId, AgentAddress>>,
     copies: BTreeMap<StripeId, Copies>,
     read: &mut impl FnMut(),
 ) -> ReadLabels {

@@ -226,7 +226,7 @@ async fn a_disk_that_fills_between_both_lines_of_changes_has_room_for_all_second
     }
     // Whoever is refused takes no space of those who began.
     for _ in 0..500 {
-        audit.refuse(&caller, (Call::Put, "a"), &"no ".repeat(300)).await;
+        audit.refuse(&caller, Call::Put, "a", &"no ".repeat(300)).await;
     }
     for begun in begun {
         audit.end(begun, Err(Status::internal("why ".repeat(300)))).await.unwrap();

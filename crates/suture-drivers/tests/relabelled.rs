@@ -55,6 +55,6 @@ async fn a_label_that_one_copy_alone_fits_does_not_speak_for_the_stripe() {
     }
     let addresses = cluster.nodes.iter().map(|node| (node.id, node.address())).collect();
     let copies = BTreeMap::from([(STRIPE, copies)]);
-    let found = read_labels(CLUSTER, (&addresses, None), copies, || ()).await;
+    let found = read_labels(CLUSTER, &addresses, None, copies, || ()).await;
     assert_eq!(found.stripes[&STRIPE].label.as_ref(), Some(&honest));
 }

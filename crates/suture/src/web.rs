@@ -144,7 +144,7 @@ impl PageCommand {
     /// Carries it out, if whoever sent it may have that done.
     async fn carry_out(self, service: &Arc<ControlService>, caller: Caller) -> Result<(), Status> {
         let admit = async |call: Call, what: &str| {
-            Served::admit_caller(service, caller.clone(), (call, what)).await
+            Served::admit_caller(service, caller.clone(), call, what).await
         };
         let of_repair = async |action: RepairAction| {
             let command = RepairCommand { action: action.into(), ..Default::default() };

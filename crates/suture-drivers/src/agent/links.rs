@@ -372,7 +372,7 @@ impl Prober {
             turn += 1;
             let wants_rate = !self.is_declared || turn % DECLARED_TURNS == 0;
             let of_turn = Turn { times: if is_quick { 1 } else { ASKED_EACH }, wants_rate };
-            match self.probe_one((node, &agent), of_turn).await {
+            match self.probe_one(node, &agent, of_turn).await {
                 Ok(None) => {}
                 Ok(Some(rate)) => quick.found(rate, last.insert(node, rate)),
                 Err(error) => {
@@ -389,7 +389,8 @@ impl Prober {
     /// One peer's turn; gives what its link and ours carry, where it has shown that.
     async fn probe_one(
         &self,
-        (node, agent): (NodeId, &AgentAddress),
+        node: NodeId,
+        agent: &AgentAddress,
         Turn { times, wants_rate }: Turn,
     ) -> Result<Option<u64>, NetError> {
         let (unlimited, greeting) = (Port::unlimited(), &self.greeting);

@@ -2,6 +2,7 @@
 //!
 //! Place: the first step of a daemon's start.
 
+use std::ops::RangeInclusive;
 use std::path::Path;
 use std::time::Duration;
 
@@ -44,11 +45,12 @@ pub(super) fn check_path(key: &str, path: &Path) -> Result<(), String> {
 pub(super) fn check_timer(
     key: &str,
     value: Duration,
-    (min, max): (Duration, Duration),
+    allowed: RangeInclusive<Duration>,
 ) -> Result<(), String> {
-    if (min..=max).contains(&value) {
+    if allowed.contains(&value) {
         Ok(())
     } else {
+        let (min, max) = allowed.into_inner();
         let [min, max, value] = [min, max, value].map(format_exact_duration);
         Err(format!("timers: {key} must be {min} to {max}, not {value}"))
     }

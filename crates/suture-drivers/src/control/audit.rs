@@ -177,13 +177,13 @@ impl Audit {
     pub async fn begin(&self, caller: &Caller, call: Call, what: &str) -> Result<Begun, Status> {
         if call.rule().record == Record::First && self.fails_often(caller) {
             let why = "too many of your changes failed just now: try again in a minute";
-            self.refuse(caller, (call, what), why).await;
+            self.refuse(caller, call, what, why).await;
             return Err(Status::resource_exhausted(why));
         }
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let log = self.log_of(caller).clone();
         let begun = Begun { number, call, caller: caller.name(), log };
-        let line = line(Some(number), caller, (call, what), "asked");
+        let line = line(Some(number), caller, call, what, "asked");
         match begun.log.write(line, call.rule().record == Record::First).await {
             Err(why) if call.rule().record == Record::First => {
                 let why = format!("nothing was changed: the audit log cannot be written: {why}");
@@ -225,7 +225,7 @@ impl Audit {
     }
 
     /// Writes down that somebody was refused, or counts it where many are.
-    pub async fn refuse(&self, caller: &Caller, (call, what): (Call, &str), why: &str) {
+    pub async fn refuse(&self, caller: &Caller, call: Call, what: &str, why: &str) {
         let said = {
             let (mut refusals, now) = (lock(&self.refusals), Instant::now());
             refusals.retain(|_, of| !of.is_rested(now));
@@ -237,7 +237,7 @@ impl Audit {
             Some(unsaid) => format!("{why} (and {unsaid} others before it)"),
         };
         warn!(from = %caller.from, "{why}");
-        let line = line(None, caller, (call, what), &format!("refused: {why}"));
+        let line = line(None, caller, call, what, &format!("refused: {why}"));
         if let Err(why) = self.log_of(caller).write(line, false).await {
             warn!("a refusal is not in the audit log, which cannot be written: {why}");
         }
@@ -414,7 +414,7 @@ fn others_path(path: &Path) -> PathBuf {
 }
 
 /// A line about what somebody asks.
-fn line(number: Option<u64>, caller: &Caller, (call, what): (Call, &str), result: &str) -> String {
+fn line(number: Option<u64>, caller: &Caller, call: Call, what: &str, result: &str) -> String {
     let who = caller.principal.as_ref().map(ToString::to_string);
     json!({
         "time": now(),
@@ -548,7 +548,7 @@ mod tests {
         let begun = audit.begin(&caller(), Call::Remove, "a/b").await.unwrap();
         assert_eq!(lines(&path).len(), 1, "before it is carried out");
         audit.end(begun, Ok(())).await.unwrap();
-        audit.refuse(&caller(), (Call::Put, "b"), "not yours").await;
+        audit.refuse(&caller(), Call::Put, "b", "not yours").await;
         let lines = lines(&path);
         let results: Vec<_> = lines.iter().map(|line| line["result"].as_str().unwrap()).collect();
         assert_eq!(results, ["asked", "done", "refused: not yours"]);
@@ -648,7 +648,7 @@ mod tests {
         let audit = Audit::open(Path::new("/dev/full")).unwrap();
         let error = audit.begin(&caller(), Call::Remove, "a").await.unwrap_err();
         assert!(error.message().starts_with("nothing was changed: the audit log"), "{error}");
-        audit.refuse(&caller(), (Call::Remove, "a"), "it is refused all the same").await;
+        audit.refuse(&caller(), Call::Remove, "a", "it is refused all the same").await;
     }
 
     #[tokio::test]
@@ -679,7 +679,7 @@ mod tests {
         let path = dir.path().join("audit.jsonl");
         let audit = Audit::open(&path).unwrap();
         for _ in 0..200 {
-            audit.refuse(&caller(), (Call::Status, ""), "no").await;
+            audit.refuse(&caller(), Call::Status, "", "no").await;
         }
         assert!(lines(&path).len() < 100);
     }
@@ -690,11 +690,11 @@ mod tests {
         let path = dir.path().join("audit.jsonl");
         let audit = Audit::open(&path).unwrap();
         for _ in 0..200 {
-            audit.refuse(&caller(), (Call::Put, "a"), "no").await;
+            audit.refuse(&caller(), Call::Put, "a", "no").await;
         }
         let said = lines(&path).len();
         tokio::time::advance(std::time::Duration::from_secs(10)).await;
-        audit.refuse(&caller(), (Call::Put, "b"), "no").await;
+        audit.refuse(&caller(), Call::Put, "b", "no").await;
         let last = lines(&path).pop().unwrap();
         let expected = format!("refused: no (and {} others before it)", 200 - said);
         assert_eq!((&last["what"], &last["result"]), (&"b".into(), &expected.into()));

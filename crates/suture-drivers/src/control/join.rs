@@ -153,7 +153,7 @@ pub async fn keep(
                 // Nobody waits for it any more when the agent could not start.
                 welcome.take().map(|welcome| welcome.send(joined));
                 wait = RETRY_FIRST;
-                converse(&mut me, session, &mut feed, (&mut keeper, &file)).await
+                converse(&mut me, session, &mut feed, &mut keeper, &file).await
             }
             Err(end) => end,
         };
@@ -351,7 +351,8 @@ async fn converse(
     me: &mut Introduction,
     mut session: JoinedSession,
     feed: &mut SessionFeed,
-    (keeper, file): (&mut BackupKeeper, &MembershipFile),
+    keeper: &mut BackupKeeper,
+    file: &MembershipFile,
 ) -> End {
     // Words meant for the session before; the core repeats what still matters.
     while feed.outbox.try_recv().is_ok() {}

@@ -86,7 +86,7 @@ impl RpcAdapter {
         call: Call,
         what: &str,
     ) -> Result<Served, Status> {
-        Served::admit(&self.0, request, (call, what)).await
+        Served::admit(&self.0, request, call, what).await
     }
 }
 
@@ -123,9 +123,9 @@ impl Coordinator for RpcAdapter {
         let served = self.served_of(&request, Call::Lookup, &request.get_ref().name).await?;
         let name = request.into_inner().name;
         served.check_name(&name).await?;
-        let head = served.service.lookup_head(&name).await?;
+        let (head, first) = served.service.lookup_head(&name).await?;
         let (replies, stream) = mpsc::channel(REPLIES_MAX);
-        tokio::spawn(served.service.clone().lookup_stripes(name, head, replies));
+        tokio::spawn(served.service.clone().lookup_stripes(name, head, first, replies));
         Ok(Response::new(served.guard(stream)))
     }
 

@@ -62,7 +62,8 @@ impl Served {
     pub async fn admit<T>(
         service: &Arc<ControlService>,
         request: &Request<T>,
-        (call, what): (Call, &str),
+        call: Call,
+        what: &str,
     ) -> Result<Served, Status> {
         let unknown = || Status::internal("who asks is not known");
         let cell = request.extensions().get::<CallerCell>().ok_or_else(unknown)?;
@@ -71,7 +72,7 @@ impl Served {
             return Err(crowded);
         }
         let caller = cell.get().cloned().ok_or_else(unknown)?;
-        Served::admit_caller(service, caller, (call, what)).await
+        Served::admit_caller(service, caller, call, what).await
     }
 
     /// The same for who is known already.
@@ -81,7 +82,8 @@ impl Served {
     pub async fn admit_caller(
         service: &Arc<ControlService>,
         caller: Caller,
-        (call, what): (Call, &str),
+        call: Call,
+        what: &str,
     ) -> Result<Served, Status> {
         let served = Served { service: service.clone(), caller, call };
         served.judge(what, served.caller.check_still()).await?;
@@ -251,7 +253,7 @@ impl Served {
             _ => {}
         }
         if let (Err(why), Some(audit)) = (&verdict, &self.service.audit) {
-            audit.refuse(&self.caller, (self.call, what), why.message()).await;
+            audit.refuse(&self.caller, self.call, what, why.message()).await;
         }
         verdict
     }

@@ -224,7 +224,8 @@ impl ControlService {
     pub(super) async fn lookup_stripes(
         self: Arc<Self>,
         name: String,
-        (head, first): (proto::LookupHead, Vec<ObjectStripe>),
+        head: proto::LookupHead,
+        first: Vec<ObjectStripe>,
         replies: mpsc::Sender<Result<proto::LookupReply, Status>>,
     ) {
         use proto::lookup_reply::Part;

@@ -79,7 +79,7 @@ pub async fn begin(
     let new = NewSession { number: session, outbox, renews, heartbeat, file_system };
     served.service.coordinator.joined(record, new).await;
     tokio::spawn(async move {
-        if let Err(status) = receive(&served, (node, session), &mut said).await {
+        if let Err(status) = receive(&served, node, session, &mut said).await {
             debug!(node = name, why = status.message(), "session broke");
         }
         served.service.coordinator.left(node, session).await;
@@ -90,7 +90,8 @@ pub async fn begin(
 /// Hands on what the agent sends until it ends the session.
 async fn receive(
     served: &Served,
-    (node, session): (NodeId, u64),
+    node: NodeId,
+    session: u64,
     said: &mut Streaming<proto::AgentMessage>,
 ) -> Result<(), Status> {
     let mut listing = Listing::default();

@@ -227,7 +227,8 @@ pub(super) fn describe(
         throttle: Some(throttle::describe(
             driver.throttle(),
             driver.is_throttle_default(),
-            (&status, core.cluster()),
+            &status,
+            core.cluster(),
         )),
         history: driver
             .meter()

@@ -92,7 +92,8 @@ pub fn check_names(config: &ThrottleConfig, cluster: &Cluster) -> Result<(), Sta
 pub fn describe(
     intent: &ThrottleIntent,
     is_default: bool,
-    (status, cluster): (&CoreStatus, &Cluster),
+    status: &CoreStatus,
+    cluster: &Cluster,
 ) -> proto::ThrottleStatus {
     let throttle = &status.throttle;
     let closed = throttle.closed_for.map(Span::as_secs_f64);

@@ -56,7 +56,8 @@ impl CoordinatorDriver {
     /// Has passes watched that begin so often and read so many bytes per second of each disk, where
     /// the last ones left this.
     pub fn watch_scrubs(&mut self, how: (Option<Duration>, Option<f64>), pass: PassRecord) {
-        self.scrubs = ScrubWatch::new(seconds_since_1970(), how, pass);
+        let (period, rate) = how;
+        self.scrubs = ScrubWatch::new(seconds_since_1970(), period, rate, pass);
     }
 
     /// How passes keep to their period; none where no pass begins unasked.

@@ -47,7 +47,8 @@ impl ScrubWatch {
     /// What a coordinator begins with that begins a pass so often, at that rate.
     pub fn new(
         now: u64,
-        (period, rate): (Option<Duration>, Option<f64>),
+        period: Option<Duration>,
+        rate: Option<f64>,
         pass: PassRecord,
     ) -> ScrubWatch {
         ScrubWatch { period, rate, pass, began: now, was_slow: false, was_overdue: false }
@@ -121,7 +122,7 @@ mod tests {
 
     fn watch(pass: PassRecord) -> ScrubWatch {
         let period = Duration::from_secs(7 * DAY);
-        ScrubWatch::new(100 * DAY, (Some(period), Some(32e6)), pass)
+        ScrubWatch::new(100 * DAY, Some(period), Some(32e6), pass)
     }
 
     #[test]
@@ -171,11 +172,12 @@ mod tests {
     #[test]
     fn without_a_period_nothing_is_late_and_without_a_rate_nothing_is_slow() {
         assert_eq!(ScrubWatch::default().times(u64::MAX, u64::MAX), None);
-        let settings = (Some(Duration::from_secs(1)), None);
-        let times = ScrubWatch::new(0, settings, PassRecord::default()).times(0, u64::MAX).unwrap();
-        assert_eq!((times.least, times.warnings()), (None, vec![]));
-        let settings = (Some(Duration::from_secs(1)), Some(0.1));
-        let times = ScrubWatch::new(0, settings, PassRecord::default()).times(0, u64::MAX).unwrap();
-        assert_eq!(times.warnings().len(), 1);
+        let times = |rate| {
+            let period = Some(Duration::from_secs(1));
+            let watch = ScrubWatch::new(0, period, rate, PassRecord::default());
+            watch.times(0, u64::MAX).unwrap()
+        };
+        assert_eq!((times(None).least, times(None).warnings()), (None, vec![]));
+        assert_eq!(times(Some(0.1)).warnings().len(), 1);
     }
 }

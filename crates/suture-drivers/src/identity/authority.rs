@@ -180,7 +180,7 @@ impl Authority {
             )));
         }
         let key = KeyPair::generate()?;
-        let mut params = parameters(&principal.to_string(), (now, not_after))?;
+        let mut params = parameters(&principal.to_string(), now, not_after)?;
         let uri = Ia5String::try_from(principal.uri())?;
         params.subject_alt_names = [vec![SanType::URI(uri)], hosts].concat();
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
@@ -427,7 +427,7 @@ fn self_signed(name: &str, now: SystemTime) -> Result<(String, KeyPair)> {
     // What it revokes is found by its name, so that must not be its successor's too.
     let serial = random_serial()?;
     let name = format!("{name} {}", hex(&serial[..4]));
-    let mut params = parameters(&name, (now, now + AUTHORITY_LIFETIME))?;
+    let mut params = parameters(&name, now, now + AUTHORITY_LIFETIME)?;
     params.serial_number = Some(SerialNumber::from_slice(&serial));
     // It signs nothing that signs.
     params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
@@ -436,7 +436,7 @@ fn self_signed(name: &str, now: SystemTime) -> Result<(String, KeyPair)> {
 }
 
 /// What all certificates have: a name for people, a number that nobody can guess, and their time.
-fn parameters(name: &str, (now, end): (SystemTime, SystemTime)) -> Result<CertificateParams> {
+fn parameters(name: &str, now: SystemTime, end: SystemTime) -> Result<CertificateParams> {
     let mut params = CertificateParams::default();
     params.distinguished_name = DistinguishedName::new();
     params.distinguished_name.push(DnType::CommonName, name);

@@ -71,7 +71,7 @@ impl Statement {
 
     /// What whoever runs its holder has to be told of its time, if that is soon over.
     pub fn warning(&self, now: SystemTime) -> Option<String> {
-        soon_over((self.not_before, self.not_after), now)
+        soon_over(self.not_before, self.not_after, now)
             .map(|ends| format!("the certificate of {} {ends}: give it a new one", self.principal))
     }
 
@@ -110,7 +110,7 @@ impl TrustedAuthority {
 
     /// What whoever relies on it has to be told of its time, if that is soon over.
     pub fn warning(&self, now: SystemTime) -> Option<String> {
-        soon_over((self.not_before, self.not_after), now).map(|ends| {
+        soon_over(self.not_before, self.not_after, now).map(|ends| {
             let name = quoted(&self.name);
             format!(
                 "the authority {name} {ends}, and with it what it signed: replace it (suture cert \
@@ -121,7 +121,7 @@ impl TrustedAuthority {
 }
 
 /// How a time ends, if so little of it is left that somebody has to know.
-fn soon_over((not_before, not_after): (u64, u64), now: SystemTime) -> Option<String> {
+fn soon_over(not_before: u64, not_after: u64, now: SystemTime) -> Option<String> {
     let left = left(not_after, now);
     let lifetime = Duration::from_secs(not_after.saturating_sub(not_before));
     (left < WARNED_BEFORE.min(lifetime / 4)).then(|| match left.as_secs() / 3600 {

@@ -149,7 +149,8 @@ impl Connection {
     pub async fn welcome<T>(
         stream: TcpStream,
         greeting: &Greeting,
-        (limits, within): (&Port, Duration),
+        limits: &Port,
+        within: Duration,
         admit: impl AsyncFnOnce(IpAddr, Who, Option<Principal>) -> Result<T, Denial>,
     ) -> Result<(Connection, T), NetError> {
         let Greeting { cluster, who: me, .. } = *greeting;

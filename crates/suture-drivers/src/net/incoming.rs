@@ -113,7 +113,7 @@ where
             Ok((stream, _)) => {
                 let (acceptor, serve) = (acceptor.clone(), serve.clone());
                 let newcomer = acceptor.admission.newcomers.enter();
-                connections.spawn(accept(acceptor, (stream, number), newcomer, serve));
+                connections.spawn(accept(acceptor, stream, number, newcomer, serve));
             }
             Err(error) => {
                 warn!("no connection can be accepted: {error}");
@@ -125,7 +125,8 @@ where
 
 async fn accept<S, F>(
     acceptor: Arc<Acceptor>,
-    (stream, number): (TcpStream, u64),
+    stream: TcpStream,
+    number: u64,
     newcomer: Newcomer,
     serve: S,
 ) where
@@ -134,9 +135,10 @@ async fn accept<S, F>(
 {
     let from = stream.peer_addr().map_or_else(|_| "someone".to_owned(), |addr| addr.to_string());
     let admit = async |address, who, principal| acceptor.admit(address, who, principal).await;
-    let within = (&*acceptor.downlink, acceptor.admission.handshake);
+    let (greeting, limits) = (&acceptor.greeting, &*acceptor.downlink);
+    let within = acceptor.admission.handshake;
     let welcomed = tokio::select! {
-        welcomed = Connection::welcome(stream, &acceptor.greeting, within, admit) => welcomed,
+        welcomed = Connection::welcome(stream, greeting, limits, within, admit) => welcomed,
         () = newcomer => {
             return debug!("connection from {from} closed: newer ones came before its Hello");
         }

@@ -180,7 +180,7 @@ async fn collect(
     let copies = rebuild::copies_of_unknown(&listings, &known);
     let progress = Progress::stripes(args.format, "reading labels");
     let (mut done, all) = (0, copies.len() as u64);
-    let labels = rebuild::read_labels(cluster, (&addresses, credentials), copies, || {
+    let labels = rebuild::read_labels(cluster, &addresses, credentials, copies, || {
         done += 1;
         progress.set(done, all, "read".into());
     });
