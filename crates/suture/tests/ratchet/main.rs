@@ -24,12 +24,13 @@ use source::Source;
 /// A rule: its name in `exceptions.txt`, and what it finds wrong.
 type Rule = (&'static str, fn(&[Source]) -> Vec<String>);
 
-const RULES: [Rule; 10] = [
+const RULES: [Rule; 11] = [
     ("function", sizes::long_functions),
     ("file", sizes::long_files),
     ("comment", sizes::wide_comments),
     ("type", names::types_declared_twice),
     ("tuple", tuples::long_tuples),
+    ("packed", tuples::packed_parameters),
     ("errors", docs::results_without_errors),
     ("brief", docs::brief_docs),
     ("word", glossary::words_not_used_here),
@@ -77,7 +78,9 @@ fn the_rules_see_what_they_look_for() {
     let text = format!(
         "//! The deeds.\n/// Which.\npub struct Twin;\nmod inner {{ pub struct Twin; }}\n\
          /// Does it all at once.\npub fn long(grants: u8) -> Result<(), u8> {{\n{}    Ok(())\n}}\n\
-         //{}\n// |{}\npub fn pass(_: Vec<(u8, u8, u8)>) {{}}\n",
+         //{}\n// |{}\npub fn pass(_: Vec<(u8, u8, u8)>) {{}}\n\
+         fn pack(_: u8, (_, _): (u8, u8)) {{}}\nfn each((_, _): (u8, u8), (): ()) {{}}\n\
+         fn one((_, _): (u8, u8)) {{}}\nfn none(_: (u8, u8), (): ()) {{}}\n",
         "    let _ = 1;\n".repeat(70),
         " word".repeat(20),
         " cell |".repeat(20),
@@ -88,6 +91,10 @@ fn the_rules_see_what_they_look_for() {
     assert_eq!(found(sizes::wide_comments), ["suture-repair odd_name.rs 79"]);
     assert_eq!(found(names::types_declared_twice), ["suture-repair Twin 2"]);
     assert_eq!(found(tuples::long_tuples), ["suture-repair odd_name.rs pass"]);
+    assert_eq!(
+        found(tuples::packed_parameters),
+        ["suture-repair odd_name.rs pack", "suture-repair odd_name.rs each"]
+    );
     assert_eq!(found(docs::results_without_errors), ["suture-repair odd_name.rs long"]);
     assert_eq!(found(docs::brief_docs), ["suture-repair 1"]);
     assert_eq!(found(glossary::modules_without_a_row), ["suture-repair odd_name"]);
