@@ -32,7 +32,7 @@ use super::replay::Replay;
 use super::requests::LoopLogs;
 use super::scenario::{Experiment, Told};
 use super::shaping;
-use super::stored::StoredCluster;
+use super::stored::{self, StoredCluster};
 use super::watch::{LinkFigures, LinkWatch, PortRate, goodput_cluster, less_taken};
 use crate::demo::processes::{
     AgentSpec, LinkRates, Processes, Setting, SilenceTimers, Site, core_share,
@@ -108,6 +108,10 @@ impl Bed<'_> {
             self.repair(&mut client, (processes, &scenario.setting), &stripes, load.as_ref()).await;
         shaping::release(self.network)?;
         let mut figures = figures?;
+        processes.check()?;
+        if experiment.told != Told::Nothing && experiment.faults.is_empty() {
+            client = stored::start_unlimited(self, policy, processes).await?;
+        }
         run::verify(&scenario, &client).await?;
         figures.verified = true;
         processes.check()?;

@@ -1,18 +1,23 @@
-//! What every repair of a scenario begins with: its data, stored once and copied for each.
+//! What every repair of a scenario begins with, and how what it left is read back.
 //!
-//! Place: before [failure detected]; what is put here is what fails. Putting it anew for each
-//! repair would take longer than most repairs, and would give each its own idea of the links.
+//! Place: before [failure detected], and after the last commit. The data are stored once and copied
+//! for each repair: putting them anew would take longer than most repairs, and would give each its
+//! own idea of the links. Agents keep to the rates that they are told of, so while data are stored
+//! and read back they are told of none.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+use suture_drivers::control::client::Client;
+use suture_repair::policy::Policy;
 use tempfile::TempDir;
 use tokio::task::spawn_blocking;
 
 use super::measure::Bed;
+use super::scenario::Experiment;
 use crate::demo::processes::Processes;
-use crate::demo::run;
+use crate::demo::run::{self, DemoScenario};
 
 /// The folders of processes that have stored the data and ended.
 #[derive(Clone, Debug)]
@@ -32,8 +37,7 @@ impl StoredCluster {
         stage: &mut Option<Processes>,
     ) -> Result<StoredCluster> {
         let processes = stage.insert(Processes::new(folder));
-        let mut unlimited = bed.scenario(bed.experiment.policies[0]);
-        unlimited.setting.agents.iter_mut().for_each(|agent| agent.link = None);
+        let unlimited = without_limits(bed, bed.experiment.policies[0]);
         let mut client = bed.start(&unlimited.setting, processes).await?;
         run::store(&unlimited, &mut client).await?;
         let processes = stage.take().expect("it was put there");
@@ -57,6 +61,32 @@ impl StoredCluster {
         .await
         .expect("copying does not panic")
     }
+}
+
+/// Starts all but the failed nodes again without limits: through links of the rates that they were
+/// told, reading everything back takes longer than the repair.
+///
+/// # Errors
+/// When a process cannot be started or does not join.
+pub async fn start_unlimited(
+    bed: &Bed<'_>,
+    policy: Policy,
+    processes: &mut Processes,
+) -> Result<Client> {
+    let Experiment { cluster, failed, .. } = bed.experiment;
+    let mut left = without_limits(bed, policy);
+    let is_failed = |name: &str| failed.iter().any(|node| cluster.node(*node).name == name);
+    left.setting.agents.retain(|agent| !is_failed(&agent.name));
+    processes.kill_all().await?;
+    processes.start_coordinator(&left.setting).await?;
+    run::start_agents(&left, processes).await
+}
+
+/// The processes of a repair, with agents that are told of no limits.
+fn without_limits(bed: &Bed<'_>, policy: Policy) -> DemoScenario {
+    let mut scenario = bed.scenario(policy);
+    scenario.setting.agents.iter_mut().for_each(|agent| agent.link = None);
+    scenario
 }
 
 /// Copies the files and folders below one folder into another.
