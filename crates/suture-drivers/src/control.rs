@@ -22,6 +22,7 @@ pub mod client;
 mod command;
 pub mod convert;
 pub mod join;
+mod kept_status;
 pub mod listing;
 pub mod membership;
 pub mod node_command;

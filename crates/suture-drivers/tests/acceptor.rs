@@ -40,11 +40,11 @@ async fn client(address: SocketAddr) -> Client {
 }
 
 fn status() -> proto::StatusRequest {
-    proto::StatusRequest {}
+    proto::StatusRequest::default()
 }
 
 async fn answers(client: &mut Client) {
-    timeout(TIMEOUT, client.status(proto::StatusRequest {})).await.unwrap().unwrap();
+    timeout(TIMEOUT, client.status(proto::StatusRequest::default())).await.unwrap().unwrap();
 }
 
 async fn hung_up(stream: &mut TcpStream) {
@@ -147,7 +147,8 @@ async fn a_session_without_a_join_ends_and_calls_are_counted() {
         let requests = tokio_stream::wrappers::ReceiverStream::new(requests);
         puts.push((client.put(requests).await.unwrap(), steps));
     }
-    let waiting = timeout(Duration::from_secs(1), client.status(proto::StatusRequest {})).await;
+    let waiting =
+        timeout(Duration::from_secs(1), client.status(proto::StatusRequest::default())).await;
     assert!(waiting.is_err(), "there was a third call");
     puts.pop();
     answers(&mut client).await;
@@ -243,7 +244,7 @@ async fn a_stripe_of_impossible_sizes_is_refused_by_the_name_of_its_field() {
     }
     let all_are_up = async {
         loop {
-            let status = client.status(proto::StatusRequest {}).await.unwrap().into_inner();
+            let status = client.status(proto::StatusRequest::default()).await.unwrap().into_inner();
             if status.nodes.iter().filter(|node| node.health == "up").count() == agents.len() {
                 return;
             }
@@ -337,7 +338,7 @@ async fn a_listing_of_many_parts_is_taken() {
     // What it holds of unknown stripes is warned of, once all of it was heard.
     let warned = async {
         loop {
-            let status = client.status(proto::StatusRequest {}).await.unwrap().into_inner();
+            let status = client.status(proto::StatusRequest::default()).await.unwrap().into_inner();
             if status.warnings.iter().any(|warning| warning.contains("older than the chunks")) {
                 return;
             }

@@ -68,7 +68,7 @@ async fn who_asked_for_what_and_what_came_of_it_is_written_down() {
     let running = Running::start(&log).await;
     let mut alice = running.client(AccessRole::Operator, "alice").await;
     alice.start_scrub(proto::ScrubRequest {}).await.unwrap();
-    alice.status(proto::StatusRequest {}).await.unwrap();
+    alice.status(proto::StatusRequest::default()).await.unwrap();
     alice.remove(named("a")).await.unwrap_err();
     let mut bob = running.client(AccessRole::Client, "bob").await;
     bob.remove(named("alice/x")).await.unwrap_err();
@@ -164,7 +164,7 @@ async fn who_may_command_nothing_does_not_hear_which_commands_there_are() {
 async fn a_full_disk_stops_changes_and_nothing_else() {
     let running = Running::start(Path::new("/dev/full")).await;
     let mut admin = running.client(AccessRole::Admin, "root").await;
-    admin.status(proto::StatusRequest {}).await.unwrap();
+    admin.status(proto::StatusRequest::default()).await.unwrap();
     let error = admin.start_scrub(proto::ScrubRequest {}).await.unwrap_err();
     assert!(error.message().contains("the audit log cannot be written"), "{error}");
     let mut agent = running.client(AccessRole::Agent, "n1").await;

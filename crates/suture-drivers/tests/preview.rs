@@ -105,7 +105,7 @@ async fn nothing_waits_for_a_preview_of_very_many_repairs() {
     let address = listener.local_addr().unwrap().to_string();
     tokio::spawn(acceptor::serve(listener, service, ControlLimits::default(), None));
     let mut client = client::connect(&address, None).await.unwrap();
-    client.status(proto::StatusRequest {}).await.unwrap();
+    client.status(proto::StatusRequest::default()).await.unwrap();
 
     let begun = Instant::now();
     let preview =

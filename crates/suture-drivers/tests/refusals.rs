@@ -90,7 +90,7 @@ async fn who_may_not_is_counted_and_who_only_errs_is_not() {
     bob.remove(named(&"bob/".repeat(1000))).await.unwrap_err();
     assert_eq!(cluster.refusals(), counts([]), "there is no such object");
     bob.remove(named("alice/x")).await.unwrap_err();
-    bob.status(proto::StatusRequest {}).await.unwrap_err();
+    bob.status(proto::StatusRequest::default()).await.unwrap_err();
     assert_eq!(cluster.refusals(), counts([("permission", 2)]));
     // No handshake begins so. It is counted before the connection ends.
     let mut stranger = TcpStream::connect(cluster.address).await.unwrap();
@@ -116,9 +116,9 @@ async fn what_is_over_a_limit_is_counted_by_the_limit() {
     assert_eq!(cluster.refusals(), counts([("failures", over)]));
     let credentials = cluster.signed.credentials(AccessRole::Operator, "alice");
     let mut first = connect(&cluster, &credentials).await;
-    first.status(proto::StatusRequest {}).await.unwrap();
+    first.status(proto::StatusRequest::default()).await.unwrap();
     let mut second = connect(&cluster, &credentials).await;
-    second.status(proto::StatusRequest {}).await.unwrap_err();
+    second.status(proto::StatusRequest::default()).await.unwrap_err();
     assert_eq!(cluster.refusals(), counts([("connections", 1), ("failures", over)]));
 }
 

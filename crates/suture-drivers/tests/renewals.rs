@@ -134,5 +134,5 @@ async fn a_long_answer_goes_on_with_a_new_certificate_and_ends_without() {
     let error = without.stripes().await.unwrap_err().to_string();
     assert!(error.contains("take a new one (suture cert user other --role admin)"), "{error}");
     // A call after the change goes by a connection of its own.
-    client.status(proto::StatusRequest {}).await.unwrap();
+    client.status(proto::StatusRequest::default()).await.unwrap();
 }

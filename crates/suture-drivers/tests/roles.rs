@@ -85,7 +85,7 @@ async fn ask(client: &mut Client, call: Call) -> Result<(), Status> {
         Call::Stat => client.stat(name()).await.map(drop),
         Call::Remove => client.remove(name()).await.map(drop),
         Call::ReportBad => client.report_bad(proto::BadCopy::default()).await.map(drop),
-        Call::Status => client.status(proto::StatusRequest {}).await.map(drop),
+        Call::Status => client.status(proto::StatusRequest::default()).await.map(drop),
         Call::PreviewRepair => {
             client.preview_repair(proto::PreviewRequest::default()).await.map(drop)
         }
@@ -157,7 +157,7 @@ async fn status_says_whose_certificates_end_soon() {
     let mut admin =
         connect(address, Some(signed.credentials(AccessRole::Admin, "root"))).await.unwrap();
     let mut warnings =
-        async || admin.status(proto::StatusRequest {}).await.unwrap().into_inner().warnings;
+        async || admin.status(proto::StatusRequest::default()).await.unwrap().into_inner().warnings;
     let folder = signed.dir.path().join("n1");
     let (agent, now) =
         (Principal::new(AccessRole::Agent, "n1").unwrap(), std::time::SystemTime::now());
@@ -275,7 +275,7 @@ async fn who_is_not_known_gets_no_answer_and_who_is_no_coordinator_no_question()
     let (signed, others) = (Signed::new(), Signed::new());
     let (_dir, address) = start_proven(&signed).await;
     let status = async |credentials| match connect(address, credentials).await {
-        Ok(mut client) => match client.status(proto::StatusRequest {}).await {
+        Ok(mut client) => match client.status(proto::StatusRequest::default()).await {
             Ok(_) => String::new(),
             Err(status) => format!("{:#}", client::refusal(status)),
         },

@@ -34,7 +34,16 @@ const OBJECTS_SHOWN: usize = 3;
 /// # Errors
 /// When the coordinator goes away.
 pub async fn ask(client: &mut Client) -> Result<proto::StatusReply> {
-    Ok(client.status(proto::StatusRequest {}).await.map_err(refusal)?.into_inner())
+    Ok(client.status(proto::StatusRequest::default()).await.map_err(refusal)?.into_inner())
+}
+
+/// The same, or how it was a moment ago where the coordinator is making plans.
+///
+/// # Errors
+/// When the coordinator goes away.
+pub async fn ask_soon(client: &mut Client) -> Result<proto::StatusReply> {
+    let request = proto::StatusRequest { or_kept: true };
+    Ok(client.status(request).await.map_err(refusal)?.into_inner())
 }
 
 /// The exit status of a command that shows this: whether anything cannot be read, or cannot be

@@ -46,7 +46,7 @@ impl WebPages {
 
     async fn status(&self) -> HttpReply {
         let make = async {
-            let status = self.service.status().await?;
+            let status = self.service.status_soon().await?;
             let text = serde_json::to_string(&describe_bounded(status));
             text.map(Bytes::from).map_err(|why| tonic::Status::internal(why.to_string()))
         };

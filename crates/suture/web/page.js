@@ -446,7 +446,9 @@ function show(status) {
   showRacks(status);
   showPast(status);
   write(byId('about'),
-    `cluster ${status.cluster}, epoch ${status.epoch}, up for ${time(status.uptime_seconds)}`);
+    `cluster ${status.cluster}, epoch ${status.epoch}, up for ${time(status.uptime_seconds)}`
+    + (status.age_seconds === null ? ''
+      : `; as it was ${time(status.age_seconds)} ago: the coordinator is making plans`));
 }
 
 const capital = (word) => word[0].toUpperCase() + word.slice(1);

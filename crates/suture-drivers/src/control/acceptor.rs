@@ -20,6 +20,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
 use tokio::time::{Sleep, sleep};
 use tokio_rustls::server::TlsStream;
 use tokio_rustls::{Accept, TlsAcceptor};
@@ -100,6 +101,9 @@ pub async fn serve(
 ) -> Result<()> {
     let service: Arc<ControlService> = service.into();
     let incoming = Incoming::new(listener, service.clone(), limits, credentials);
+    // It ends with this.
+    let mut background = JoinSet::new();
+    background.spawn(service.clone().keep_status());
     Server::builder()
         .http2_keepalive_interval(Some(KEEPALIVE_EVERY))
         .http2_keepalive_timeout(Some(KEEPALIVE_TIMEOUT))

@@ -352,11 +352,11 @@ mod tests {
             }
         });
         let mut client = connect(&address, None).await.unwrap();
-        let first = refusal(client.status(StatusRequest {}).await.unwrap_err()).to_string();
+        let first = refusal(client.status(StatusRequest::default()).await.unwrap_err()).to_string();
         listens.await.unwrap();
         let mut next = String::new();
         for _ in 0..50 {
-            next = refusal(client.status(StatusRequest {}).await.unwrap_err()).to_string();
+            next = refusal(client.status(StatusRequest::default()).await.unwrap_err()).to_string();
             if next.contains(REFUSED) {
                 break;
             }

@@ -179,7 +179,11 @@ impl Coordinator for RpcAdapter {
 
     async fn status(&self, request: Request<proto::StatusRequest>) -> Answer<proto::StatusReply> {
         let served = self.served(&request, Call::Status).await?;
-        Ok(Response::new(served.service.status().await?))
+        let service = &served.service;
+        let is_kept_enough = request.get_ref().or_kept;
+        let status =
+            if is_kept_enough { service.status_soon().await } else { service.status().await };
+        Ok(Response::new(status?))
     }
 
     async fn command_node(&self, request: Request<proto::NodeCommand>) -> Answer<proto::Done> {

@@ -219,6 +219,7 @@ impl Served {
     /// As [`Served::begin`].
     pub async fn begin_as(&self, call: Call, what: &str) -> Result<Option<Begun>, Status> {
         debug_assert!(call.rule().record != Record::No, "only changes are written down");
+        self.service.kept.forget();
         let Some(audit) = &self.service.audit else { return Ok(None) };
         let begun = audit.begin(&self.caller, call, what).await;
         if let Err(why) = &begun {
@@ -239,6 +240,7 @@ impl Served {
         begun: Option<Begun>,
         outcome: Result<(), Status>,
     ) -> Result<(), Status> {
+        self.service.kept.forget();
         match (&self.service.audit, begun) {
             (Some(audit), Some(begun)) => audit.end(begun, outcome).await,
             _ => Ok(()),

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
-use std::time::SystemTime;
+use std::time::{Instant, SystemTime};
 
 use suture_repair::coordinator::{Coordinator as Core, Preview};
 use suture_repair::event::Command;
@@ -16,6 +16,7 @@ use tokio::sync::{Mutex, mpsc};
 use tonic::Status;
 
 use super::audit::Audit;
+use super::kept_status::{KEEP_EVERY, KEEP_EVERY_LONG, KeptStatus, PATIENCE};
 use super::proto::RepairAction;
 use super::put_budget::PutBudget;
 use super::put_renewal::PutCallers;
@@ -71,6 +72,8 @@ pub struct ControlService {
     pub(super) puts: Arc<PutBudget>,
     /// Where refusals are counted.
     metrics: Arc<CoordinatorMetrics>,
+    /// The last status that was kept.
+    pub(super) kept: KeptStatus,
     /// Who does the puts that are under way, by their numbers.
     pub(super) put_callers: Arc<PutCallers>,
     /// Held while all that is lost is planned for a preview.
@@ -100,6 +103,7 @@ impl ControlService {
             put_key,
             puts: PutBudget::new(metrics.clone()),
             metrics,
+            kept: KeptStatus::default(),
             put_callers: Arc::default(),
             previewing: Mutex::default(),
             judging: Arc::default(),
@@ -138,6 +142,7 @@ impl ControlService {
             put_key,
             puts: PutBudget::new(metrics.clone()),
             metrics,
+            kept: KeptStatus::default(),
             put_callers: Arc::default(),
             previewing: Mutex::default(),
             judging: Arc::default(),
@@ -364,6 +369,33 @@ impl ControlService {
         reply.blocked = self.name_blocked(blocked).await?;
         scrub::complete(&self.metadata, pass, &mut reply).await?;
         Ok(reply)
+    }
+
+    /// How the cluster does, or how it did a moment ago where the coordinator is making plans;
+    /// never how it did before the last command.
+    ///
+    /// # Errors
+    /// As [`ControlService::status`].
+    pub async fn status_soon(&self) -> Result<proto::StatusReply, Status> {
+        match tokio::time::timeout(PATIENCE, self.status()).await {
+            Ok(status) => status,
+            Err(_) => match self.kept.get(Instant::now()) {
+                Some(status) => Ok(status),
+                None => self.status().await,
+            },
+        }
+    }
+
+    /// Makes a status now and then, to be there while plans are made, until it is dropped.
+    pub(super) async fn keep_status(self: Arc<ControlService>) {
+        loop {
+            let (changes, asked) = (self.kept.changes(), Instant::now());
+            let is_kept = match self.status().await {
+                Ok(status) => self.kept.keep(changes, asked, &status),
+                Err(_) => true,
+            };
+            tokio::time::sleep(if is_kept { KEEP_EVERY } else { KEEP_EVERY_LONG }).await;
+        }
     }
 
     /// Adds to each blocked stripe which object it belongs to.

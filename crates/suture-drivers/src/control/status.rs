@@ -192,7 +192,7 @@ pub(super) fn describe(
         seconds: now.since(repair.since).as_secs_f64(),
     });
     let eta = driver.meter().eta(now, &status);
-    let milestones = driver.meter().milestones();
+    let (milestones, episodes) = (driver.meter().milestones(), driver.meter().history().episodes());
     let seconds = |at: Time| at.since(Time::ZERO).as_secs_f64();
     let reply = proto::StatusReply {
         paused: status.paused,
@@ -230,12 +230,7 @@ pub(super) fn describe(
             &status,
             core.cluster(),
         )),
-        history: driver
-            .meter()
-            .history()
-            .episodes()
-            .map(|of| describe_episode(driver, of))
-            .collect(),
+        history: episodes.map(|of| describe_episode(driver, of)).collect(),
         refused: driver.refused_agents().into_iter().map(describe_refused).collect(),
         is_empty: core.stripes().is_empty(),
         hdfs: driver.hdfs_seen().map(describe_hdfs),

@@ -91,13 +91,18 @@ impl Handle {
         self.request(Request::SearchOrphans(nodes)).await;
     }
 
-    /// What `query` makes of the driver; nothing while it shuts down.
+    /// What `query` makes of the driver; nothing while it shuts down. Nothing is made of it for who
+    /// waits no more.
     pub async fn query<T: Send + 'static>(
         &self,
         query: impl FnOnce(&CoordinatorDriver) -> T + Send + 'static,
     ) -> Option<T> {
         let (reply, answer) = oneshot::channel();
-        let query = move |driver: &CoordinatorDriver| drop(reply.send(query(driver)));
+        let query = move |driver: &CoordinatorDriver| {
+            if !reply.is_closed() {
+                drop(reply.send(query(driver)));
+            }
+        };
         self.request(Request::Query(Box::new(query))).await;
         answer.await.ok()
     }

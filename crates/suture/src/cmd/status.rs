@@ -9,7 +9,7 @@ use crate::daemon;
 use crate::outcome::Outcome;
 use crate::output::{Format, alarm, counted, print_json, print_table, table};
 use crate::status::{
-    ROWS_SHOWN, ask, describe, hdfs_line, last_repair_line, observes, outcome, print_blocked,
+    ROWS_SHOWN, ask_soon, describe, hdfs_line, last_repair_line, observes, outcome, print_blocked,
     print_nodes, print_rest, rebalance_line, scrub_line, state, summary, throttle_line,
 };
 
@@ -31,7 +31,8 @@ pub struct Args {
 /// # Errors
 /// When no coordinator answers, or it goes away.
 pub fn run(args: Args) -> Result<Outcome> {
-    let status = daemon::block_on(async { ask(&mut args.coordinator.connect().await?).await })?;
+    let status =
+        daemon::block_on(async { ask_soon(&mut args.coordinator.connect().await?).await })?;
     match args.format {
         Format::Json => print_json(&describe(&status))?,
         Format::Text => print(&status),
@@ -41,6 +42,9 @@ pub fn run(args: Args) -> Result<Outcome> {
 
 fn print(status: &proto::StatusReply) {
     outln!("{}", summary(status));
+    if let Some(age) = status.age_seconds {
+        outln!("as it was {} ago: the coordinator is making plans", format_seconds(age));
+    }
     if status.unreadable_stripes > 0 && state(status) != "unreadable" {
         outln!("{} cannot be read now", counted(status.unreadable_stripes, "stripe"));
     }

@@ -27,6 +27,7 @@ pub fn describe(status: &proto::StatusReply) -> Value {
         "cluster": status.cluster,
         "epoch": status.epoch,
         "uptime_seconds": status.uptime_seconds,
+        "age_seconds": status.age_seconds,
         "warnings": status.warnings,
         "fault": status.fault,
         "paused": status.paused,
