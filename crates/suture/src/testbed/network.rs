@@ -182,10 +182,11 @@ impl Network {
             })?;
         }
         tools::batch("ip", &self.core, &self.core_lines(cluster))?;
-        self.nodes
-            .iter()
-            .chain([&self.client])
-            .try_for_each(|host| tools::batch("ip", &host.namespace, &host_lines(host.address)))
+        let hosts = || self.nodes.iter().chain([&self.client]);
+        let addresses: Vec<Ipv4Addr> = hosts().map(|host| host.address).collect();
+        hosts().try_for_each(|host| {
+            tools::batch("ip", &host.namespace, &host_lines(host.address, &addresses))
+        })
     }
 
     /// Bridges, and all links.
@@ -258,11 +259,26 @@ fn rack_device(run: &str, rack: usize, end: &str) -> String {
     format!("{run}-r{rack}{end}")
 }
 
-fn host_lines(address: Ipv4Addr) -> String {
-    format!(
-        "link set lo up\naddr add {address}/16 dev {DEVICE} noprefixroute\nlink set {DEVICE} up\n\
-         route add 10.88.0.0/16 dev {DEVICE} scope link src {address} congctl cubic\n"
-    )
+/// The link of one of these hosts. All know each other from the beginning: the kernel keeps what it
+/// learns of neighbours of all namespaces in one table, which fewer than forty hosts fill.
+fn host_lines(address: Ipv4Addr, hosts: &[Ipv4Addr]) -> String {
+    let mut lines = format!(
+        "link set lo up\naddr add {address}/16 dev {DEVICE} noprefixroute\nlink set {DEVICE} \
+         address {} up\nroute add 10.88.0.0/16 dev {DEVICE} scope link src {address} congctl \
+         cubic\n",
+        link_address(address)
+    );
+    for other in hosts.iter().filter(|other| **other != address) {
+        let link = link_address(*other);
+        let _ = writeln!(lines, "neigh add {other} lladdr {link} dev {DEVICE} nud permanent");
+    }
+    lines
+}
+
+/// The address of a host's link by that of the host: one of those that nobody else gives out.
+fn link_address(address: Ipv4Addr) -> String {
+    let [a, b, c, d] = address.octets();
+    format!("02:53:{a:02x}:{b:02x}:{c:02x}:{d:02x}")
 }
 
 fn devices(run: &str, cluster: &Cluster, nodes: &[Host], core: &str) -> Vec<ShapedDevice> {
@@ -294,4 +310,24 @@ fn devices(run: &str, cluster: &Cluster, nodes: &[Host], core: &str) -> Vec<Shap
         devices.push(device(PortName::RackDown(rack), "d", links.rack_downlink.0));
     }
     devices
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_host_knows_the_links_of_all_others() {
+        let hosts = [1, 2, 251].map(|host| Ipv4Addr::new(10, 88, 0, host));
+        let lines = host_lines(hosts[0], &hosts);
+        assert!(lines.contains("link set eth0 address 02:53:0a:58:00:01 up\n"), "{lines}");
+        let known: Vec<&str> = lines.lines().filter(|line| line.starts_with("neigh")).collect();
+        assert_eq!(
+            known,
+            [
+                "neigh add 10.88.0.2 lladdr 02:53:0a:58:00:02 dev eth0 nud permanent",
+                "neigh add 10.88.0.251 lladdr 02:53:0a:58:00:fb dev eth0 nud permanent",
+            ]
+        );
+    }
 }
