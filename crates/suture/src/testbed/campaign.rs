@@ -188,7 +188,7 @@ fn perform(campaign: &mut Campaign, network: &Network) -> Result<()> {
             }
             for policy in &experiment.policies {
                 go_on(stop)?;
-                let result = one(&bed, (*policy, &stored), stage).await;
+                let result = one(&bed, *policy, &stored, stage).await;
                 let result = result.map_err(|error| format!("{error:#}"));
                 let record = RunRecord { policy: *policy, repetition, result };
                 errln!("{}", describe(&record, experiment.repetitions));
@@ -222,10 +222,11 @@ async fn store(bed: &Bed<'_>, stage: &mut Option<Processes>) -> Result<StoredClu
 
 async fn one(
     bed: &Bed<'_>,
-    (policy, stored): (Policy, &StoredCluster),
+    policy: Policy,
+    stored: &StoredCluster,
     stage: &mut Option<Processes>,
 ) -> Result<RepairFigures> {
-    let figures = bed.measure(policy, (stored, run_folder(bed)?), stage).await;
+    let figures = bed.measure(policy, stored, run_folder(bed)?, stage).await;
     explained(figures, stage).await
 }
 

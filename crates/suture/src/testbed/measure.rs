@@ -85,7 +85,8 @@ impl Bed<'_> {
     pub async fn measure(
         &self,
         policy: Policy,
-        (stored, folder): (&StoredCluster, TempDir),
+        stored: &StoredCluster,
+        folder: TempDir,
         stage: &mut Option<Processes>,
     ) -> Result<RepairFigures> {
         stored.copy(folder.path()).await?;
