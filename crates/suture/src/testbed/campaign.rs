@@ -19,10 +19,10 @@ use super::figures::{Medians, RepairFigures};
 use super::measure::Bed;
 use super::network::Network;
 use super::scenario::{ChunkPlace, Experiment};
-use super::stored::StoredCluster;
+use super::stored::{StoredCluster, without_limits};
 use super::tools;
 use crate::demo::processes::Processes;
-use crate::demo::{source, stage};
+use crate::demo::{run, source, stage};
 
 /// Seeds the stored data.
 const SEED: u64 = 1;
@@ -216,8 +216,16 @@ fn source_bytes(experiment: &Experiment) -> u64 {
 
 /// Stores the data with which every repair begins.
 async fn store(bed: &Bed<'_>, stage: &mut Option<Processes>) -> Result<StoredCluster> {
-    let stored = StoredCluster::make(bed, run_folder(bed)?, stage).await;
+    let stored = fill(bed, stage).await;
     explained(stored, stage).await
+}
+
+async fn fill(bed: &Bed<'_>, stage: &mut Option<Processes>) -> Result<StoredCluster> {
+    let processes = stage.insert(Processes::new(run_folder(bed)?));
+    let unlimited = without_limits(bed.scenario(bed.experiment.policies[0]));
+    let mut client = bed.start(&unlimited.setting, processes).await?;
+    run::store(&unlimited, &mut client).await?;
+    StoredCluster::of(stage.take().expect("it was put there")).await
 }
 
 async fn one(

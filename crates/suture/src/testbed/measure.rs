@@ -111,7 +111,7 @@ impl Bed<'_> {
         let mut figures = figures?;
         processes.check()?;
         if experiment.told != Told::Nothing && experiment.faults.is_empty() {
-            client = stored::start_unlimited(self, policy, processes).await?;
+            client = stored::start_unlimited(&scenario, &self.failed_names(), processes).await?;
         }
         run::verify(&scenario, &client).await?;
         figures.verified = true;
@@ -374,11 +374,14 @@ impl Bed<'_> {
         status.declared_seconds.context("no failure was declared")
     }
 
+    fn failed_names(&self) -> Vec<&str> {
+        let name = |node: &NodeId| self.experiment.cluster.node(*node).name.as_str();
+        self.experiment.failed.iter().map(name).collect()
+    }
+
     /// Waits until all failures are declared.
     async fn notice(&self, client: &mut Client, processes: &mut Processes) -> Result<StatusReply> {
-        let cluster = &self.experiment.cluster;
-        let failed = self.experiment.failed.iter().map(|node| cluster.node(*node).name.as_str());
-        let failed: Vec<&str> = failed.collect();
+        let failed = self.failed_names();
         let since = Instant::now();
         loop {
             let status = status::ask(client).await?;

@@ -10,12 +10,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use suture_drivers::control::client::Client;
-use suture_repair::policy::Policy;
-use tempfile::TempDir;
 use tokio::task::spawn_blocking;
 
-use super::measure::Bed;
-use super::scenario::Experiment;
 use crate::demo::processes::Processes;
 use crate::demo::run::{self, DemoScenario};
 
@@ -26,21 +22,11 @@ pub struct StoredCluster {
 }
 
 impl StoredCluster {
-    /// Stores the sources with agents that are told of no limits, as if links had none. The
-    /// processes are left in `stage` where that fails.
+    /// Ends processes that have stored all data, and keeps what they have.
     ///
     /// # Errors
-    /// When a process ends early or a source cannot be stored.
-    pub async fn make(
-        bed: &Bed<'_>,
-        folder: TempDir,
-        stage: &mut Option<Processes>,
-    ) -> Result<StoredCluster> {
-        let processes = stage.insert(Processes::new(folder));
-        let unlimited = without_limits(bed, bed.experiment.policies[0]);
-        let mut client = bed.start(&unlimited.setting, processes).await?;
-        run::store(&unlimited, &mut client).await?;
-        let processes = stage.take().expect("it was put there");
+    /// When a process cannot be waited for.
+    pub async fn of(processes: Processes) -> Result<StoredCluster> {
         let folder = processes.end(true).await?.expect("it is kept");
         Ok(StoredCluster { folder })
     }
@@ -69,22 +55,19 @@ impl StoredCluster {
 /// # Errors
 /// When a process cannot be started or does not join.
 pub async fn start_unlimited(
-    bed: &Bed<'_>,
-    policy: Policy,
+    scenario: &DemoScenario,
+    failed: &[&str],
     processes: &mut Processes,
 ) -> Result<Client> {
-    let Experiment { cluster, failed, .. } = bed.experiment;
-    let mut left = without_limits(bed, policy);
-    let is_failed = |name: &str| failed.iter().any(|node| cluster.node(*node).name == name);
-    left.setting.agents.retain(|agent| !is_failed(&agent.name));
+    let mut left = without_limits(scenario.clone());
+    left.setting.agents.retain(|agent| !failed.contains(&agent.name.as_str()));
     processes.kill_all().await?;
     processes.start_coordinator(&left.setting).await?;
     run::start_agents(&left, processes).await
 }
 
-/// The processes of a repair, with agents that are told of no limits.
-fn without_limits(bed: &Bed<'_>, policy: Policy) -> DemoScenario {
-    let mut scenario = bed.scenario(policy);
+/// The same with agents that are told of no limits.
+pub fn without_limits(mut scenario: DemoScenario) -> DemoScenario {
     scenario.setting.agents.iter_mut().for_each(|agent| agent.link = None);
     scenario
 }
