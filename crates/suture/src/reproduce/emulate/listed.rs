@@ -3,27 +3,23 @@
 //! Place: before everything else of an emulation: the closed list.
 //!
 //! What it takes on two cores. A repair takes as long as its policy does: 8 s at the bound of 24
-//! chunks of RS(6,3) at 1 Gb/s, twice that for the slowest policies. Around it are some 15 to 25 s:
-//! processes start and store, the failure is noticed after 4 s, every byte is read back. So one
-//! repetition of all policies takes
+//! chunks of RS(6,3) at 1 Gb/s, twice that for the slowest policies. Around it are some 10 s:
+//! processes start, the failure is noticed after 4 s, processes start again, every byte is read
+//! back. What is repaired is stored once for all policies. So one repetition of all policies takes
 //!
 //! | figure | points x policies x seconds | minutes |
 //! |---|---|--:|
-//! | RepairBoost 9 | 2 x 7 x 35 | 8 |
+//! | RepairBoost 9 | 2 x 7 x 28 (seen) | 6.5 |
 //! | RepairBoost 10 | 1 x 4 x 35 | 2.5 |
-//! | RepairBoost 11 | 2 x 7 x 25, half of it measured for Figure 9 | 3 |
-//! | PivotRepair 5 | 4 x 4 x 12 | 3 |
-//! | PivotRepair 6 | 3 x 4 x 14, a third of it measured for Figure 5 | 2 |
-//! | ChameleonEC 12, and 13 with it | 4 x 5 x 45 | 15 |
-//! | ChameleonEC 18 | 1 x 5 x 34 | 3 |
-//! | ChameleonEC 22 | 2 x 6 x 40 | 8 |
-//! | Butterfly | 4 x 2 x 14 | 2 |
+//! | RepairBoost 11 | 1 x 7 x 20 | 2 |
+//! | PivotRepair 5 | 4 x 4 x 8 | 2 |
+//! | PivotRepair 6 | 2 x 4 x 10 | 1.5 |
+//! | ChameleonEC 12, and 13 with it | 4 x 5 x 35 | 12 |
+//! | ChameleonEC 18 | 1 x 5 x 30 | 2.5 |
+//! | ChameleonEC 22 | 2 x 6 x 30 | 6 |
+//! | Butterfly | 4 x 2 x 12 | 1.5 |
 //!
-//! or some 47 minutes. Since nodes store without limits and are started again before the failure,
-//! runs were seen to take up to twice as long as here. Other repetitions, up to three of each, are
-//! made while the time lasts that is given to a figure below: 77 minutes for all of them, so that
-//! `reproduce all --on testbed` comes to about 100 with what is simulated. With --quick only the
-//! first points of each figure are measured, once and with fewer chunks.
+//! or some 37 minutes. Other repetitions are made while the time lasts that figures have below.
 
 use std::time::Duration;
 
@@ -121,7 +117,7 @@ pub const FIGURES: &[EmulatedFigure] = &[
         paper: Paper::RepairBoost,
         id: "fig9",
         panels: &[panel("bandwidth", &["0.5 Gb/s", "1 Gb/s"])],
-        minutes: 14,
+        minutes: 8,
         left_out: "faster links fill the processor before they are full, and agents choose their \
             packets and how many repairs they take part in themselves",
         ..BASE
@@ -134,14 +130,14 @@ pub const FIGURES: &[EmulatedFigure] = &[
         lost: LostChunks::About(100),
         chunk_bytes: Some(16 << 10),
         rest: Duration::from_secs(5),
-        minutes: 6,
+        minutes: 3,
         left_out: "one machine carries no more agents and chunks",
     },
     EmulatedFigure {
         paper: Paper::RepairBoost,
         id: "fig11",
         panels: &[panel("sums", &["RS(6,3)", "LRC(6,2,2)"])],
-        minutes: 6,
+        minutes: 4,
         left_out: "two codes are enough to see whether both networks agree",
         ..BASE
     },
@@ -154,7 +150,7 @@ pub const FIGURES: &[EmulatedFigure] = &[
         ],
         shows: &[Seconds],
         lost: LostChunks::One,
-        minutes: 8,
+        minutes: 5,
         left_out: "one workload has both kinds of starts, and with wider stripes PPT refuses",
         ..BASE
     },
@@ -164,7 +160,7 @@ pub const FIGURES: &[EmulatedFigure] = &[
         panels: &[panel("chunk size", &["32 MiB", "64 MiB", "128 MiB"])],
         shows: &[Seconds],
         lost: LostChunks::One,
-        minutes: 5,
+        minutes: 3,
         left_out: "agents choose their slices themselves, and shorter chunks are over at once",
         ..BASE
     },
@@ -174,7 +170,7 @@ pub const FIGURES: &[EmulatedFigure] = &[
         panels: &[panel("throughput", TRACES)],
         shows: &[Throughput, P99, Degree],
         lost: FIFTH,
-        minutes: 16,
+        minutes: 12,
         left_out: "the latencies are of the same runs",
         ..BASE
     },
@@ -193,7 +189,7 @@ pub const FIGURES: &[EmulatedFigure] = &[
         id: "fig18",
         panels: &[panel("throughput", &["1 Gb/s"])],
         lost: FIFTH,
-        minutes: 6,
+        minutes: 3,
         left_out: FAST,
         ..BASE
     },
@@ -202,7 +198,7 @@ pub const FIGURES: &[EmulatedFigure] = &[
         id: "fig22",
         panels: &[panel("whole repair", &["0 s", "10 s"])],
         lost: FIFTH,
-        minutes: 10,
+        minutes: 6,
         left_out: "the ends show the trend, and the whole repair has all bytes of its first phase",
         ..BASE
     },
@@ -213,7 +209,7 @@ pub const FIGURES: &[EmulatedFigure] = &[
         shows: &[Traffic, Seconds],
         lost: LostChunks::About(8),
         rest: Duration::from_secs(2),
-        minutes: 6,
+        minutes: 4,
         ..BASE
     },
 ];
@@ -356,6 +352,6 @@ mod tests {
     #[test]
     fn all_of_them_leave_time_for_what_is_simulated() {
         let minutes: u32 = FIGURES.iter().map(|figure| figure.minutes).sum();
-        assert!(minutes <= 80, "{minutes} minutes");
+        assert!(minutes <= 50, "{minutes} minutes");
     }
 }
