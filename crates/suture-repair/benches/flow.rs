@@ -7,50 +7,17 @@
 
 #[path = "../tests/common/mod.rs"]
 mod common;
+mod cpu_time;
 
 use std::cell::LazyCell;
 use std::hint::black_box;
 
 use common::World;
-use criterion::measurement::{Measurement, ValueFormatter, WallTime};
+use cpu_time::CpuTime;
 use criterion::{Criterion, SamplingMode};
-use rustix::time::{ClockId, clock_gettime};
 use suture_repair::bound::{bound_seconds, own_bound_seconds};
 use suture_repair::plan::load::Load;
 use suture_repair::planner::{Batch, plan};
-
-/// Measures the CPU time of this thread: others share the machine.
-struct CpuTime;
-
-impl Measurement for CpuTime {
-    type Intermediate = u64;
-    type Value = u64;
-
-    fn start(&self) -> u64 {
-        let time = clock_gettime(ClockId::ThreadCPUTime);
-        time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
-    }
-
-    fn end(&self, started: u64) -> u64 {
-        self.start() - started
-    }
-
-    fn add(&self, a: &u64, b: &u64) -> u64 {
-        a + b
-    }
-
-    fn zero(&self) -> u64 {
-        0
-    }
-
-    fn to_f64(&self, nanoseconds: &u64) -> f64 {
-        *nanoseconds as f64
-    }
-
-    fn formatter(&self) -> &dyn ValueFormatter {
-        WallTime.formatter()
-    }
-}
 
 /// The name of a case, its size, and whether its links are equal.
 const CASES: [(&str, usize, usize, bool); 4] = [

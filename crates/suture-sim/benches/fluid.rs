@@ -6,6 +6,7 @@
 //! the machine.
 #![allow(clippy::disallowed_macros, reason = "a bench prints")]
 
+#[path = "../../suture-repair/benches/cpu_time/mod.rs"]
 mod cpu_time;
 
 use std::hint::black_box;

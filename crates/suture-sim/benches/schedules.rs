@@ -9,6 +9,7 @@
 //! samples. What can be counted is counted by ordinary tests (`tests/growth.rs`).
 #![allow(clippy::disallowed_macros, reason = "a bench prints")]
 
+#[path = "../../suture-repair/benches/cpu_time/mod.rs"]
 mod cpu_time;
 #[path = "../tests/links/mod.rs"]
 mod links;
