@@ -10,9 +10,9 @@
 //! share a full port end together.
 //!
 //! Filling: all levels (rate by share) rise together; when a port is full, its flows stop there and
-//! what they take elsewhere is settled. The next port to fill up is found with a heap whose entries
-//! may be out of date but never too late, since levels only rise. One filling costs each flow's
-//! ports once.
+//! what they take elsewhere is settled. The next port to fill up is found among blocks of ports by
+//! the least level that each had when it was last scanned, which may be out of date but is never
+//! too high, since levels only rise. One filling costs each flow's ports once.
 //!
 //! A network of more than `exact_entries` (port, flow) pairs is not filled anew at each event, but
 //! once in a `COALESCED`-th part of the time that the average flow has left: what ended flows set
@@ -24,8 +24,6 @@
 
 pub mod oracle;
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 use std::ops::Range;
 
 /// What one direction of a link or disk is to the network: an index.
@@ -37,6 +35,10 @@ const SAME_MOMENT: f64 = 1e-10;
 
 /// See the file head: 0.2 % of a flow's life is waited for at both of its ends at most.
 const COALESCED: f64 = 1.0 / 500.0;
+
+/// Ports that are scanned together: about as much work as to find the next block of a large
+/// network, while all ports of a small one are in one.
+const BLOCK_PORTS: usize = 64;
 
 /// Up to here a filling costs about as much as what a coordinator does about the event.
 pub const EXACT_ENTRIES: usize = 16_384;
@@ -159,6 +161,15 @@ impl Rising {
     }
 }
 
+/// Ports with flows that still rise, among all such ports of a filling.
+#[derive(Clone, Copy, Debug)]
+struct Block {
+    /// The least of their levels when they were last scanned.
+    level: f64,
+    first: usize,
+    count: usize,
+}
+
 /// Ports, and the flows through them.
 #[derive(Clone, Debug)]
 pub struct Network {
@@ -190,23 +201,10 @@ pub struct Network {
     /// How long changes may wait for each other.
     coalesce_seconds: f64,
     fillings: u64,
-    heap: BinaryHeap<Reverse<(Level, PortIndex)>>,
-}
-
-/// A rate that is never NaN, so that it has an order.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Level(f64);
-
-impl Eq for Level {}
-impl PartialOrd for Level {
-    fn partial_cmp(&self, other: &Level) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-impl Ord for Level {
-    fn cmp(&self, other: &Level) -> std::cmp::Ordering {
-        self.0.total_cmp(&other.0)
-    }
+    /// Of no meaning between fillings, as the next.
+    blocks: Vec<Block>,
+    /// The ports of all blocks.
+    block_ports: Vec<PortIndex>,
 }
 
 impl Network {
@@ -233,7 +231,8 @@ impl Network {
             filled_at: 0.0,
             coalesce_seconds: 0.0,
             fillings: 0,
-            heap: BinaryHeap::new(),
+            blocks: Vec::new(),
+            block_ports: Vec::new(),
         }
     }
 
@@ -437,29 +436,58 @@ impl Network {
     fn fill(&mut self) {
         self.fillings += 1;
         (self.fill_at, self.filled_at) = (None, self.now);
-        self.heap.clear();
-        let mut levels = std::mem::take(&mut self.heap).into_vec();
         for &index in &self.busy {
             let port = &self.ports[index as usize];
             let (free, weight, count) = (port.capacity, port.weight, port.count);
-            let rising = Rising { free, weight, count };
-            self.rising[index as usize] = rising;
-            levels.push(Reverse((Level(rising.level()), index)));
+            self.rising[index as usize] = Rising { free, weight, count };
         }
-        self.heap = BinaryHeap::from(levels);
-        while let Some(Reverse((level, index))) = self.heap.pop() {
-            let rising = self.rising[index as usize];
+        self.block_ports.clone_from(&self.busy);
+        let firsts = (0..self.busy.len()).step_by(BLOCK_PORTS);
+        let count = |first: usize| BLOCK_PORTS.min(self.busy.len() - first);
+        let block = |first| Block { level: 0.0, first, count: count(first) };
+        self.blocks.extend(firsts.map(block));
+        while let Some(at) = self.next_block() {
+            let before = self.blocks[at].level;
+            let Some((level, index)) = self.scan(at) else {
+                self.blocks.swap_remove(at);
+                continue;
+            };
+            // Never below what is settled, whatever is rounded.
+            let level = level.max(before);
+            self.blocks[at].level = level;
+            if self.blocks.iter().all(|other| level <= other.level) {
+                self.settle_port(index, level);
+            }
+        }
+        self.schedule_ends();
+    }
+
+    /// The block with the least level.
+    fn next_block(&self) -> Option<usize> {
+        let levels = self.blocks.iter().map(|block| block.level).enumerate();
+        levels.reduce(|least, one| if one.1 < least.1 { one } else { least }).map(|(at, _)| at)
+    }
+
+    /// Which port of a block is full first, and at which level; `None`: nothing rises there any
+    /// more. Ports where nothing does leave the block.
+    fn scan(&mut self, at: usize) -> Option<(f64, PortIndex)> {
+        let block = &mut self.blocks[at];
+        let ports = &mut self.block_ports[block.first..block.first + block.count];
+        let (mut least, mut kept) = (None, 0);
+        for at in 0..ports.len() {
+            let port = ports[at];
+            let rising = self.rising[port as usize];
             if rising.count == 0 {
                 continue;
             }
-            let actual = rising.level();
-            if actual > level.0 && self.heap.peek().is_some_and(|next| actual > next.0.0.0) {
-                self.heap.push(Reverse((Level(actual), index)));
-                continue;
+            (ports[kept], kept) = (port, kept + 1);
+            let level = rising.level();
+            if least.is_none_or(|(lowest, _)| level < lowest) {
+                least = Some((level, port));
             }
-            self.settle_port(index, actual.max(level.0));
         }
-        self.schedule_ends();
+        block.count = kept;
+        least
     }
 
     /// All flows of the port that still rise stop at `level`.
