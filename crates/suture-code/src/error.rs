@@ -189,7 +189,7 @@ impl fmt::Display for CodeError {
                 data_chunks,
                 parity_chunks,
                 chunk_count_max,
-            } => impossible(f, family, (*data_chunks, *parity_chunks), *chunk_count_max),
+            } => impossible(f, family, *data_chunks, *parity_chunks, *chunk_count_max),
             CodeError::BreaksRule { name, rule } => write!(f, "{name} is impossible: {rule}"),
             CodeError::TooManySubChunks { name, sub_chunk_count, sub_chunk_count_max } => {
                 too_many_sub_chunks(f, name, *sub_chunk_count, *sub_chunk_count_max)
@@ -247,7 +247,8 @@ impl fmt::Display for CodeError {
 fn impossible(
     f: &mut fmt::Formatter<'_>,
     family: &str,
-    (data, parity): (usize, usize),
+    data: usize,
+    parity: usize,
     chunk_count_max: usize,
 ) -> fmt::Result {
     write!(

@@ -206,7 +206,7 @@ impl Lrc {
             return None;
         }
         let mut vectors = Vec::new();
-        meet((&flat, &conditions), width, &mut vectors);
+        meet(&flat, &conditions, width, &mut vectors);
         vectors.sort_unstable();
         vectors.dedup();
         let weighed = vectors.iter().filter_map(|vector| Some((search.least(vector)?, vector)));
@@ -440,11 +440,7 @@ fn intersection(flat: &[Multiples], condition: &Multiples, width: usize) -> Opti
 }
 
 /// All vectors of `flat`, up to a factor, that so many of the conditions leave.
-fn meet(
-    (flat, conditions): (&[Multiples], &[Multiples]),
-    width: usize,
-    vectors: &mut Vec<Multiples>,
-) {
+fn meet(flat: &[Multiples], conditions: &[Multiples], width: usize, vectors: &mut Vec<Multiples>) {
     if let [vector] = flat {
         let first = vector.iter().find(|a| **a != 0).expect("a basis has no zero vector");
         let inverse = field::inv(*first);
@@ -453,7 +449,7 @@ fn meet(
     }
     for (at, condition) in conditions.iter().enumerate().filter(|_| flat.len() > 1) {
         if let Some(less) = intersection(flat, condition, width) {
-            meet((&less, &conditions[at + 1..]), width, vectors);
+            meet(&less, &conditions[at + 1..], width, vectors);
         }
     }
 }
