@@ -221,7 +221,7 @@ pub async fn run(
         metrics: config.metrics.clone(),
         put_key: known_put_key,
     });
-    let answers = (disk_events, config.metrics.clone());
+    let metrics = config.metrics.clone();
     let free_bytes = store.free_bytes().map_err(|why| std::io::Error::other(why.to_string()))?;
     let (greeting, (names, known_names)) = (config.greeting(), watch::channel(NodeNames::new()));
     let mut driver = AgentDriver {
@@ -233,7 +233,7 @@ pub async fn run(
         names,
         put_key,
         grants: grants.clone(),
-        disk: Disk::new(store, config.spool_dir, pool.clone(), proofs, answers)?,
+        disk: Disk::new(store, config.spool_dir, pool.clone(), proofs, disk_events, metrics)?,
         watch,
         disk_state: DiskState::Good,
         pool: pool.clone(),
@@ -497,7 +497,7 @@ impl AgentDriver {
             AgentOutput::Spill { id, from, role } => self.spill(id, from, role),
             AgentOutput::Publish { repair, copy, crc, label, .. } => {
                 let files = self.task(repair).files.clone();
-                self.disk.publish(files, repair, (copy, crc), label);
+                self.disk.publish(files, repair, copy, crc, label);
             }
             AgentOutput::Discard(repair) => self.discard(repair),
             AgentOutput::List => self.disk.list(),
@@ -554,7 +554,7 @@ impl AgentDriver {
         let Some(slice) = data.take_one(id, Source::Child(from)) else { return };
         let files = data.files.clone();
         if self.is_of_length(id, from, &slice, &role) {
-            self.disk.spill(&files, (from, id), role, slice)
+            self.disk.spill(&files, from, id, role, slice)
         } else {
             self.later.push(AgentInput::PeerLost(from))
         }

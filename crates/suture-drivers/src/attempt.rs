@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use suture_repair::event::{Commit, Report};
-use suture_repair::id::{ChunkCopy, ChunkIndex, NodeId, RepairId, StripeId};
+use suture_repair::id::{ChunkCopy, ChunkIndex, CopyAt, NodeId, RepairId, StripeId};
 use suture_repair::plan::Plan;
 use suture_repair::stripe::StripeMap;
 use suture_repair::time::Time;
@@ -100,7 +100,7 @@ impl Attempts {
             Report::Replaced { repair, by, .. } => self.replaced(*repair, *by),
             Report::Failed { repair, .. } => self.forget(*repair),
             Report::Committed { repair, copy, node, bytes } => {
-                return self.committed(now, *repair, (*copy, *node, *bytes), stripes);
+                return self.committed(now, *repair, copy.at(*node), *bytes, stripes);
             }
             _ => {}
         }
@@ -157,17 +157,18 @@ impl Attempts {
     pub fn asked(&self, now: Time, commit: &Commit, stripes: &StripeMap) -> Option<RebuiltChunk> {
         let stripe = stripes.get(commit.copy.stripe)?;
         let bytes = stripe.chunks.get(usize::from(commit.copy.chunk.0))?.bytes;
-        self.rebuilt(now, commit.repair, (commit.copy, commit.node, bytes), stripes)
+        self.rebuilt(now, commit.repair, commit.copy.at(commit.node), bytes, stripes)
     }
 
     fn committed(
         &mut self,
         now: Time,
         repair: RepairId,
-        chunk: (ChunkCopy, NodeId, u64),
+        copy: CopyAt,
+        bytes: u64,
         stripes: &StripeMap,
     ) -> Option<RebuiltChunk> {
-        let rebuilt = self.rebuilt(now, repair, chunk, stripes)?;
+        let rebuilt = self.rebuilt(now, repair, copy, bytes, stripes)?;
         let begun = self.running.get_mut(&repair)?;
         begun.chunks_left = begun.chunks_left.saturating_sub(1);
         if begun.chunks_left == 0 {
@@ -180,7 +181,8 @@ impl Attempts {
         &self,
         now: Time,
         repair: RepairId,
-        (copy, node, bytes): (ChunkCopy, NodeId, u64),
+        CopyAt { node, copy }: CopyAt,
+        bytes: u64,
         stripes: &StripeMap,
     ) -> Option<RebuiltChunk> {
         let begun = self.running.get(&repair)?;

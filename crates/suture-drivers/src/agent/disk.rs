@@ -114,7 +114,8 @@ impl Disk {
         spool_dir: PathBuf,
         pool: Arc<Pool>,
         proofs: Arc<Semaphore>,
-        (events, metrics): (mpsc::UnboundedSender<DiskEvent>, Arc<AgentMetrics>),
+        events: mpsc::UnboundedSender<DiskEvent>,
+        metrics: Arc<AgentMetrics>,
     ) -> std::io::Result<Disk> {
         let (io, checks) = (Io::new(IO_THREADS)?, Arc::new(Semaphore::new(CHECKS)));
         let spool_dir = spool_dir.into();
@@ -200,7 +201,8 @@ impl Disk {
     pub fn spill(
         &self,
         files: &Arc<Files>,
-        (from, id): (NodeId, SliceId),
+        from: NodeId,
+        id: SliceId,
         role: Arc<Role>,
         slice: Buffer,
     ) {
@@ -233,7 +235,8 @@ impl Disk {
         &mut self,
         files: Arc<Files>,
         repair: RepairId,
-        (copy, crc): (ChunkCopy, Option<u32>),
+        copy: ChunkCopy,
+        crc: Option<u32>,
         label: Label,
     ) {
         self.long_job(DiskOperation::Publish, Some(self.proofs.clone()), move || {
@@ -508,8 +511,8 @@ mod tests {
         let (store, listed, go) = slow_store();
         let (events, mut said) = mpsc::unbounded_channel();
         let proofs = Arc::new(Semaphore::new(1));
-        let events = (events, AgentMetrics::new(None));
-        let mut disk = Disk::new(store, ".".into(), Pool::new(0), proofs, events).unwrap();
+        let metrics = AgentMetrics::new(None);
+        let mut disk = Disk::new(store, ".".into(), Pool::new(0), proofs, events, metrics).unwrap();
         disk.list();
         let before = said.recv().await.unwrap();
         assert!(matches!(before, DiskEvent::Listed(copies, 0) if copies == [listed]));

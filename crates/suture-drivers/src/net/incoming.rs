@@ -190,7 +190,7 @@ async fn read_all(
             Frame::Slice { id, payload } => {
                 let round_bytes = round.note((id.repair, id.lane), payload.bytes.into());
                 let purpose = Purpose::Repair { round_bytes };
-                match read_slice(acceptor, connection, (peer, id), payload, purpose).await? {
+                match read_slice(acceptor, connection, peer, id, payload, purpose).await? {
                     Some(slice) => NetEvent::Arrived { from: peer, id, slice },
                     None => continue,
                 }
@@ -207,7 +207,8 @@ async fn read_all(
 async fn read_slice(
     acceptor: &Acceptor,
     connection: &mut Connection,
-    (peer, id): (NodeId, SliceId),
+    peer: NodeId,
+    id: SliceId,
     payload: Payload,
     purpose: Purpose,
 ) -> Result<Option<Buffer>, NetError> {

@@ -219,20 +219,26 @@ impl PieceRow {
         Arc::new(PieceRow { stripe: stripe.clone(), from, bytes, is_shared, chunks })
     }
 
+    /// The bytes of it, within each chunk.
+    fn range(&self) -> Range<u64> {
+        self.from..self.from + self.bytes
+    }
+
     /// What was read of a chunk.
     fn read(&self, chunk: ChunkIndex) -> Option<&Arc<Vec<u8>>> {
         self.chunks[usize::from(chunk.0)].get()
     }
 
-    /// Where in what is read of a chunk for the row these bytes lie, `(from, bytes)` of the chunk,
-    /// if that is read anyway: for its own turn, or because they are all of it.
-    fn part_of(&self, chunk: ChunkIndex, (from, bytes): (u64, u64)) -> Option<Range<usize>> {
+    /// Where in what is read of a chunk for the row this range of the chunk lies, if that is read
+    /// anyway: for its own turn, or because the range is all of it.
+    fn part_of(&self, chunk: ChunkIndex, range: &Range<u64>) -> Option<Range<usize>> {
         let is_data = usize::from(chunk.0) < self.stripe.code.data_chunks();
         let is_read = self.is_shared && is_data || self.read(chunk).is_some();
-        let lies_within = self.from <= from && from + bytes <= self.from + self.bytes;
-        let is_whole = (from, bytes) == (self.from, self.bytes);
-        let start = from.saturating_sub(self.from) as usize;
-        (lies_within && (is_read || is_whole)).then_some(start..start + bytes as usize)
+        let whole = self.range();
+        let lies_within = whole.start <= range.start && range.end <= whole.end;
+        let start = range.start.saturating_sub(whole.start) as usize;
+        let end = range.end.saturating_sub(whole.start) as usize;
+        (lies_within && (is_read || *range == whole)).then_some(start..end)
     }
 }
 
@@ -357,7 +363,7 @@ impl Reader {
     /// What a chunk has of a row; read once, whoever wants it.
     async fn read_row(&self, row: &PieceRow, chunk: ChunkIndex) -> Result<Arc<Vec<u8>>> {
         let read = || async {
-            let read = self.read(&row.stripe, chunk, (row.from, row.bytes)).await;
+            let read = self.read(&row.stripe, chunk, row.range()).await;
             read.map(Arc::new)
         };
         row.chunks[usize::from(chunk.0)].get_or_try_init(read).await.cloned()
@@ -423,13 +429,9 @@ impl Reader {
         (!is_bad && !self.pool.is_silent(agent)).then_some((node, agent, copy))
     }
 
-    /// Reads a range, `(from, bytes)`, of a chunk from its location.
-    async fn read(
-        &self,
-        stripe: &Stripe,
-        chunk: ChunkIndex,
-        (from, bytes): (u64, u64),
-    ) -> Result<Vec<u8>> {
+    /// Reads a range of a chunk from its location.
+    async fn read(&self, stripe: &Stripe, chunk: ChunkIndex, range: Range<u64>) -> Result<Vec<u8>> {
+        let (from, bytes) = (range.start, range.end - range.start);
         let (node, agent, copy) =
             self.holder(stripe, chunk).context("no node that is up holds it")?;
         let since = Instant::now();
@@ -461,7 +463,7 @@ impl Reader {
         let (row, stripe) = (&want.row, &want.row.stripe);
         let layout = Layout::of(&stripe.code, stripe.chunk_bytes);
         if layout.sub_chunk_count() == 1 {
-            let range = layout.position_range(row.from..row.from + row.bytes);
+            let range = layout.position_range(row.range());
             let mut rows = self.decode_range(want, range).await?;
             return Ok(rows.swap_remove(0));
         }
@@ -575,8 +577,8 @@ impl Reader {
         let mut read = Vec::with_capacity(parts.len());
         let pieces = range.pieces_by_sub_chunk(parts.iter().map(|part| part.sub_chunk));
         for (part, piece) in parts.iter().zip(pieces) {
-            let wanted = (piece.offset, piece.bytes as u64);
-            let bytes = match row.part_of(part.chunk, wanted) {
+            let wanted = piece.offset..piece.offset + piece.bytes as u64;
+            let bytes = match row.part_of(part.chunk, &wanted) {
                 Some(range) => self.read_row(row, part.chunk).await?[range].to_vec(),
                 None => self.read(&row.stripe, part.chunk, wanted).await?,
             };
@@ -645,14 +647,15 @@ mod tests {
         let row_of = |order| pieces(entry(), 0, order).swap_remove(1).row;
         let (kept, alone) = (row_of(PieceOrder::KeptRows), row_of(PieceOrder::Chunks));
         let (data, parity) = (ChunkIndex(1), ChunkIndex(2));
-        let part = (PIECE_BYTES + 3, 5);
-        assert_eq!(kept.part_of(data, part), Some(3..8));
-        assert_eq!((kept.part_of(parity, part), alone.part_of(data, part)), (None, None));
-        let all = (PIECE_BYTES, PIECE_BYTES);
-        assert_eq!(alone.part_of(parity, all), Some(0..PIECE_BYTES as usize));
-        assert_eq!(kept.part_of(data, (PIECE_BYTES - 1, 5)), None, "it begins in the row before");
+        let part = PIECE_BYTES + 3..PIECE_BYTES + 8;
+        assert_eq!(kept.part_of(data, &part), Some(3..8));
+        assert_eq!((kept.part_of(parity, &part), alone.part_of(data, &part)), (None, None));
+        let all = PIECE_BYTES..2 * PIECE_BYTES;
+        assert_eq!(alone.part_of(parity, &all), Some(0..PIECE_BYTES as usize));
+        let early = PIECE_BYTES - 1..PIECE_BYTES + 4;
+        assert_eq!(kept.part_of(data, &early), None, "it begins in the row before");
         assert!(kept.chunks[2].set(Arc::default()).is_ok());
-        assert_eq!(kept.part_of(parity, part), Some(3..8), "it was read for another");
+        assert_eq!(kept.part_of(parity, &part), Some(3..8), "it was read for another");
     }
 
     #[test]

@@ -336,7 +336,7 @@ impl Writer {
             };
             let (writer, spare, bytes) = (self.clone(), spare.clone(), stripe.cut.chunk_bytes);
             chunks.spawn(async move {
-                (index, writer.write_chunk(agent, (copy, bytes), feed, &spare).await)
+                (index, writer.write_chunk(agent, copy, bytes, feed, &spare).await)
             });
         }
         let label = match stripe.label.take() {

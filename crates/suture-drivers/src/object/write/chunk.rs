@@ -69,7 +69,8 @@ impl Writer {
     pub(super) async fn write_chunk(
         self: Arc<Self>,
         agent: Option<AgentAddress>,
-        (copy, bytes): (ChunkCopy, u64),
+        copy: ChunkCopy,
+        bytes: u64,
         mut feed: ChunkFeed,
         spare: &Spare,
     ) -> Result<()> {
@@ -82,7 +83,7 @@ impl Writer {
             Some(agent) if self.agents.times.lags(&agent) && spare.take() => {
                 Err(lags_behind(&agent))
             }
-            Some(agent) => self.send_chunk(&agent, (copy, bytes), &mut feed, spare).await,
+            Some(agent) => self.send_chunk(&agent, copy, bytes, &mut feed, spare).await,
         };
         feed.drain().await;
         result
@@ -91,7 +92,8 @@ impl Writer {
     async fn send_chunk(
         &self,
         agent: &AgentAddress,
-        (copy, bytes): (ChunkCopy, u64),
+        copy: ChunkCopy,
+        bytes: u64,
         feed: &mut ChunkFeed,
         spare: &Spare,
     ) -> Result<()> {
