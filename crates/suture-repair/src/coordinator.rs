@@ -412,7 +412,7 @@ impl Coordinator {
             FromAgent::Verified(check) => self.verified(now, node, check),
             FromAgent::Fingerprint { repair, copy, sums } => {
                 if !self.scrubbed(node, repair, copy, &sums) {
-                    self.fingerprint(now, node, repair, (copy, sums));
+                    self.fingerprint(now, node, repair, copy, sums);
                 }
             }
             FromAgent::Deleted(copy) => self.work_lists.end_delete(node, copy),

@@ -56,7 +56,8 @@ impl Coordinator {
         now: Time,
         node: NodeId,
         repair: RepairId,
-        (copy, sums): (ChunkCopy, Arc<[u8]>),
+        copy: ChunkCopy,
+        sums: Arc<[u8]>,
     ) {
         let Some(rebuild) = self.rebuild(repair) else { return };
         let Some(asked) = rebuild.proof.asked.get(&copy.chunk) else { return };

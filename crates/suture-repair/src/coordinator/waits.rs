@@ -113,7 +113,7 @@ impl Coordinator {
             let rebuild = rebuild.filter(|rebuild| is_child(rebuild, waiter, edge));
             let Some(rebuild) = rebuild else { continue };
             let is_silent = self.is_silent_for_long(now, edge.peer);
-            if is_silent || self.is_late(now, waiter, (edge, since), rebuild) {
+            if is_silent || self.is_late(now, waiter, edge, since, rebuild) {
                 self.try_without(now, edge);
             } else {
                 self.await_word(now, edge.peer);
@@ -146,7 +146,8 @@ impl Coordinator {
         &self,
         now: Time,
         waiter: NodeId,
-        (edge, since): (EdgeRef, Time),
+        edge: EdgeRef,
+        since: Time,
         rebuild: &Rebuild,
     ) -> bool {
         // Where repair is limited, slices take their time.

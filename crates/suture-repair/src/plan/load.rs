@@ -119,14 +119,14 @@ impl Load {
     ) {
         let mut contents = Contents::default();
         for (plan, facts) in plans {
-            self.charge(cluster, (plan, &facts), &mut contents, |total, bytes| *total += bytes);
+            self.charge(cluster, plan, &facts, &mut contents, |total, bytes| *total += bytes);
         }
     }
 
     /// Puts a plan on the cluster.
     pub fn add(&mut self, cluster: &Cluster, plan: &Plan, facts: &StripeFacts<'_>) {
         let contents = &mut Contents::default();
-        self.charge(cluster, (plan, facts), contents, |total, bytes| *total += bytes);
+        self.charge(cluster, plan, facts, contents, |total, bytes| *total += bytes);
     }
 
     /// Takes off what is done of a plan that was added with the same facts: a part of all of it.
@@ -138,7 +138,7 @@ impl Load {
         fraction: f64,
     ) {
         let (fraction, contents) = (fraction.clamp(0.0, 1.0), &mut Contents::default());
-        self.charge(cluster, (plan, facts), contents, |total, bytes| {
+        self.charge(cluster, plan, facts, contents, |total, bytes| {
             *total -= (bytes as f64 * fraction) as u64;
         });
     }
@@ -146,7 +146,7 @@ impl Load {
     /// Takes off a plan that was added with the same facts.
     pub fn subtract(&mut self, cluster: &Cluster, plan: &Plan, facts: &StripeFacts<'_>) {
         let contents = &mut Contents::default();
-        self.charge(cluster, (plan, facts), contents, |total, bytes| *total -= bytes);
+        self.charge(cluster, plan, facts, contents, |total, bytes| *total -= bytes);
     }
 
     /// Puts another load of the same cluster on top of this one.
@@ -234,7 +234,8 @@ impl Load {
     fn charge(
         &mut self,
         cluster: &Cluster,
-        (plan, facts): (&Plan, &StripeFacts<'_>),
+        plan: &Plan,
+        facts: &StripeFacts<'_>,
         contents: &mut Contents,
         apply: impl Fn(&mut u64, u64),
     ) {

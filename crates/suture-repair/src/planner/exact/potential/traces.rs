@@ -33,7 +33,7 @@ pub(super) fn each_charge(
     for &(decoder, shares) in decoders {
         let part = f64::from(shares) / f64::from(SHARES);
         if ports.have_processors() {
-            each_trace_work(item, candidate, (decoder, part * eighth), root, ports, &mut charge);
+            each_trace_work(item, candidate, decoder, part * eighth, root, ports, &mut charge);
         }
         let at = match decoder {
             Decoder::Destination(_) => {
@@ -65,7 +65,8 @@ pub(super) fn each_charge(
 fn each_trace_work(
     item: &PricedPart<'_>,
     candidate: &CandidateScheme,
-    (decoder, eighth): (Decoder, f64),
+    decoder: Decoder,
+    eighth: f64,
     root: u32,
     ports: &PricedPorts<'_>,
     charge: &mut impl FnMut(PortIndex, f64),

@@ -241,10 +241,10 @@ impl Descent<'_> {
         }
         if self.kinds != Kinds::TracesFirst || part.candidates.is_none() {
             let (view, ports) = (self.instance.view, &self.ports);
-            each_tree_without_racks((part, kept[0]), view, ports, &mut self.prices, &mut add);
+            each_tree_without_racks(part, kept[0], view, ports, &mut self.prices, &mut add);
             if let Some((detour, other)) = around {
                 let add = |tree: RepairOption| add(tree.around(detour));
-                each_tree_without_racks((other, kept[0]), view, ports, &mut self.prices, add);
+                each_tree_without_racks(other, kept[0], view, ports, &mut self.prices, add);
             }
         }
         if let Some(candidates) = part.candidates {
@@ -341,7 +341,8 @@ impl Descent<'_> {
 
 /// Trees of one chunk into a destination that receive at one helper, or at relays.
 fn each_tree_without_racks(
-    (part, root): (&PricedPart<'_>, u32),
+    part: &PricedPart<'_>,
+    root: u32,
     view: &View<'_>,
     ports: &PricedPorts<'_>,
     prices: &mut Prices,
