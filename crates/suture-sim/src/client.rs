@@ -132,7 +132,8 @@ impl Clients {
     /// So many clients, which draw from `source`, each request with this share of ports in bytes;
     /// each stops after as many operations as `operations` says, if it does.
     pub fn new(
-        (source, share): (Source, f64),
+        source: Source,
+        share: f64,
         count: usize,
         seed: u64,
         operations: Option<&[u64]>,

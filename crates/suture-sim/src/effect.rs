@@ -95,7 +95,7 @@ impl World {
             agent::AgentOutput::Spool { id, role } => self.spool(node, id, &role),
             agent::AgentOutput::Spill { id, from, role } => self.spill(node, id, from, &role),
             agent::AgentOutput::Publish { repair, copy, crc, label, .. } => {
-                let result = self.publish(node, repair, (copy, crc, &label));
+                let result = self.publish(node, repair, copy, crc, &label);
                 self.answer(node, agent::AgentInput::Published { repair, result }, None);
             }
             agent::AgentOutput::Discard(repair) => self.hosts[node.index()].discard(repair),
@@ -138,7 +138,9 @@ impl World {
         &mut self,
         node: NodeId,
         repair: RepairId,
-        (copy, crc, label): (ChunkCopy, Option<u32>, &Label),
+        copy: ChunkCopy,
+        crc: Option<u32>,
+        label: &Label,
     ) -> Result<(), Failure> {
         let was_there = self.host(node).disk.holds(copy);
         let writer = self.writer(node, repair);

@@ -231,11 +231,11 @@ impl<'a> Simulation<'a> {
             let source = Source::new(foreground.workload, cluster.ids().filter(lives).collect());
             let whole = scenario.stripes.iter().map(|stripe| stripe.chunk_bytes).max().unwrap_or(1);
             let first = if is_throttled { FIRST } else { 1.0 };
-            let source = (source, first * whole.max(1) as f64);
+            let share = first * whole.max(1) as f64;
             let seed = scenario.seed ^ CLIENT_SEED;
             // Those who are to do what they did before are applications.
             let readers = foreground.readers.filter(|_| operations.is_none());
-            Clients::new(source, foreground.clients, seed, operations).with_readers(readers)
+            Clients::new(source, share, foreground.clients, seed, operations).with_readers(readers)
         });
         let timeline = scenario
             .timeline_buckets

@@ -50,7 +50,8 @@ struct Branch<'a, 'm> {
 pub(super) fn loss_chance(
     model: &Model,
     outage: &mut Outage<'_>,
-    (at, fleet): (f64, Fleet),
+    at: f64,
+    fleet: Fleet,
     random: &mut Random,
 ) -> f64 {
     outage.begin(at);

@@ -163,8 +163,9 @@ fn run(
         mission::run(model, outage, moments, random);
     let mut chance = 0.0;
     let count = moments.len();
-    for moment in moments {
-        let weight = branch::loss_chance(model, outage, moment, random) * outages / count as f64;
+    for (at, fleet) in moments {
+        let loss = branch::loss_chance(model, outage, at, fleet, random);
+        let weight = loss * outages / count as f64;
         chance += weight;
         weights.sum += weight;
         weights.squares += weight * weight;
