@@ -42,7 +42,7 @@ impl<'a> Lettering<'a> {
 }
 
 /// Words at a place.
-pub fn text(out: &mut String, (x, y): (f64, f64), lettering: Lettering<'_>, words: &str) {
+pub fn text(out: &mut String, x: f64, y: f64, lettering: Lettering<'_>, words: &str) {
     let (Lettering { size, color, anchor }, words) = (lettering, escape(words));
     let _ = writeln!(
         out,

@@ -139,7 +139,7 @@ async fn serve(config: CoordinatorConfig, path: Option<&Path>, args: Args) -> Re
     let manager = ServiceManager::from_environment();
     let answers = || async { watched.query(|_| ()).await.is_some() };
     let service = Arc::new(service);
-    serve_metrics(monitored, credentials.clone(), (service.clone(), audit_watch), metrics);
+    serve_metrics(monitored, credentials.clone(), service.clone(), audit_watch, metrics);
     daemon::serve_pages(browsed, credentials.clone(), WebPages::new(service.clone()));
     outln!("listening on {address}");
     manager.ready(&format!("listening on {address}"));
@@ -192,7 +192,8 @@ async fn follow(
 fn serve_metrics(
     listener: Option<TcpListener>,
     credentials: Option<Arc<Kept>>,
-    (service, audit): (Arc<ControlService>, AuditWatch),
+    service: Arc<ControlService>,
+    audit: AuditWatch,
     metrics: Arc<CoordinatorMetrics>,
 ) {
     daemon::serve_metrics(listener, credentials, move || {

@@ -168,7 +168,7 @@ fn perform(
         let at = match found {
             Some(at) => at,
             None => {
-                let outcome = perform_in_simulator(experiment, &runs, (configuration, traces))?;
+                let outcome = perform_in_simulator(experiment, &runs, configuration, traces)?;
                 let simulated = Finished { experiment, outcome, emulation: None };
                 folder.keep(&simulated)?;
                 finished.push(simulated);
@@ -205,7 +205,8 @@ fn perform(
 fn perform_in_simulator(
     experiment: &PaperExperiment,
     runs: &Runs<'_>,
-    (configuration, traces): (&Configuration, &Traces),
+    configuration: &Configuration,
+    traces: &Traces,
 ) -> Result<FinishedTables> {
     let started = Instant::now();
     let table = runs.perform(experiment)?;

@@ -42,7 +42,12 @@ pub fn seconds_per_byte(prepared: &Prepared, measured: &Measured) -> Result<f64>
 }
 
 /// What is lost, who helps, and by which scheme.
-type RepairKey = (Vec<ChunkIndex>, Vec<ChunkIndex>, Option<u32>);
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct RepairKey {
+    lost: Vec<ChunkIndex>,
+    helpers: Vec<ChunkIndex>,
+    scheme: Option<u32>,
+}
 
 /// Programs that were timed, so that none is timed twice.
 #[derive(Default)]
@@ -56,7 +61,8 @@ impl Timed {
     fn lane(&mut self, job: &Job, lane: &Lane) -> Result<f64> {
         let (code, helpers) = (job.code.code(), lane.helpers(&job.facts()));
         if lane.decoder.is_some() {
-            let key = (lane.lost.clone(), helpers, lane.scheme.map(|scheme| scheme.0));
+            let scheme = lane.scheme.map(|scheme| scheme.0);
+            let key = RepairKey { lost: lane.lost.clone(), helpers, scheme };
             if let Some(&seconds) = self.repairs.get(&key) {
                 return Ok(seconds);
             }
@@ -88,13 +94,13 @@ impl Timed {
     }
 }
 
-fn decoder_dag(code: &Code, (lost, helpers, scheme): &RepairKey) -> Result<Dag> {
-    Ok(match scheme {
+fn decoder_dag(code: &Code, repair: &RepairKey) -> Result<Dag> {
+    Ok(match repair.scheme {
         Some(id) => {
-            let scheme = code.scheme(*id).context("a known scheme")?;
+            let scheme = code.scheme(id).context("a known scheme")?;
             code.trace_dag(scheme)?
         }
-        None => code.repair_dag(lost, helpers)?,
+        None => code.repair_dag(&repair.lost, &repair.helpers)?,
     })
 }
 

@@ -216,18 +216,13 @@ impl Runs<'_> {
             groups: groups
                 .map(|(index, point)| {
                     let setting = experiment.measured(point.setting, self.extent);
-                    self.group(panel, point.label, (index, setting))
+                    self.group(panel, point.label, index, setting)
                 })
                 .collect(),
         }
     }
 
-    fn group(
-        &self,
-        panel: &PanelSpec,
-        label: &str,
-        (index, setting): (usize, FigureSetting),
-    ) -> Group {
+    fn group(&self, panel: &PanelSpec, label: &str, index: usize, setting: FigureSetting) -> Group {
         // What a kind of run gave for this point, seed by seed; and why it gave nothing.
         let gather = |kind: &RunKind| {
             let mut values = Vec::new();

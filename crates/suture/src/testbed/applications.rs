@@ -177,8 +177,10 @@ impl Applications {
     pub async fn prepare(
         self,
         address: &str,
-        (code, chunk_bytes): (Code, u64),
-        (network, failed): (&Network, &[NodeId]),
+        code: Code,
+        chunk_bytes: u64,
+        network: &Network,
+        failed: &[NodeId],
     ) -> Result<Ready> {
         Ok(match self {
             Applications::Open(load) => {

@@ -98,15 +98,15 @@ impl Bed<'_> {
         let experiment = self.experiment;
         let load = match experiment.load {
             Some(load) => {
-                let stored = (experiment.code, experiment.chunk_bytes);
-                let nodes = (self.network, &experiment.failed[..]);
-                Some(load.prepare(&processes.address, stored, nodes).await?)
+                let Experiment { code, chunk_bytes, failed, .. } = experiment;
+                let address = &processes.address;
+                Some(load.prepare(address, *code, *chunk_bytes, self.network, failed).await?)
             }
             None => None,
         };
         shaping::limit(self.network)?;
         let figures =
-            self.repair(&mut client, (processes, &scenario.setting), &stripes, load.as_ref()).await;
+            self.repair(&mut client, processes, &scenario.setting, &stripes, load.as_ref()).await;
         shaping::release(self.network)?;
         let mut figures = figures?;
         processes.check()?;
@@ -217,14 +217,14 @@ impl Bed<'_> {
     async fn repair(
         &self,
         client: &mut Client,
-        (processes, setting): (&mut Processes, &Setting),
+        processes: &mut Processes,
+        setting: &Setting,
         stripes: &[Stripe],
         load: Option<&Ready>,
     ) -> Result<RepairFigures> {
         let (experiment, network) = (self.experiment, self.network);
         let idle = self.rest(processes).await?;
-        let alone = self.alone(load).await?;
-        let replay = self.replay()?;
+        let (alone, replay) = (self.alone(load).await?, self.replay()?);
         let mut links = LinkWatch::open(experiment, network)?;
         // It plans at once, before anybody hears of the failure.
         let coordinator: Vec<u32> = processes.coordinator().into_iter().collect();
@@ -248,7 +248,7 @@ impl Bed<'_> {
         let (ended, end) = tokio::sync::oneshot::channel::<()>();
         let watching = async {
             let last = tokio::select! {
-                last = self.watch(client, processes, (&mut links, &mut play)) => last,
+                last = self.watch(client, processes, &mut links, &mut play) => last,
                 Err(error) = follow(replay) => Err(error),
             };
             drop(ended);
@@ -259,12 +259,12 @@ impl Bed<'_> {
         let processor = ProcessorTime::now(&agents)?.since(before);
         let there = ProcessorTime::now(&coordinator)?.since(before_there);
         let declared = if play.restarts() { None } else { Some(declared_seconds) };
-        let seconds = seconds_between(declared.zip(last.committed_seconds), (began, last_commit))?;
+        let seconds = seconds_between(declared.zip(last.committed_seconds), began, last_commit)?;
         let links = links.end(seconds)?;
         let (alone, taken_alone) = alone.unzip();
         let seen = alone.zip(beside);
         let started = declared.zip(last.started_seconds).map(|(from, to)| to - from);
-        let details = details(started, (there.processes, idle), (&links, seconds), seen.as_ref());
+        let details = details(started, there.processes, idle, &links, seconds, seen.as_ref());
         Ok(RepairFigures::of(Counted {
             lost_chunks: lost.chunks,
             lost_bytes: lost.bytes,
@@ -280,7 +280,7 @@ impl Bed<'_> {
             stripes: stripes.to_vec(),
             felt: seen
                 .zip(taken_alone)
-                .map(|(seen, taken)| self.felt(seen, stripes, seconds, &taken)),
+                .map(|((alone, beside), taken)| self.felt(alone, beside, stripes, seconds, &taken)),
             details,
         }))
     }
@@ -295,7 +295,8 @@ impl Bed<'_> {
     /// of what they leave of links, of which they took this without it.
     fn felt(
         &self,
-        (alone, beside): (Seen, Seen),
+        alone: Seen,
+        beside: Seen,
         stripes: &[Stripe],
         seconds: f64,
         taken: &[PortRate],
@@ -403,7 +404,8 @@ impl Bed<'_> {
         &self,
         client: &mut Client,
         processes: &mut Processes,
-        (links, play): (&mut LinkWatch<'_>, &mut FaultPlay<'_>),
+        links: &mut LinkWatch<'_>,
+        play: &mut FaultPlay<'_>,
     ) -> Result<(StatusReply, Option<Instant>)> {
         let since = Instant::now();
         let mut last_commit = None;
@@ -455,7 +457,8 @@ fn living_agents(processes: &Processes, play: &FaultPlay<'_>) -> Vec<u32> {
 /// that was started again counts from its own start.
 fn seconds_between(
     told: Option<(f64, f64)>,
-    (began, last_commit): (Instant, Option<Instant>),
+    began: Instant,
+    last_commit: Option<Instant>,
 ) -> Result<f64> {
     if let Some((declared, committed)) = told {
         return Ok(committed - declared);
@@ -501,8 +504,10 @@ async fn beside(
 /// what applications were seen to wait.
 fn details(
     start_seconds: Option<f64>,
-    (coordinator_processor_seconds, idle): (f64, Option<IdleRates>),
-    (links, seconds): (&LinkFigures, f64),
+    coordinator_processor_seconds: f64,
+    idle: Option<IdleRates>,
+    links: &LinkFigures,
+    seconds: f64,
     seen: Option<&(Seen, Seen)>,
 ) -> RunDetails {
     let logs = |(alone, beside): &(Seen, Seen)| {

@@ -156,7 +156,7 @@ async fn rebuild(
         ended = acceptor::serve(listener, service, ControlLimits::default(), credentials.clone()) => {
             return ended.and_then(|()| bail!("nobody listens any more"));
         }
-        found = collect((args, is_chosen), &metadata, &coordinator, credentials) => found?,
+        found = collect(args, is_chosen, &metadata, &coordinator, credentials) => found?,
     };
     metadata.close().await?;
     unfinished.map_or(Ok(()), Unfinished::finish)?;
@@ -165,7 +165,8 @@ async fn rebuild(
 
 /// Waits for agents, reads labels, and adds what they tell of.
 async fn collect(
-    (args, is_chosen): (&RebuildArgs, bool),
+    args: &RebuildArgs,
+    is_chosen: bool,
     metadata: &Metadata,
     coordinator: &Handle,
     credentials: Option<Arc<Kept>>,

@@ -109,14 +109,12 @@ impl PointBed {
                 let slowed = Some(slowed(&cluster, slow).csv());
                 (slowed.clone(), slowed)
             }
-            (None, Some(_)) => {
-                started(rules.traces, setting, (&cluster, code), (&first[..], failed))
-            }
+            (None, Some(_)) => started(rules.traces, setting, &cluster, code, &first, failed),
             (None, None) => (None, None),
         };
         let (panel, label) = (at.panel.title.to_string(), at.point.label.to_string());
         let mut kept = KeptScenario { panel, label, toml: String::new(), uplinks, downlinks };
-        kept.toml = toml_text(rules, setting, (code, failed, policies), &kept);
+        kept.toml = toml_text(rules, setting, code, failed, policies, &kept);
         Ok(PointBed { kept, first: is_single.then_some(first), slow })
     }
 
@@ -167,8 +165,10 @@ fn slowed(cluster: &Cluster, slow: Straggler) -> BandwidthTrace {
 fn started(
     traces: &Traces,
     setting: &FigureSetting,
-    (cluster, code): (&Cluster, Code),
-    (stripe, failed): (&[NodeId], NodeId),
+    cluster: &Cluster,
+    code: Code,
+    stripe: &[NodeId],
+    failed: NodeId,
 ) -> (Option<String>, Option<String>) {
     let Some((name, start)) = setting.trace else { return (None, None) };
     let input = Input {
@@ -199,7 +199,9 @@ pub fn chunk_bytes(figure: &EmulatedFigure, setting: &FigureSetting, code: Code)
 fn toml_text(
     BedRules { figure, extent, .. }: &BedRules<'_>,
     setting: &FigureSetting,
-    (code, failed, policies): (Code, NodeId, &[Policy]),
+    code: Code,
+    failed: NodeId,
+    policies: &[Policy],
     kept: &KeptScenario,
 ) -> String {
     let quoted = |text: String| toml::Value::String(text).to_string();

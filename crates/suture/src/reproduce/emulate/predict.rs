@@ -4,6 +4,8 @@
 //! that agents or the kernel cost is in it, so that a difference is theirs. Nobody is told what
 //! applications take, here as there. Policies that choose by chance choose otherwise in each draw.
 
+use std::ops::Range;
+
 use anyhow::{Context, Result, anyhow};
 use suture_repair::cluster::Rate;
 use suture_repair::id::NodeId;
@@ -74,7 +76,7 @@ pub fn draws(
     stripes: &[Stripe],
     policy: Policy,
 ) -> Result<Vec<Draw>> {
-    let one = |seed| draw(&scenario(bed, slow, stripes, (policy, seed)));
+    let one = |seed| draw(&scenario(bed, slow, stripes, policy, seed));
     // Nothing else is measured meanwhile.
     let all = std::thread::scope(|scope| {
         let threads: Vec<_> = (1..=DRAWS).map(|seed| scope.spawn(move || one(seed))).collect();
@@ -92,7 +94,8 @@ fn scenario(
     bed: &Experiment,
     slow: Option<Straggler>,
     stripes: &[Stripe],
-    (policy, seed): (Policy, u64),
+    policy: Policy,
+    seed: u64,
 ) -> Scenario {
     let is_hit = |stripe: &&Stripe| {
         stripe.chunks.iter().any(|chunk| chunk.node.is_some_and(|node| bed.failed.contains(&node)))
@@ -162,7 +165,7 @@ fn draw(scenario: &Scenario) -> Result<Draw> {
 
 /// What part of what it could the busiest link carried.
 fn busiest_part(timeline: &Timeline, links: usize) -> f64 {
-    (0..links).map(|link| part(timeline, link, (0, timeline.len()))).fold(0.0, f64::max)
+    (0..links).map(|link| part(timeline, link, 0..timeline.len())).fold(0.0, f64::max)
 }
 
 /// In what part of the time some link was full, half a second at a time.
@@ -170,16 +173,16 @@ fn full_part(timeline: &Timeline, links: usize) -> f64 {
     let step = ((STEP_SECONDS / timeline.width()).round() as usize).max(1);
     let steps = timeline.len().div_ceil(step).max(1);
     let is_full = |at: &usize| {
-        let range = (at * step, ((at + 1) * step).min(timeline.len()));
-        (0..links).any(|link| part(timeline, link, range) >= FULL)
+        let buckets = at * step..((at + 1) * step).min(timeline.len());
+        (0..links).any(|link| part(timeline, link, buckets.clone()) >= FULL)
     };
     (0..steps).filter(is_full).count() as f64 / steps as f64
 }
 
 /// What part of what it could a link carried in some buckets.
-fn part(timeline: &Timeline, link: usize, (from, below): (usize, usize)) -> f64 {
+fn part(timeline: &Timeline, link: usize, buckets: Range<usize>) -> f64 {
     let (mut carried, mut possible) = (0.0, 0.0);
-    for bucket in from..below {
+    for bucket in buckets {
         let found = timeline.get(bucket, link);
         carried += found.carried;
         possible += found.possible;

@@ -49,7 +49,7 @@ pub fn why(what: EmulatedWhat, simulated: Spread, emulated: f64, facts: &Emulate
             range(simulated, what.unit())
         )
     } else {
-        reasons(what, (simulated.value, emulated), facts)
+        reasons(what, simulated.value, emulated, facts)
     };
     format!("{percent} % {direction}: {reasons}")
 }
@@ -60,7 +60,7 @@ fn range(spread: Spread, unit: &str) -> String {
     text.trim_end().to_string()
 }
 
-fn reasons(what: EmulatedWhat, (simulated, emulated): (f64, f64), facts: &EmulatedFacts) -> String {
+fn reasons(what: EmulatedWhat, simulated: f64, emulated: f64, facts: &EmulatedFacts) -> String {
     let difference = emulated - simulated;
     match (what, &facts.requests) {
         (EmulatedWhat::Seconds | EmulatedWhat::Throughput, _) => of_time(facts),

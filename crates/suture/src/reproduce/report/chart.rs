@@ -56,14 +56,14 @@ pub fn svg(panel: &ShownPanel<'_>) -> String {
         escape(&table.title),
         escape(&what),
     );
-    text(&mut out, (0.0, 14.0), Lettering::start(13.0, INK), &table.title);
+    text(&mut out, 0.0, 14.0, Lettering::start(13.0, INK), &table.title);
     let kind = if table.is_logarithmic { ", logarithmic" } else { "" };
-    text(&mut out, (0.0, 30.0), Lettering::start(11.0, MUTED), &format!("{what}{kind}"));
-    text(&mut out, (0.0, 45.0), Lettering::start(11.0, MUTED), panel.means());
+    text(&mut out, 0.0, 30.0, Lettering::start(11.0, MUTED), &format!("{what}{kind}"));
+    text(&mut out, 0.0, 45.0, Lettering::start(11.0, MUTED), panel.means());
     if panel.has_printed() {
         mark(&mut out, MARK + 1.0, TOP);
         let words = "what the paper's text prints, also in parentheses";
-        text(&mut out, (2.0 * MARK + 8.0, TOP + 4.0), Lettering::start(11.0, MUTED), words);
+        text(&mut out, 2.0 * MARK + 8.0, TOP + 4.0, Lettering::start(11.0, MUTED), words);
     }
     let scale = Scale::of(panel);
     let mut y = top;
@@ -75,7 +75,7 @@ pub fn svg(panel: &ShownPanel<'_>) -> String {
 
 /// One group from `y` on; returns where it ends.
 fn draw(out: &mut String, panel: &ShownPanel<'_>, group: &Group, y: f64, scale: &Scale) -> f64 {
-    text(out, (0.0, y + 14.0), Lettering::start(12.0, INK), &group.label);
+    text(out, 0.0, y + 14.0, Lettering::start(12.0, INK), &group.label);
     let top = y + GROUP_HEAD;
     let end = top + PITCH * group.cells.len() as f64;
     for (index, cell) in group.cells.iter().enumerate() {
@@ -85,7 +85,7 @@ fn draw(out: &mut String, panel: &ShownPanel<'_>, group: &Group, y: f64, scale: 
         let fill = if is_ours { SUTURE } else { SHADES[index % SHADES.len()] };
         let words = row + HEIGHT / 2.0 + 4.0;
         let name = short(&cell.series, NAME_LETTERS);
-        text(out, (scale.left - GAP, words), Lettering::end(11.0, ink), &name);
+        text(out, scale.left - GAP, words, Lettering::end(11.0, ink), &name);
         let printed = panel.printed(group, cell).map(|value| scale.at(value));
         bar(out, cell, row, scale, (fill, printed));
         if let Some(at) = printed {
@@ -93,7 +93,7 @@ fn draw(out: &mut String, panel: &ShownPanel<'_>, group: &Group, y: f64, scale: 
         }
         if cell.mean().is_some() || printed.is_some() {
             let value = panel.value_text(group, cell);
-            text(out, (scale.left + scale.bars + GAP, words), Lettering::start(11.0, ink), &value);
+            text(out, scale.left + scale.bars + GAP, words, Lettering::start(11.0, ink), &value);
         }
     }
     if let (Some(bound), Some(name)) = (group.bound, &panel.table.bound_name) {
@@ -105,7 +105,7 @@ fn draw(out: &mut String, panel: &ShownPanel<'_>, group: &Group, y: f64, scale: 
             top - 3.0
         );
         let words = format!("{name} {}", shown(bound));
-        text(out, (WIDTH, y + 14.0), Lettering::end(11.0, ACCENT), &words);
+        text(out, WIDTH, y + 14.0, Lettering::end(11.0, ACCENT), &words);
     }
     end
 }
@@ -115,7 +115,7 @@ fn bar(out: &mut String, cell: &Cell, row: f64, scale: &Scale, style: (&str, Opt
     let ((fill, printed), left) = (style, scale.left);
     let Some(mean) = cell.mean() else {
         let clear = printed.filter(|at| *at < left + NO_BAR).map_or(left, |at| at + MARK + 3.0);
-        text(out, (clear, row + HEIGHT / 2.0 + 4.0), Lettering::start(10.0, MUTED), "not measured");
+        text(out, clear, row + HEIGHT / 2.0 + 4.0, Lettering::start(10.0, MUTED), "not measured");
         return;
     };
     let width = (scale.at(mean) - left).max(1.0);

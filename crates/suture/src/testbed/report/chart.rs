@@ -55,7 +55,7 @@ impl BarChart {
              viewBox=\"0 0 {width} {height}\" font-family=\"Inter, 'Helvetica Neue', Arial, \
              'DejaVu Sans', sans-serif\">\n"
         );
-        text(&mut out, (0.0, 20.0), Lettering::start(15.0, INK), &self.title);
+        text(&mut out, 0.0, 20.0, Lettering::start(15.0, INK), &self.title);
         let most = self.most();
         self.axis(&mut out, most);
         for (index, bar) in self.bars.iter().enumerate() {
@@ -69,7 +69,7 @@ impl BarChart {
                 "<line x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{from}\" y2=\"{to}\" stroke=\"{ACCENT}\" \
                  stroke-width=\"1.5\" stroke-dasharray=\"5 4\"/>"
             );
-            text(&mut out, (x, from - 4.0), Lettering::middle(11.0, ACCENT), name);
+            text(&mut out, x, from - 4.0, Lettering::middle(11.0, ACCENT), name);
         }
         out + "</svg>\n"
     }
@@ -95,7 +95,7 @@ impl BarChart {
                 TOP - 6.0
             );
             let words = format!("{value:.digits$} {}", self.unit);
-            text(out, (x, y + 18.0), Lettering::middle(11.0, MUTED), &words);
+            text(out, x, y + 18.0, Lettering::middle(11.0, MUTED), &words);
         }
     }
 }
@@ -121,8 +121,8 @@ impl Bar {
                  stroke=\"{INK}\" stroke-width=\"1.2\"/>"
             );
         }
-        text(out, (LEFT - 12.0, middle + 4.5), Lettering::end(13.0, INK), &self.name);
-        text(out, (LEFT + WIDTH + 14.0, middle + 4.5), Lettering::start(12.0, MUTED), &self.note);
+        text(out, LEFT - 12.0, middle + 4.5, Lettering::end(13.0, INK), &self.name);
+        text(out, LEFT + WIDTH + 14.0, middle + 4.5, Lettering::start(12.0, MUTED), &self.note);
     }
 }
 
