@@ -1,9 +1,10 @@
 //! Capacities over time: the cluster's, a trace's, and what a straggler leaves of either.
 //!
 //! Place: under [slices flow]: what the links can carry when.
-//! Everything changes at whole seconds or at a straggler's two moments. A coordinator is told what
-//! traces say, once a second, as by a monitor, and, where one counts that, what applications take;
-//! a straggler it has to notice by itself. Of links that nobody declares it is told nothing.
+//! Everything changes at whole seconds or at a straggler's two moments. Once a second a coordinator
+//! is notified, as by a monitor, of the rates in traces and, where one counts that, of what
+//! applications take; a straggler it has to notice by itself. Of links that nobody declares it
+//! receives nothing.
 //! Invariant: between two changes every capacity is constant.
 
 use suture_repair::cluster::{Cluster, Node, Rate};
@@ -18,12 +19,12 @@ use crate::ports::PortMap;
 /// How often a guess is doubled: a thousandfold is beyond all traces.
 const GUESSES_MAX: usize = 10;
 
-/// What a coordinator is told of a link that has nothing: planners divide by rates.
+/// What is declared to a coordinator of a link that has nothing: planners divide by rates.
 const DECLARED_MIN: Rate = Rate(1.0);
 
-/// What a coordinator is told that clients leave of a link or disk, at least: they share it with a
-/// repair as soon as there is one, and no phase would ever hold a chunk through a link of which
-/// nothing is left.
+/// The least part of a link or disk that is declared to a coordinator as left by clients: they
+/// share it with a repair as soon as there is one, and no phase would ever hold a chunk through a
+/// link of which nothing is left.
 const LEFT_MIN: f64 = 0.05;
 
 /// A node that is slow for a while, all of it: links and disk.
@@ -73,12 +74,12 @@ impl Capacities {
         Capacities { cluster, uplinks, downlinks, stragglers, undeclared: None }
     }
 
-    /// The same, of which a coordinator is told nothing: it goes by what agents report.
+    /// The same, of which nothing is declared to a coordinator: it goes by what agents report.
     pub fn undeclared(self, how: Undeclared) -> Capacities {
         Capacities { undeclared: Some(how), ..self }
     }
 
-    /// How a coordinator comes to know links; none: it is told.
+    /// How a coordinator comes to know links; none: they are declared to it.
     pub fn undeclared_links(&self) -> Option<Undeclared> {
         self.undeclared
     }

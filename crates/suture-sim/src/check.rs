@@ -118,7 +118,7 @@ impl World {
     }
 
     /// Looks at what the coordinator begins: repairs keep the rule of racks, as far as what the
-    /// coordinator knows is known here. A disk that was full counts as full until its agent says
+    /// coordinator knows is known here. A disk that was full counts as full until its agent reports
     /// otherwise.
     pub(crate) fn check_begun(&mut self, output: &Output) {
         if self.options.racks < 2 || self.coverage.of(Kind::FullDisk) > 0 {
@@ -144,7 +144,7 @@ impl World {
         }
     }
 
-    /// No node is told to move more for repairs than the operator lets it.
+    /// No node is sent a limit of repair above what the operator allows.
     pub(crate) fn check_limit(&mut self, output: &Output) {
         let Output::Send { to, message: ToAgent::Limit(RepairLimit { up, down }) } = output else {
             return;

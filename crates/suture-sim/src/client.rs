@@ -161,7 +161,7 @@ impl Clients {
         self.clients.iter().filter_map(|client| client.begins).min_by(f64::total_cmp)
     }
 
-    /// Whether all have done what they were told to.
+    /// Whether all have done all operations that they were given.
     pub fn are_done(&self) -> bool {
         self.clients.iter().all(|client| client.operations >= client.operations_max)
     }

@@ -209,8 +209,8 @@ impl Disk {
         self.contents().failing.is_out_of_descriptors = is_out;
     }
 
-    /// From now on some of the calls that change or list something fail, as this seed says; without
-    /// a seed none does.
+    /// From now on some of the calls that change or list something fail, as drawn from this seed;
+    /// without a seed none does.
     pub fn set_errors(&self, seed: Option<u64>) {
         self.contents().failing.set_errors(seed);
     }

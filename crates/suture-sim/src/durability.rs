@@ -6,7 +6,7 @@
 //! failures that overtake it), `chain.rs` (the closed Markov chain), and the estimate, event by
 //! event: lifetimes (`lifetime.rs`), racks that fail whole, a placement (`placement.rs`), repairs
 //! of the stripes at the greatest risk first (`backlog.rs`). Losses are rare, so most missions
-//! (`mission.rs`) see none; each also tells when its nodes were all up, and from such moments
+//! (`mission.rs`) see none; each also records when its nodes were all up, and from such moments
 //! outages are drawn in which failures are frequent, weighted so that nothing is falsified
 //! (`branch.rs`). With the repairs of the chain (`nodes.rs`) the estimate meets the chain. Pure:
 //! seconds are simulated, randomness comes from a seed, and the number of runs ends it.

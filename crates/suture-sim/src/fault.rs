@@ -19,11 +19,11 @@ pub enum Kind {
     Reorder,
     /// A message takes much longer than usual.
     Delay,
-    /// Two parties cannot hear each other for a while.
+    /// Two parties cannot receive anything from each other for a while.
     Partition,
     /// A node that speaks counts as silent, since no other can reach it.
     CutOff,
-    /// A machine loses its power, and nobody is told.
+    /// A machine loses its power, and nobody is notified.
     Vanish,
     /// A link carries nothing for a while.
     DeadLink,
@@ -65,7 +65,7 @@ pub enum Kind {
     UnreadableDisk,
     /// A disk makes no place for a chunk, does not take a part of one, or does not give it back.
     FailedWrite,
-    /// A disk does not say that a chunk is durable under its name; it may be.
+    /// A disk does not report that a chunk is durable under its name; it may be.
     FailedPublish,
     /// A disk does not remove a copy.
     FailedDelete,
@@ -97,7 +97,7 @@ pub enum Kind {
     ClaimRefused,
     /// A claim ends that nobody has released.
     ClaimExpired,
-    /// The keeper says that a node is dead.
+    /// The keeper declares a node dead.
     DeclaredDead,
     /// It empties a node.
     Decommission,
@@ -289,7 +289,7 @@ pub enum Fault {
     Gone,
     /// The coordinator crashes and is replaced after the span.
     CoordinatorCrash(Span),
-    /// The coordinator takes in nothing for the span; what is said to it waits.
+    /// The coordinator takes in nothing for the span; what is sent to it waits.
     CoordinatorSleep(Span),
     /// The clock of the coordinator, or of an agent, is ahead by the span from now on.
     ClockLeap(Span),
@@ -300,11 +300,11 @@ pub enum Fault {
         /// Whether it is set back.
         back: bool,
     },
-    /// Two parties cannot hear each other for the span.
+    /// Two parties cannot receive anything from each other for the span.
     Partition(Span),
     /// No other agent can reach a node for the span, and the coordinator can.
     CutOff(Span),
-    /// A machine loses its power, of which nobody is told, and begins anew after the span.
+    /// A machine loses its power, of which nobody is notified, and begins anew after the span.
     Vanish(Span),
     /// A node's link carries nothing for the span, and then all that waited.
     DeadLink(Span),
@@ -332,7 +332,7 @@ pub enum Fault {
     Unreadable(Span),
     /// Some of the other calls of a node's disk fail, for the span.
     DiskErrors(Span),
-    /// A node's disk answers nothing for the span, and its agent says so.
+    /// A node's disk answers nothing for the span, and its agent reports that.
     Hang(Span),
     /// A node's agent can open nothing for the span.
     NoDescriptors(Span),

@@ -30,7 +30,8 @@ use std::ops::Range;
 pub type PortIndex = u32;
 
 /// Ends closer together than this, in seconds, are one event. Far below a nanosecond, so that no
-/// clock can tell; far above rounding, so that flows that are equal by symmetry end together.
+/// clock shows the difference; far above rounding, so that flows that are equal by symmetry end
+/// together.
 const SAME_MOMENT: f64 = 1e-10;
 
 /// See the file head: 0.2 % of a flow's life is waited for at both of its ends at most.

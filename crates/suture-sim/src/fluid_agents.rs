@@ -3,7 +3,7 @@
 //! Place: failure -> stripes -> queue -> plan -> admit -> [dispatch -> slices flow -> chunk durable
 //! -> commit location] -> stripe healthy; what is not in brackets is the coordinator itself.
 //! Each dispatched plan becomes flows. When all lanes that rebuild a chunk have ended, its
-//! destination says `Stored`; commits succeed at once; heartbeats tell progress now and then, so
+//! destination sends `Stored`; commits succeed at once; heartbeats report progress now and then, so
 //! that a schedule can see who lags, and leave it out where nobody would look: with a hundred
 //! thousand chunks under repair they would cost more than everything else.
 //!
@@ -107,7 +107,7 @@ pub(crate) struct FluidAgents {
     taken: Vec<Taken>,
     /// What each node may move for repairs.
     limits: Vec<RepairLimit>,
-    /// Whether reports say what links carry.
+    /// Whether reports state what links carry.
     rates: LinkRates,
     /// Time of the calls in which plans were made.
     pub(crate) planning_ns: u64,
@@ -172,7 +172,8 @@ fn probed(scenario: &Scenario, node: NodeId) -> Vec<(NodeId, u64)> {
 }
 
 impl FluidAgents {
-    /// A coordinator that has met all its agents and has been told of the failure, but not begun.
+    /// A coordinator that was configured with the failure and has a `Hello` of every agent in its
+    /// inbox, but has not begun.
     pub fn new(scenario: &Scenario) -> FluidAgents {
         let cluster = scenario.capacities.declared_cluster(0.0);
         let config = Config {
@@ -318,14 +319,14 @@ impl FluidAgents {
         self.converse(network, ports, cpu_ns);
     }
 
-    /// Tells the coordinator what clients take of each node's links and disk, until it is told
-    /// otherwise.
+    /// Notifies the coordinator of what clients take of each node's links and disk, which holds
+    /// until the next call.
     pub fn notify_taken(&mut self, scenario: &Scenario, now: f64, taken: Vec<Taken>) {
         self.taken = taken;
         self.notify_rates(scenario, now);
     }
 
-    /// Tells the coordinator what links have now.
+    /// Notifies the coordinator of what links have now.
     pub fn notify_rates(&mut self, scenario: &Scenario, now: f64) {
         for id in self.cluster.ids() {
             let node = scenario.capacities.declared_beside(id, now, self.taken[id.index()]);
@@ -337,9 +338,9 @@ impl FluidAgents {
         }
     }
 
-    /// Every destination says that it lives and, where that matters, how far its chunks are, of
-    /// those that have moved since it last did. Where links are measured, everybody says what they
-    /// carried.
+    /// Every destination reports that it lives and, where that matters, how far its chunks are, of
+    /// those that have moved since its last report. Where links are measured, everybody reports
+    /// what they carried.
     pub fn beat(&mut self, network: &Network, ports: &PortMap, links: Option<Vec<LinkReport>>) {
         let mut beats: Vec<Heartbeat> = self.free_bytes.iter().copied().map(heartbeat).collect();
         let everybody = links.is_some();
@@ -373,7 +374,7 @@ impl FluidAgents {
         }
     }
 
-    /// Hands over what has happened and does what the coordinator says, until both are silent.
+    /// Hands over what has happened and does what the coordinator sends, until both are silent.
     fn converse(
         &mut self,
         network: &mut Network,
@@ -416,7 +417,7 @@ impl FluidAgents {
 
     fn apply(&mut self, message: ToAgent, network: &mut Network, ports: &PortMap) {
         match message {
-            // Every participant is told; the flows are those of all of them.
+            // Every participant is sent one; the flows are those of all of them.
             ToAgent::Dispatch(task) => {
                 if !self.repairs.contains_key(&task.repair) {
                     self.dispatch(task, network, ports);
@@ -425,7 +426,7 @@ impl FluidAgents {
             ToAgent::Cancel(id) => self.cancel(id, network),
             ToAgent::Release { repair, lane, child } => self.release(repair, lane, child, network),
             ToAgent::Hold { repair, held } => self.hold(repair, held, network),
-            // What was said needs no repeating here, every chunk has a recorded checksum, and there
+            // What was sent needs no repeating here, every chunk has a recorded checksum, and there
             // are no copies to look after.
             ToAgent::Forget(_)
             | ToAgent::Check(_)
@@ -670,7 +671,7 @@ mod tests {
         assert_eq!(agents.cluster.nodes[3].uplink_free(), Rate(link));
     }
 
-    /// The chunks of which a beat in the middle of a repair tells how far they are.
+    /// How many chunks a beat in the middle of a repair reports the progress of.
     fn reported(scenario: &Scenario) -> usize {
         let ports = PortMap::new(scenario.capacities.cluster(), 0);
         let capacities = ports.capacities(scenario.capacities.cluster(), Rate(0.0));

@@ -340,7 +340,7 @@ impl World {
         }
     }
 
-    /// No other agent hears a node, or is heard by it.
+    /// No other agent receives anything from a node, or the node from it.
     fn cut_off(&mut self, span: Span) {
         let node = self.any_node();
         // For the others only what goes through it is.
@@ -503,7 +503,7 @@ impl World {
         placed
     }
 
-    /// The cluster that placement is told of.
+    /// The cluster that placement is given.
     fn placement_cluster(&self) -> Cluster {
         #[cfg(feature = "mutants")]
         if self.mutant == Some(Mutant::PlaceAnywhere) {

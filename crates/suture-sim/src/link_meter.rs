@@ -14,7 +14,7 @@ use crate::ports::PortMap;
 /// Whether agents are configured with what their links carry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LinkRates {
-    /// They say so in each report.
+    /// They state it in each report.
     Declared,
     /// The coordinator measures it by what they report.
     Measured,

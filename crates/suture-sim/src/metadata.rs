@@ -34,7 +34,7 @@ pub struct Metadata {
     originals: BTreeMap<(StripeId, ChunkIndex), Vec<Vec<u8>>>,
     /// Which version of a stripe is meant, where it is not the first.
     versions: BTreeMap<StripeId, u64>,
-    /// Stripes of which a client was told that they are stored, and that nobody has removed.
+    /// Stripes that were acknowledged to a client as stored, and that nobody has removed.
     acknowledged: BTreeSet<(StripeId, u64)>,
     /// The next stripe's id.
     pub next_stripe: u64,
@@ -228,7 +228,7 @@ impl Metadata {
     }
 }
 
-/// What is kept beside the chunks of a stripe: enough to tell a wrong one.
+/// What is kept beside the chunks of a stripe: enough to recognise a wrong one.
 pub fn label_of(stripe: StripeId) -> Label {
     Label::new(&stripe.0.to_le_bytes()).expect("eight bytes")
 }

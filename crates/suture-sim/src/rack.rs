@@ -2,7 +2,7 @@
 //!
 //! Place: put -> [placement], and failure -> stripes -> queue -> [plan] -> ...
 //! A rack is a name that an agent gives when it joins, and it gives another one when its node was
-//! moved. What the last join said is recorded with the metadata, so that a new coordinator begins
+//! moved. What the last join named is recorded with the metadata, so that a new coordinator begins
 //! with it. Clusters without racks join without a word about them.
 //!
 //! The rules that the checkers ask for are counted here, apart from the core: a stripe is placed
@@ -34,7 +34,7 @@ pub(crate) struct Racks {
     named: Vec<Rack>,
     /// What each named when it last joined, as the metadata has it.
     recorded: Vec<Rack>,
-    /// The same as far as the coordinator was told: it may have slept meanwhile.
+    /// The same as far as the coordinator was notified: it may have slept meanwhile.
     known: Vec<Rack>,
     placer: Placer,
     /// Repairs that were dispatched or claimed.
@@ -76,7 +76,7 @@ impl Racks {
         cluster
     }
 
-    /// An agent joins: what the coordinator is told of its node, where there are racks.
+    /// An agent joins: what is sent to the coordinator about its node, where there are racks.
     pub fn join(&mut self, id: NodeId) -> Option<Input> {
         let rack = *self.named.get(id.index())?;
         self.recorded[id.index()] = rack;

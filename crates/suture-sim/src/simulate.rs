@@ -2,7 +2,7 @@
 //!
 //! Place: failure -> [stripes -> queue -> plan -> admit -> dispatch -> slices flow -> chunk durable
 //! -> commit location -> stripe healthy].
-//! The loop asks everyone when something happens next, lets time pass until then, and tells
+//! The loop asks everyone when something happens next, lets time pass until then, and notifies
 //! everyone. It contains no policy: what is planned, and what runs when, the coordinator decides.
 //! Deterministic: time of planning is measured by a clock that the caller hands in.
 
@@ -26,7 +26,8 @@ use crate::workload::Source;
 /// Seconds between an agent's heartbeats.
 const BEAT_SECONDS: f64 = 1.0;
 
-/// Heartbeats that a coordinator hears in a second: in a large cluster agents speak less often.
+/// Heartbeats that a coordinator receives in a second: in a large cluster agents send them less
+/// often.
 const BEATS_A_SECOND: f64 = 250.0;
 
 /// After so many heartbeats there is one whenever their number of parts of the time has passed: a

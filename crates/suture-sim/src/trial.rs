@@ -122,7 +122,7 @@ impl Trial {
         if !options.unrecorded && options.liveness == Liveness::Own {
             faults.extend(fault::old_metadata(&mut Random::new(seed ^ 0x01d_3e7a), SAFETY));
         }
-        // Without a recorded checksum nothing tells one whole chunk from another.
+        // Without a recorded checksum nothing distinguishes one whole chunk from another.
         if !options.unrecorded {
             faults.extend(fault::replacements(&mut Random::new(seed ^ 0x5e7_face), SAFETY));
         }

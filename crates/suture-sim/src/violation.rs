@@ -67,7 +67,7 @@ pub enum Violation {
     },
     /// A repair leaves a rack with more chunks of the stripe than may be lost, and need not.
     RackOverfull(StripeId),
-    /// A node is told to move more for repairs than the operator lets it.
+    /// A node is sent a limit of repair above what the operator allows.
     AboveCap(NodeId),
     /// A coordinator does not know what the one before knew of a copy.
     Forgotten {
@@ -84,7 +84,7 @@ pub enum Violation {
         stripe: StripeId,
         /// The chunks without a good copy.
         chunks: Vec<ChunkIndex>,
-        /// What the coordinator says of it.
+        /// What the coordinator reports of it.
         status: String,
     },
     /// A stripe beyond repair is not reported as such.
@@ -99,7 +99,7 @@ pub enum Violation {
         node: NodeId,
         /// A stripe that has a chunk there.
         stripe: StripeId,
-        /// What the coordinator says of it.
+        /// What the coordinator reports of it.
         status: String,
     },
     /// A copy that nobody needs was never collected.
@@ -120,8 +120,8 @@ pub enum Violation {
     },
     /// An agent lists, reads or deletes what it is listing, reading or deleting already.
     BegunTwice(NodeId),
-    /// A node was taken for dead by a time in which nobody could be heard: its word waited, or the
-    /// coordinator's clock leapt.
+    /// A node was taken for dead by a time in which nothing could be received: its messages waited,
+    /// or the coordinator's clock leapt.
     Unheard(NodeId),
     /// An attempt was given up since nothing of it moved, and no fault had kept it from moving.
     StoodStill(RepairId),

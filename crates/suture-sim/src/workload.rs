@@ -14,7 +14,7 @@ use suture_repair::random::Random;
 
 use crate::bandwidth_trace::normal;
 
-/// Keys that are told apart. More would not be felt: popularity, not identity, makes load.
+/// Keys that are distinguished. More would not be felt: popularity, not identity, makes load.
 const KEYS: usize = 100_000;
 
 /// Bytes of a value of YCSB, as ChameleonEC (section V) sets them.

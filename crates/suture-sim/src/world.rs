@@ -5,7 +5,7 @@
 //! run can be repeated bit for bit. Agents' effects are performed on real bytes in memory.
 //! Faults enter through `injection.rs`; `check.rs` looks on and remembers the first broken rule.
 //!
-//! What it promises like the real transport: what a process said never comes once another one of
+//! What it promises like the real transport: what a process sent never comes once another one of
 //! its name has begun. Everything else may be lost, doubled, late or out of order, words of former
 //! sessions of the same two processes among them, which the real transport never brings.
 
@@ -228,7 +228,7 @@ pub struct World {
     /// The metadata that are lost and will be found.
     pub(crate) set_aside: Option<ClusterBackup>,
     pub(crate) racks: Racks,
-    /// What the operator lets repair take, as the coordinator has heard it.
+    /// What the operator lets repair take, as the coordinator has received it.
     pub(crate) throttle: ThrottleConfig,
     /// When the last pass over all stripes began, by the clock of the day, and where it has come if
     /// it has not ended.
@@ -362,7 +362,7 @@ impl World {
         self.coordinator.as_ref()
     }
 
-    /// Tells an agent something as if a coordinator had said it: for tests of agents alone.
+    /// Gives an agent a message as if a coordinator had sent it: for tests of agents alone.
     pub fn notify(&mut self, node: NodeId, message: ToAgent) {
         self.agent_input(node, agent::AgentInput::Message(Box::new(message)));
     }

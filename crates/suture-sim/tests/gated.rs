@@ -1,6 +1,6 @@
 //! Agents under a schedule: gated edges, holds, and attempts that go on where another stopped.
 //!
-//! The tests say what a coordinator would say, in orders that a good one would not choose, to
+//! The tests send what a coordinator would send, in orders that a good one would not choose, to
 //! agents that execute random valid plans on real bytes. `World` compares every chunk that is
 //! published with what was lost, and every agent's memory with what it reserved.
 
@@ -47,7 +47,7 @@ impl Schedule {
         inputs.all(|edge| self.arrived.contains(edge))
     }
 
-    /// Hears all heartbeats.
+    /// Takes in what all agents report as arrived.
     fn listen(&mut self, case: &Case, repair: RepairId) {
         for node in case.world.nodes() {
             for EdgeRef { repair: heard, lane, peer: child } in case.world.status(node).arrived {
@@ -60,7 +60,8 @@ impl Schedule {
         }
     }
 
-    /// Says something about one edge: the right thing, the wrong thing, or nothing that arrives.
+    /// Sends releases of one edge: of one that is ready, now and then of one that is not, or none
+    /// at all.
     fn speak(&mut self, case: &mut Case, repair: RepairId) {
         let open = self.edges.iter().filter(|edge| !self.arrived.contains(edge));
         let open: Vec<Edge> = open.copied().collect();

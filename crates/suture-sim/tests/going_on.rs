@@ -1,7 +1,7 @@
 //! Attempts that go on with what another one has left, by whatever plan and at whatever moment:
 //! every chunk comes out right, and by the same lanes nothing that has come is sent again.
 //!
-//! The tests say what a coordinator would say to agents that execute random valid plans on real
+//! The tests send what a coordinator would send to agents that execute random valid plans on real
 //! bytes; `World` compares every chunk that is published with what was lost.
 
 mod common;
@@ -21,7 +21,7 @@ fn come(case: &Case, task: &Task) -> Option<Vec<u64>> {
     all.filter(|all| all.iter().all(|bytes| *bytes < task.stripe.chunk_bytes))
 }
 
-/// Who works for a task and keeps nothing of it is told of its end.
+/// Who works for a task and keeps nothing of it is notified of its end.
 fn cancel(case: &mut Case, task: &Task) {
     let keeps = |node: &NodeId| task.plan.destinations.values().any(|to| to == node);
     for node in task.plan.participants().into_iter().filter(|node| !keeps(node)) {

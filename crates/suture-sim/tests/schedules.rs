@@ -91,7 +91,7 @@ fn waves_stay_near_the_fullest_link_where_links_differ() {
 
 #[test]
 fn many_waves_are_as_good_as_one() {
-    // 3000 stripes on 15 nodes are more than links can tell apart.
+    // 3000 stripes on 15 nodes are more flows than links can distinguish.
     let ratio = over_bound("flow", 16, 3000, 1);
     assert!(ratio <= 1.03, "{ratio:.3}");
 }
@@ -111,7 +111,7 @@ fn a_phase_takes_what_its_nodes_can_finish() {
     }
 }
 
-/// Node 3 slows down to a tenth in the middle of the repair, and nobody tells.
+/// Node 3 slows down to a tenth in the middle of the repair, and nobody reports it.
 fn with_straggler(policy: &str) -> f64 {
     let base = scenario(policy, 20, 120, "rs(6,3)");
     let straggler = Straggler { node: NodeId(3), factor: 0.1, from: 4.0, to: 300.0 };

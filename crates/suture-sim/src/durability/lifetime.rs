@@ -1,7 +1,7 @@
 //! How long nodes live: exponential, or Weibull for those that wear out or fail young.
 //!
 //! Place: before [failure detected]: when nodes fail.
-//! Both are told by their mean, which is what operators know, and a Weibull shape: above 1 old
+//! Both are given by their mean, which is what operators know, and a Weibull shape: above 1 old
 //! nodes fail more often, below 1 new ones do, and 1 is exponential. The hazard (failures a second
 //! at an age) and its integral are closed forms, so weights of biased runs are exact.
 

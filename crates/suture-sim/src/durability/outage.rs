@@ -1,7 +1,7 @@
 //! From the first failed node until the last is back: what both kinds of repair answer.
 //!
 //! Place: [failure detected -> ... -> stripe healthy].
-//! Who fails when is told from outside, by chance (`mission.rs`) or by design (`branch.rs`).
+//! Who fails when is decided outside, by chance (`mission.rs`) or by design (`branch.rs`).
 
 use suture_repair::id::NodeId;
 use suture_repair::random::Random;
@@ -40,8 +40,9 @@ impl<'a> Outage<'a> {
         }
     }
 
-    /// Lets time pass, at most until `to`; ends early where something changed: nodes are back, as
-    /// `recovered` tells then, or no stripe is at the greatest risk any more. The time it is then.
+    /// Lets time pass, at most until `to`; ends early where something changed: nodes are back,
+    /// which are in `recovered` then, or no stripe is at the greatest risk any more. The time it is
+    /// then.
     pub fn advance(&mut self, to: f64, recovered: &mut Vec<NodeId>, random: &mut Random) -> f64 {
         match self {
             Outage::Backlog(backlog) => backlog.advance(to, recovered),

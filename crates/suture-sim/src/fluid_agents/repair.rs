@@ -2,8 +2,9 @@
 //!
 //! Place: ... dispatch -> [its lanes flow without bytes] -> `Stored` ...
 //! A streamed lane is one step; a lane of a gated repair has a step for each edge, which waits for
-//! what its sender sums and for its release. `ports` says which flows a plan is; this file starts
-//! and stops them, and says how far the chunks have come. Knows neither coordinator nor agents.
+//! what its sender sums and for its release. `ports` defines which flows a plan is; this file
+//! starts and stops them, and reports how far the chunks have come. Knows neither coordinator nor
+//! agents.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What each node sends to each other one at a moment, as its agent would tell of it.
+//! What each node sends to each other one at a moment, as its agent would report it.
 //!
 //! Place: beside [slices flow]: what a coordinator is shown of links that nobody declares.
 //! A transfer waits for a link that is full, where it is among those that get most of it by their

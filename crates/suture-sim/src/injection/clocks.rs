@@ -1,7 +1,7 @@
 //! Clocks that leap, and a clock of the day that is set.
 //!
 //! Place: beside the whole life of a repair, as machines are that freeze and people who set clocks.
-//! Every machine counts time by a clock of its own, which begins anywhere; none tells another one
+//! Every machine counts time by a clock of its own, which begins anywhere; none sends another one
 //! what it reads. A machine that was frozen finds that much time has gone by: nobody was silent for
 //! that time. The clock of the day, by which the metadata keep ends of pauses and beginnings of
 //! passes, goes back as well.

@@ -1,10 +1,10 @@
 //! Agents that join under the name of a node that is not theirs.
 //!
 //! Place: [an agent joins] -> failure detected -> ...
-//! A configuration was copied, or a disk is not mounted: an agent with an empty disk says the name
-//! of a node that is up, or about to be again. Or a whole disk was copied, and two agents have it.
-//! The coordinator refuses them, as in production: by the store that the name belongs to, and by
-//! the session that the node's own agent has. Where it does not, the stranger is the node.
+//! A configuration was copied, or a disk is not mounted: an agent with an empty disk joins under
+//! the name of a node that is up, or about to be again. Or a whole disk was copied, and two agents
+//! have it. The coordinator refuses them, as in production: by the store that the name belongs to,
+//! and by the session that the node's own agent has. Where it does not, the stranger is the node.
 
 use suture_repair::id::NodeId;
 use suture_repair::keeper::admission::Joining;

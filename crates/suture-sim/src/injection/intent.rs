@@ -13,7 +13,7 @@ use crate::fault::Kind;
 use crate::world::{Event, Pause, World};
 
 impl World {
-    /// Whether the coordinator hears at once what is said to it.
+    /// Whether the coordinator receives at once what is sent to it.
     fn is_awake(&self) -> bool {
         self.coordinator.is_some() && self.asleep.is_none()
     }

@@ -98,8 +98,8 @@ impl World {
         self.metadata.admit(node, joining)
     }
 
-    /// The node's own agent joins. One that has lost its disk says so, as an operator has it do;
-    /// metadata that are older than its disk know another one.
+    /// The node's own agent joins. One that has lost its disk joins as new, as an operator has it
+    /// do; metadata that are older than its disk know another one.
     pub(crate) fn admit_own(&mut self, node: NodeId) -> Result<(), Refused> {
         let host = self.host(node);
         let (store, is_new) = (Some(host.store), host.is_new);

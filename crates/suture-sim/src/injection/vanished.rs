@@ -1,9 +1,9 @@
 //! Machines that vanish, and links that carry nothing for a while.
 //!
 //! Place: beside ... dispatch -> [slices flow] -> chunk proven and durable -> ...
-//! A process that dies has its connections ended by its system, and its peers are told. A machine
-//! without power says nothing, nor does one behind a link at zero: what was sent to it is on its
-//! way, for whoever sent it, and comes when the link is back, or never.
+//! A process that dies has its connections ended by its system, and its peers are notified. A
+//! machine without power sends nothing, nor does one behind a link at zero: what was sent to it is
+//! on its way, for whoever sent it, and comes when the link is back, or never.
 
 use suture_repair::id::NodeId;
 use suture_repair::time::{Span, Time};
@@ -21,7 +21,7 @@ impl World {
         }
     }
 
-    /// This machine loses its power: nobody hears of it.
+    /// This machine loses its power: nobody is notified of it.
     pub(crate) fn vanish_for(&mut self, node: NodeId, back_after: Span) {
         self.coverage.count(Kind::Vanish);
         self.disturb(node, back_after);

@@ -131,16 +131,17 @@ impl Metadata {
         self.version_count(id) > 0
     }
 
-    /// Makes a stripe visible: the client was told that it is stored.
+    /// Makes a stripe visible: it is acknowledged to the client as stored.
     pub fn publish(&mut self, stripe: Stripe) {
         let id = stripe.id;
         self.stripes.insert(id, stripe);
         self.acknowledge(id);
     }
 
-    /// Whether a client was told that this version of a stripe is stored, and nobody removed it,
-    /// but the metadata of now do not have it, and can know that: a stripe of theirs that had the
-    /// same id and was removed leaves copies behind that nothing tells from those of the other.
+    /// Whether this version of a stripe was acknowledged to a client as stored, and nobody removed
+    /// it, but the metadata of now do not have it, and can know that: a stripe of theirs that had
+    /// the same id and was removed leaves copies behind that nothing distinguishes from those of
+    /// the other.
     pub fn is_forgotten(&self, id: StripeId, version: u64) -> bool {
         let is_known = self.stripes.contains_key(&id);
         let is_here = is_known && self.version(id) == version;

@@ -2,8 +2,9 @@
 //!
 //! Place: [failure detected -> stripes affected] -> queue -> ... -> stripe healthy, and old copies
 //! deleted. However much a listing names, few checks and few deletes are under way at a node. The
-//! coordinator asserts that of its own lists; here what it says is held against what it heard. What
-//! may have ended without a word is not counted, so that there are never fewer than are counted.
+//! coordinator asserts that of its own lists; here what it sends is compared with what it received.
+//! What may have ended without a word is not counted, so that there are never fewer than are
+//! counted.
 
 use std::collections::BTreeMap;
 
@@ -52,7 +53,7 @@ impl Asked {
         }
     }
 
-    /// The coordinator says something. Gives the rule that it breaks by that.
+    /// The coordinator sends something. Gives the rule that it breaks by that.
     fn sent(&mut self, now: Time, output: &Output) -> Option<Violation> {
         let (node, message) = match output {
             Output::Send { to, message } => (*to, message),

@@ -122,7 +122,7 @@ impl World {
         if self.admit_own(node).is_err() {
             return;
         }
-        // Until now nobody could tell it anything.
+        // Until now nobody could send it anything.
         self.disturb(node, Span::ZERO);
         let joined = self.racks.join(node);
         joined.into_iter().for_each(|input| self.coordinator_input(input));
@@ -231,7 +231,7 @@ impl World {
         self.coordinator_input(event::Input::StripesReserved { below, writing });
     }
 
-    /// The time that the coordinator is told.
+    /// The time by the coordinator's clock.
     pub(crate) fn clock(&self) -> Time {
         self.ahead_by(self.ahead)
     }
@@ -317,7 +317,7 @@ impl World {
                     && !self.options.safeguards.requeue
                     && self.dispatched.contains(&task.stripe.id)
                 {
-                    // Nobody hears of it: that is why it will stand still.
+                    // It is not sent: that is why it will stand still.
                     return self.disturb_all(Span::ZERO);
                 }
                 self.note(|| format!("coordinator -> {to}: {message:?}"));

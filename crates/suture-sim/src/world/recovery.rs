@@ -18,9 +18,9 @@ pub enum Recovery {
     Agent(NodeId),
     /// A coordinator starts again.
     Coordinator,
-    /// The coordinator takes in what was said to it while it slept.
+    /// The coordinator takes in what was sent to it while it slept.
     Awake,
-    /// Two parties hear each other again.
+    /// Two parties receive each other's messages again.
     Heal(Party, Party),
     /// What a node computes is right again.
     Memory(NodeId),
@@ -78,7 +78,7 @@ pub(crate) struct Pause {
 /// An agent under another one's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Impostor {
-    /// Whose name it says.
+    /// Under whose name it joins.
     pub node: NodeId,
     /// Its store; none of its own where it has a copy of the node's disk.
     pub store: Option<u64>,

@@ -1,7 +1,7 @@
 //! A coordinator that sleeps: its process is stopped, or moved with its machine, or plans for long.
 //!
 //! Place: [failure detected] -> stripes affected -> ...
-//! What is said to it meanwhile waits, in order, and is taken in at once when it wakes. A node
+//! What is sent to it meanwhile waits, in order, and is taken in at once when it wakes. A node
 //! whose word waits is alive, whatever the clock says; taking it for dead breaks a rule.
 
 use std::collections::VecDeque;
@@ -19,7 +19,7 @@ use crate::violation::Violation;
 pub(crate) struct Asleep {
     /// When it ends, unless all faults end before.
     until: Time,
-    /// What was said to the coordinator since it fell asleep.
+    /// What was sent to the coordinator since it fell asleep.
     pub waiting: VecDeque<Input>,
 }
 

@@ -24,7 +24,7 @@ use crate::violation::Violation;
 /// For so long after its end a fault may still be felt: what it has left behind stalls by then.
 const AFTERMATH: Span = TIMERS.stall_after;
 
-/// The attempts that agents were told of, and what was disturbed.
+/// The attempts that agents were notified of, and what was disturbed.
 #[derive(Debug, Default)]
 pub(crate) struct Stalls {
     attempts: BTreeMap<RepairId, Begun>,
@@ -34,7 +34,7 @@ pub(crate) struct Stalls {
     everyone: Option<Time>,
 }
 
-/// An attempt as agents were told of it.
+/// An attempt as agents were notified of it.
 #[derive(Debug)]
 struct Begun {
     at: Time,
@@ -74,7 +74,7 @@ impl World {
         self.disturb_all(Span::ZERO);
     }
 
-    /// Looks at what the coordinator says of attempts.
+    /// Looks at what the coordinator sends about attempts.
     pub(crate) fn watch_attempts(&mut self, output: &Output) {
         match output {
             Output::Send { message: ToAgent::Dispatch(task), .. } => {
@@ -92,7 +92,7 @@ impl World {
         }
     }
 
-    /// Looks at what an agent says of its tasks.
+    /// Looks at what an agent reports of its tasks.
     pub(crate) fn watch_outcome(&mut self, message: &FromAgent) {
         if let FromAgent::Failed { repair, why: Failure::Stalled } = message {
             self.check_stalled(*repair);
@@ -121,7 +121,7 @@ impl World {
             || attempt.participants.iter().any(is_hit)
     }
 
-    /// Whether messages do not come, come twice, or come much later, now and then. A grant is said
+    /// Whether messages do not come, come twice, or come much later, now and then. A grant is sent
     /// once, and of a slice that comes twice the second takes another one's place.
     fn loses_messages(&self) -> bool {
         let NetworkFaults { drop, duplicate, delay, delay_max: _ } = self.network_faults;

@@ -1,4 +1,5 @@
-//! Stripes with random losses on simulated clusters without a coordinator: the tests say its words.
+//! Stripes with random losses on simulated clusters without a coordinator: the tests send its
+//! messages.
 #![allow(dead_code, reason = "each test file uses its part")]
 
 use std::sync::Arc;
