@@ -123,8 +123,8 @@ impl Code {
         self.description().loss_tolerance()
     }
 
-    /// How many chunks of a new stripe must be durable, whichever they are, before its writer is
-    /// told that it is stored: then it outlives one failure until repair has brought the rest. One
+    /// How many chunks of a new stripe must be durable, whichever they are, before it is reported
+    /// to its writer as stored: then it outlives one failure until repair has brought the rest. One
     /// more than it takes to know the data, which is k + 1 where any k chunks do; all of them at
     /// most.
     #[must_use]

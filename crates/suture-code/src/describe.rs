@@ -9,8 +9,8 @@ use crate::chunk::ChunkIndex;
 use crate::dag::Dag;
 use crate::error::CodeError;
 
-/// What a code says of itself. [`Code`] documents the questions; the answers given here are those
-/// of codes that any k chunks decode. Chunk lists have been checked: they name chunks of the
+/// What a code answers about itself. [`Code`] documents the questions; the answers given here are
+/// those of codes that any k chunks decode. Chunk lists have been checked: they name chunks of the
 /// stripe, none twice, and no helper is lost.
 pub(crate) trait Describe: fmt::Display {
     fn data_chunks(&self) -> usize;

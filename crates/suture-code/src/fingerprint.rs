@@ -122,11 +122,12 @@ impl Fingerprint {
     }
 }
 
-/// What the fingerprints of helpers say that of `chunk` is: the repair of the chunk, run on them.
+/// What the fingerprint of `chunk` must be by those of helpers: the repair of the chunk, run on
+/// them.
 ///
 /// # Errors
 /// As [`Shortened::repair_dag`]; [`CodeError::LengthMismatch`] when a fingerprint is not as long as
-/// [`Fingerprint::layout`] says.
+/// [`Fingerprint::layout`] requires.
 pub fn repaired(
     code: &Shortened,
     chunk: ChunkIndex,

@@ -17,8 +17,8 @@
 //! * [`shortened`] answers for stripes of which some chunks are known to be zero.
 //! * [`execute`] runs any DAG over buffers; beside it stands the naive executor that defines what
 //!   is right.
-//! * [`layout`] says which bytes of a chunk make up the same positions of its sub-chunks, for all
-//!   who read, move or write parts of chunks.
+//! * [`layout`] defines which bytes of a chunk make up the same positions of its sub-chunks, for
+//!   all who read, move or write parts of chunks.
 //! * [`fingerprint`] is what a stripe can be checked by without moving it.
 //! * [`error`] lists everything that can be refused, with the numbers.
 //!

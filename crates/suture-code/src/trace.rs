@@ -3,7 +3,7 @@
 //! Place: ... stripe affected -> [which bits helpers send] -> plan ...
 //! Chunks c_i of a Reed-Solomon stripe satisfy sum of w_i * q(i) * c_i = 0 for every polynomial q
 //! of degree less than m. Take the trace, a linear map from GF(256) to one bit, of eight such
-//! equations: they tell eight bits about the lost chunk, which is the whole byte when the eight
+//! equations: they yield eight bits about the lost chunk, which is the whole byte when the eight
 //! q(lost) are independent over GF(2). From helper i they need the traces of w_i * q(i) * c_i for
 //! the eight q: eight bits, but only as many *different* ones as the eight values q(i) span
 //! dimensions. That is the helper's rank; good polynomials have small ranks everywhere.

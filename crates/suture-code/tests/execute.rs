@@ -99,7 +99,7 @@ fn check_against_naive(seed: u64, flavour: Flavour, symbols: usize) {
     let mut rng = Rng::new(seed);
     let dag = random_dag(&mut rng, flavour);
     dag.validate().expect("random DAGs are valid by construction");
-    // Where no buffer is plain bytes, their length only tells the symbols with padding.
+    // Where no buffer is plain bytes, their length counts the symbols together with padding.
     let any_bytes =
         dag.sources().map(|(id, _)| id).chain(dag.outputs().iter().map(|output| output.value));
     let exact = any_bytes.map(|id| dag.value(id).width).any(|width| width == BYTE_WIDTH);

@@ -1,9 +1,9 @@
 //! The field GF(2^8): bytes as polynomials over GF(2), modulo x^8 + x^4 + x^3 + x^2 + 1 (0x11d).
 //!
 //! Place: the definition that every kernel is compared against; codes use it for their matrices.
-//! Addition is exclusive or, so there is no subtraction to tell apart. The tables are computed by
-//! the compiler from shift-and-reduce alone, and a test repeats the multiplication the long way for
-//! all 65,536 pairs.
+//! Addition is exclusive or, so subtraction is the same operation. The tables are computed by the
+//! compiler from shift-and-reduce alone, and a test repeats the multiplication the long way for all
+//! 65,536 pairs.
 //!
 //! Invariant: 0x11d is primitive with generator 2, hence logarithms exist for every byte but zero.
 //! Source: the polynomial is the one of ISA-L, HDFS, Jerasure and most storage systems; others

@@ -1,7 +1,7 @@
 //! Every kernel against ISA-L, where it is installed: an implementation that shares no line with
 //! ours, whose chunks ours must be exchangeable with.
 //!
-//! Place: dev-only; without the library the test says loudly that it compared nothing.
+//! Place: dev-only; without the library the test reports loudly that it compared nothing.
 
 #[path = "common/isal.rs"]
 mod isal;

@@ -282,7 +282,7 @@ fn total_rank(rows: &[Polynomial]) -> usize {
     (0..rows[0].values.len()).map(|helper| span(rows, helper).len()).sum()
 }
 
-/// Restricts the candidates to those that are zero at a helper. Tells whether that took away any
+/// Restricts the candidates to those that are zero at a helper. Returns whether that took away any
 /// freedom and could be done.
 fn enforce(helper: usize, base: &mut Polynomial, directions: &mut Vec<Polynomial>) -> bool {
     let freedoms = directions.len();
