@@ -68,20 +68,20 @@ const ENDED_MAX: usize = 4096;
 ///
 /// A task is `Preparing -> Filling -> Publishing -> gone` at a destination; at a helper or relay it
 /// is `Passing`, and gone when its last slice has left. A chunk without a recorded checksum is
-/// `Proving` before it is published: each heartbeat says that it is written, the coordinator asks
-/// for its fingerprint and those of other chunks, and answers by `Publish` or `Cancel`. One that
-/// skips keeps what it is `Filling` when a peer is lost, and says so with every heartbeat until
-/// another task takes that over or the coordinator says `Cancel`. A peer whose turn it is and of
-/// which nothing comes in any task is named at once, and with every heartbeat. Outcomes
-/// are repeated with every heartbeat until the coordinator says `Forget`. A restart loses all tasks
+/// `Proving` before it is published: each heartbeat reports that it is written, the coordinator
+/// asks for its fingerprint and those of other chunks, and answers by `Publish` or `Cancel`. One
+/// that skips keeps what it is `Filling` when a peer is lost, and reports that with every heartbeat
+/// until another task takes it over or the coordinator sends `Cancel`. A peer whose turn it is and
+/// of which nothing comes in any task is named at once, and with every heartbeat. Outcomes are
+/// repeated with every heartbeat until the coordinator sends `Forget`. A restart loses all tasks
 /// and nothing else: copies are listed anew, temporaries discarded.
 ///
 /// The coordinator's schedule has three words for running tasks. A gated one grants a child
 /// nothing before that edge's `Release`, and answers with a heartbeat when all of it is spilled.
-/// One that is held grants nothing more, until told otherwise. One that continues another takes
-/// over its temporary file. None of these waits is a stall: a task stalls where something was asked
-/// for and does not come; one that is only not asked waits, and ends when the coordinator says so
-/// or, hearing of a repair that it does not know, cancels it.
+/// One that is held grants nothing more until the coordinator lets it go on. One that continues
+/// another takes over its temporary file. None of these waits is a stall: a task stalls where
+/// something was asked for and does not come; one that is only not asked waits, and ends when the
+/// coordinator cancels it, as it does with a reported repair that it does not know.
 #[derive(Debug)]
 pub struct Agent {
     config: AgentConfig,
@@ -364,7 +364,7 @@ impl Agent {
         }
     }
 
-    /// Tells a pump what happened, if its task still runs, and does what it wants.
+    /// Notifies a pump of what happened, if its task still runs, and does what it wants.
     fn pump<T>(
         &mut self,
         now: Time,
@@ -406,7 +406,7 @@ impl Agent {
             return self.publish(now, repair, copy);
         }
         task.state = TaskState::Proving(copy);
-        // The coordinator hears of it at once.
+        // It is reported to the coordinator at once.
         self.next_beat = now;
     }
 

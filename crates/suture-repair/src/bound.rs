@@ -89,7 +89,7 @@ struct BatchDemands<'a> {
     ports: &'a Ports,
 }
 
-/// What `ask` says of the jobs that can be repaired.
+/// What `ask` returns for the jobs that can be repaired.
 fn with_batch<T>(jobs: &[Job], view: &View<'_>, ask: impl FnOnce(BatchDemands<'_>) -> T) -> T {
     let mut needs = Needs::of_bound();
     let mut known: BTreeMap<usize, BoundNeed> = BTreeMap::new();

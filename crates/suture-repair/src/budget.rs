@@ -1,10 +1,10 @@
 //! Admission: how much slice memory running repairs may hold at each agent, and how many run.
 //!
 //! Place: failure -> stripes -> queue -> plan -> [admit] -> dispatch -> slices -> commit.
-//! A repair's memory is reserved at every participant before anyone is told of it. Agents never
+//! A repair's memory is reserved at every participant before anyone is notified of it. Agents never
 //! wait for memory, so two repairs cannot hold what the other needs: a fixed pool cannot deadlock.
 //! Slices shrink until a repair takes at most a fair share of the smallest pool involved, so that
-//! many run side by side; a repair that fits nowhere even with the smallest slices is told apart
+//! many run side by side; a repair that fits nowhere even with the smallest slices is distinguished
 //! from one that only has to wait.
 //! Invariant: the reservations at a node never exceed its pool. Does not know codes or planners.
 
@@ -177,7 +177,7 @@ impl Budget {
         assert!(sums.is_empty(), "budget: no pool for {sums:?}");
     }
 
-    /// A node's pool; an empty one of a node that has not told.
+    /// A node's pool; an empty one of a node that has not reported one.
     pub fn pool(&self, node: NodeId) -> Pool {
         self.pools.get(&node).copied().unwrap_or_default()
     }

@@ -6,7 +6,7 @@
 //! names a file, a path or a database, so that storage that is not ours can stand behind it.
 //!
 //! Calls may come from several threads at once and may block on the medium. Each answer is final:
-//! a store does not retry, the coordinator does. `conformance` says what every store must do, as
+//! a store does not retry, the coordinator does. `conformance` defines what every store must do, as
 //! code, and runs against each of them.
 //!
 //! A chunk may be shorter than its stripe. A store knows only the chunk: it ends where it ends, and
@@ -49,7 +49,7 @@ pub trait ChunkStore: Debug + Send + Sync {
     /// Bytes of chunks that there is space for; a hint, since others may take them.
     ///
     /// # Errors
-    /// [`Failure::Disk`] when the medium does not say.
+    /// [`Failure::Disk`] when the medium does not report them.
     fn free_bytes(&self) -> Result<u64, Failure>;
 
     /// Whether the store gives its chunks and takes none, whatever space is left.
@@ -127,7 +127,8 @@ pub trait ChunkReader: Debug + Send + Sync {
     fn bytes(&self) -> u64;
 
     /// CRC32C of the chunk when it was published, where the store recorded it: by this a copy is
-    /// told from another of the same name. A store of stripes with recorded checksums has it.
+    /// distinguished from another of the same name. A store of stripes with recorded checksums has
+    /// it.
     fn crc(&self) -> Option<u32> {
         None
     }

@@ -78,7 +78,7 @@ pub use scrub::ScrubConfig;
 pub use status::Absence;
 pub use work_list::IN_FLIGHT_MAX;
 
-/// What a coordinator is told at its start.
+/// What a coordinator is configured with at its start.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// One more than the last coordinator's; durable before anything is dispatched.
@@ -140,7 +140,7 @@ pub struct Config {
 /// | `Send`: `Cancel`, `Forget` | nothing | when the agent next speaks of the repair |
 /// | `Send`: `Hold` | nothing | not: what is held for too long is let go, what flows is done sooner |
 /// | `Protect` | `StripesReserved`, `StripesUnknown` | when such a copy is next listed |
-/// | `Send`: `Limit` | a `Heartbeat` whose links say that it is kept to | while it is not, every second |
+/// | `Send`: `Limit` | a `Heartbeat` whose links report that it is kept to | while it is not, every second |
 /// | `Scrub`, `Report` | nothing | not |
 ///
 /// The states of a chunk under repair:
@@ -158,15 +158,15 @@ pub struct Config {
 ///
 /// There is at most one repair of a stripe at a time, and a location changes only by a
 /// compare-and-set that the metadata acknowledged. A restart loses nothing that matters: the
-/// driver loads the stripes again and gives a higher epoch, agents say what they hold, and tasks
-/// of the old epoch are cancelled when they are next heard of. What running repairs had moved by
+/// driver loads the stripes again and gives a higher epoch, agents report what they hold, and tasks
+/// of the old epoch are cancelled when they are next reported. What running repairs had moved by
 /// then is moved again, but for chunks that are durable: those are found and adopted.
 #[derive(Debug)]
 pub struct Coordinator {
     config: Config,
     stripes: StripeMap,
     health: HealthTable,
-    /// Chunks that are of no use where the keeper says they are.
+    /// Chunks whose recorded copies are of no use.
     lost: BTreeMap<StripeId, BTreeSet<ChunkIndex>>,
     /// Stripes that lack chunks, and that the operator wants repaired before all others.
     wanted: BTreeSet<StripeId>,
@@ -212,7 +212,7 @@ pub struct Coordinator {
 }
 
 impl Coordinator {
-    /// A coordinator that knows the stripes and has heard from no agent.
+    /// A coordinator that knows the stripes and has received nothing from any agent.
     pub fn new(now: Time, config: Config, cluster: Cluster, stripes: StripeMap) -> Coordinator {
         let mut health = HealthTable::new(config.timers, config.liveness);
         cluster.ids().for_each(|node| health.add(now, config.failed.contains(&node)));
@@ -270,7 +270,7 @@ impl Coordinator {
         match input {
             Input::NodeAdded { id, node, rack } => {
                 let known = self.ledger.cluster().nodes.get(id.index());
-                // Whoever only names another rack, as HDFS does, says nothing of processors.
+                // Whoever only names another rack, as HDFS does, declares no processors.
                 let processor = node.processor.or(known.and_then(|known| known.processor));
                 let rack = match known.filter(|_| self.ledger.mistake.is(Mutant::KeepRack)) {
                     Some(known) => known.rack,
@@ -430,7 +430,7 @@ impl Coordinator {
         self.send_work(node);
     }
 
-    /// The keeper says how a node is.
+    /// The keeper reports how a node is.
     fn node_state(&mut self, now: Time, node: NodeId, state: NodeState) {
         if self.config.liveness == Liveness::Own || self.health.len() <= node.index() {
             return;

@@ -1,8 +1,8 @@
 //! How long the rest of the repairs will take, with an interval, or that nobody can say.
 //!
-//! Place: beside queue -> ... -> stripe healthy; what operators are told of its end.
+//! Place: beside queue -> ... -> stripe healthy; what operators see of its end.
 //! A chunk costs time by its bytes, which cross links, and by being one: it is planned, proven,
-//! made durable and committed. With chunks of one size either tells how far a job has come; where a
+//! made durable and committed. With chunks of one size either shows how far a job has come; where a
 //! few are large and many tiny neither does alone. So both costs are estimated from what was done
 //! in stretches of the job, and scaled so that they explain the time that it took so far. What is
 //! left counts until it is committed: bytes under way are not a chunk yet. The interval spans what
@@ -156,8 +156,8 @@ impl Cost {
         let (cc, cb, bb) =
             (sum(|p| p.chunks * p.chunks), sum(|p| p.chunks * p.bytes), sum(|p| p.bytes * p.bytes));
         let (ct, bt) = (sum(|p| p.chunks * p.seconds), sum(|p| p.bytes * p.seconds));
-        // What is left after the ridge is for both alike, where the stretches do not tell them
-        // apart.
+        // What is left after the ridge is for both alike, where the stretches do not distinguish
+        // them.
         let (cc, bb) = (cc * 1.01, bb * 1.01);
         let determinant = cc * bb - cb * cb;
         let chunk = (ct * bb - bt * cb) / determinant;

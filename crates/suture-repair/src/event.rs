@@ -21,7 +21,7 @@ use crate::time::{Span, Time};
 
 pub use status::*;
 
-/// What the coordinator is told of: by agents, keeper, operator and clock.
+/// What the coordinator receives: from agents, keeper, operator and clock.
 #[derive(Clone, Debug)]
 pub enum Input {
     /// A node was registered, or its rates or its rack changed.
@@ -30,10 +30,10 @@ pub enum Input {
         id: NodeId,
         /// The node, but for its rack.
         node: Node,
-        /// The name of its rack, if it says one; the core numbers racks.
+        /// The name of its rack, if it names one; the core numbers racks.
         rack: Option<String>,
     },
-    /// An agent said something.
+    /// An agent sent a message.
     Agent {
         /// The node of the agent.
         node: NodeId,
@@ -71,7 +71,7 @@ pub enum Input {
     Inconsistent(StripeId),
     /// The coordinator before knew what is wrong with a copy.
     Faulty {
-        /// The node that the keeper says holds it.
+        /// The node that holds it, as the keeper reports.
         node: NodeId,
         /// Which one it is.
         copy: ChunkCopy,
@@ -186,7 +186,7 @@ pub enum Command {
 /// What is to be done.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Output {
-    /// Tell an agent. Answered, if at all, by what the message's doc says.
+    /// Send an agent a message. Answered, if at all, by what the message's doc says.
     Send {
         /// The node whose agent it is for.
         to: NodeId,
@@ -222,14 +222,14 @@ pub enum Output {
     Report(Report),
 }
 
-/// Why a copy is of no use, where its holder's listing does not say so.
+/// Why a copy is of no use, where its holder's listing does not show it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KnownFault {
     /// A checksum, a length or a header disagrees.
     Corrupt,
     /// It could not be read, time and again.
     Unreadable,
-    /// Its stripe's other chunks say that it is wrong, whatever its own checksums say.
+    /// Its stripe's other chunks show that it is wrong, whatever its own checksums say.
     Inconsistent,
 }
 
@@ -358,7 +358,7 @@ pub enum Report {
     Failed {
         /// The repair that did not succeed.
         repair: RepairId,
-        /// Who said so, if anyone did.
+        /// Who reported that, if anyone did.
         node: Option<NodeId>,
         /// Why it did not.
         why: Failure,
@@ -440,7 +440,7 @@ pub enum Blocked {
     Failing {
         /// How many attempts failed in a row.
         attempts: u32,
-        /// Who said that the last one failed; `None` where nobody did.
+        /// Who reported that the last one failed; `None` where nobody did.
         node: Option<NodeId>,
         /// Why the last one failed.
         why: Failure,
@@ -462,9 +462,9 @@ impl Blocked {
 /// How a node is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Health {
-    /// Registered or returned, and not heard of since.
+    /// Registered or returned, and nothing was received from it since.
     Unknown,
-    /// Usable: it has said Hello, and is heard from.
+    /// Usable: it has sent its Hello, and goes on reporting.
     Up,
     /// Silent for a while: not used, but its chunks are not lost yet.
     Suspect,

@@ -5,9 +5,9 @@
 //! `suspect_after` a node is no longer used, after `dead_after` its chunks are lost. A broken
 //! session makes a node suspect at once, because a killed process is the common case. Where the
 //! keeper decides which nodes live, silence only makes a node unusable: its chunks are lost when
-//! the keeper says so, and come back likewise. A node that an operator has paused is not declared
-//! dead by its silence until the pause ends. Invariants: what the operator or such a keeper
-//! declared failed stays failed until they return it; a node is up only after its Hello.
+//! the keeper reports it dead, and come back likewise. A node that an operator has paused is not
+//! declared dead by its silence until the pause ends. Invariants: what the operator or such a
+//! keeper declared failed stays failed until they return it; a node is up only after its Hello.
 
 use crate::cluster::NodeIntent;
 use crate::event::{Health, Liveness, NodeState, Timers};
@@ -33,7 +33,7 @@ pub struct NodeHealth {
     pub is_cut_off: bool,
     /// What the operator wants of it.
     pub intent: NodeIntent,
-    /// As the keeper says, where it decides.
+    /// As the keeper reports, where it decides.
     state: NodeState,
     reported_at: Time,
 }
@@ -55,7 +55,7 @@ impl HealthTable {
         HealthTable { timers, liveness, nodes, reach, mistake: Mistake::default() }
     }
 
-    /// Adds the next node: unknown, or failed if the operator said so before.
+    /// Adds the next node: unknown, or failed if the operator declared that before.
     pub fn add(&mut self, now: Time, declared_failed: bool) {
         let health = if declared_failed { Health::Failed } else { Health::Unknown };
         self.nodes.push(NodeHealth {
@@ -90,7 +90,7 @@ impl HealthTable {
         self.nodes[node.index()].health == Health::Up
     }
 
-    /// How long ago the node last spoke; one that has said nothing yet, since it was added.
+    /// How long ago the node last spoke; one that has sent nothing yet, since it was added.
     pub fn silence(&self, now: Time, node: NodeId) -> Span {
         now.since(self.nodes[node.index()].reported_at)
     }
@@ -112,7 +112,7 @@ impl HealthTable {
         self.is_up(node) && self.is_draining(node)
     }
 
-    /// Nodes that are silent and not paused; where they have said nothing yet, for long enough.
+    /// Nodes that are silent and not paused; where they have sent nothing yet, for long enough.
     pub fn silent(&self, now: Time) -> impl Iterator<Item = NodeId> {
         let is_silent = move |entry: &NodeHealth| match entry.health {
             Health::Suspect => entry.pause_end().is_none(),
@@ -159,7 +159,7 @@ impl HealthTable {
     }
 
     /// The node spoke. Returns the state that it left, if it changed. One whose disk hangs, or that
-    /// nobody else can reach, is as silent as one that says nothing.
+    /// nobody else can reach, is as silent as one that sends nothing.
     pub fn reported(&mut self, now: Time, node: NodeId) -> Option<Health> {
         let mistake = self.mistake;
         let entry = &mut self.nodes[node.index()];
@@ -197,7 +197,7 @@ impl HealthTable {
         is_other
     }
 
-    /// How the node's disk is, as this incarnation of it says.
+    /// How the node's disk is, as this incarnation of it reports.
     pub fn disk_is(&mut self, node: NodeId, beat: &Heartbeat) {
         let entry = &mut self.nodes[node.index()];
         if entry.hello.is_some_and(|hello| hello.incarnation == beat.incarnation) {
@@ -234,7 +234,7 @@ impl HealthTable {
         self.nodes[node.index()].free_bytes = bytes;
     }
 
-    /// The session broke: suspect at once, dead when the timer says so.
+    /// The session broke: suspect at once, dead when the timer runs out.
     pub fn session_lost(&mut self, node: NodeId) -> bool {
         self.reach.forget_reports_of(node);
         let entry = &mut self.nodes[node.index()];
@@ -293,7 +293,7 @@ impl HealthTable {
         before
     }
 
-    /// The keeper says how it is. Returns whether its health has changed by that.
+    /// The keeper reports how it is. Returns whether its health has changed by that.
     pub fn set_state(&mut self, now: Time, node: NodeId, state: NodeState) -> bool {
         let entry = &mut self.nodes[node.index()];
         let was_kept_down = entry.is_kept_down();
@@ -359,7 +359,7 @@ impl HealthTable {
     }
 
     /// # Panics
-    /// A node is not failed though declared so, or up though it has said nothing.
+    /// A node is not failed though declared so, or up though it has sent nothing.
     pub fn assert_invariants(&self) {
         for (id, node) in self.iter() {
             let is_failed = node.health == Health::Failed;
@@ -380,7 +380,7 @@ impl HealthTable {
 }
 
 impl NodeHealth {
-    /// Whether somebody has said that its chunks are lost, and not taken it back.
+    /// Whether somebody has declared its chunks lost, and not taken that back.
     fn is_kept_down(&self) -> bool {
         self.intent == NodeIntent::Failed || self.state == NodeState::Dead
     }

@@ -124,8 +124,8 @@ pub struct CopyAt {
     pub copy: ChunkCopy,
 }
 
-/// What tells the bytes of a copy from others, as far as it was recorded: its name alone says
-/// nothing of them.
+/// What distinguishes the bytes of a copy from others, as far as it was recorded: its name alone
+/// says nothing of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Digest {
     /// Its length in bytes.
@@ -149,7 +149,7 @@ impl Digest {
 pub struct ListedCopy {
     /// Which copy it is called.
     pub copy: ChunkCopy,
-    /// What tells its bytes from others.
+    /// What distinguishes its bytes from others.
     pub digest: Digest,
 }
 

@@ -5,11 +5,11 @@
 //! chunk durable -> [commit location] -> stripe healthy.
 //! The keeper knows which stripes exist, where their chunks lie, and how often that has changed
 //! (the generation). The coordinator mirrors it and never assumes a change before the keeper has
-//! told it.
+//! reported it.
 //!
 //! The interface is level-triggered: every answer is an [`Input`] that is true by itself, may come
 //! late, twice or never, and whoever waits for one asks again. What is asked twice is done once.
-//! `conformance` says what every keeper must do, as code, and runs against each of them.
+//! `conformance` defines what every keeper must do, as code, and runs against each of them.
 //!
 //! A keeper may also be the one who decides which nodes live: HDFS's NameNode does, and has the
 //! chunks of a node that it declared dead made elsewhere, whatever the coordinator's timers say.
@@ -38,8 +38,8 @@ pub trait Keeper {
     /// All stripes as they are now, in any order; asked once, at a coordinator's start. What
     /// changes later shows in `changes`.
     ///
-    /// A keeper that decides which nodes live tells all about them anew: the next `changes` has the
-    /// state of every node that is not up.
+    /// A keeper that decides which nodes live reports all about them anew: the next `changes` has
+    /// the state of every node that is not up.
     ///
     /// # Errors
     /// When the stripes cannot be had in full; the coordinator must not start on a part of them.

@@ -164,7 +164,7 @@ impl Transport {
         &self.links[self.range(demand)]
     }
 
-    /// Says that nothing is gained by being done earlier than that.
+    /// Declares that nothing is gained by being done earlier than that.
     pub fn set_floor(&mut self, seconds: f64) {
         self.floor_seconds = seconds;
     }

@@ -1,4 +1,4 @@
-//! What coordinator, agents and their drivers say to each other.
+//! What coordinator, agents and their drivers send each other.
 //!
 //! Place: around all of failure -> ... -> stripe healthy, between coordinator and agents.
 //! Messages get lost, come twice and come late; so every message is either a fact that stays true
@@ -17,7 +17,7 @@ use crate::planner::Abilities;
 use crate::stripe::Stripe;
 use crate::time::Span;
 
-/// One repair as every participant is told of it. Each derives its own role from the whole plan
+/// One repair as it is sent to every participant. Each derives its own role from the whole plan
 /// (`role.rs`), so there is one message, not one for each kind of work.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Task {
@@ -38,8 +38,9 @@ pub struct Task {
     /// attempt left, and what lies before the plan's range is there already.
     pub continues: Option<RepairId>,
     /// What a destination has of a lane by then is not sent again, whatever the plan says: its
-    /// grants say with which slice the lane begins, and nothing moves before. The destination keeps
-    /// what it has when a helper is lost, until it is told how to go on.
+    /// grants state with which slice the lane begins, and nothing moves before. The destination
+    /// keeps what it has when a helper is lost, until another task takes it over or the coordinator
+    /// cancels it.
     pub skips: bool,
     /// What a destination keeps beside its chunk.
     pub label: Label,
@@ -76,7 +77,7 @@ pub enum ToAgent {
     Dispatch(Arc<Task>),
     /// Drop the repair and everything of it.
     Cancel(RepairId),
-    /// In a gated repair: the edge from `child` to this agent may flow. Said again where it may
+    /// In a gated repair: the edge from `child` to this agent may flow. Sent again where it may
     /// have been lost; the agent answers when all has arrived, by `Heartbeat::arrived`. A decoder
     /// makes all results of a slice at once, so the edges that it sends on are released together.
     Release {
@@ -87,7 +88,7 @@ pub enum ToAgent {
         /// The sender of the edge.
         child: NodeId,
     },
-    /// Ask for no more slices of this repair, or go on asking. Said to all who keep a chunk of it:
+    /// Ask for no more slices of this repair, or go on asking. Sent to all who keep a chunk of it:
     /// without their grants the trees that end there come to rest.
     Hold {
         /// The repair that pauses or goes on.
@@ -95,7 +96,7 @@ pub enum ToAgent {
         /// Whether it rests from now on.
         held: bool,
     },
-    /// The outcome of this repair has been heard; stop repeating it.
+    /// The outcome of this repair has been received; stop repeating it.
     Forget(RepairId),
     /// Read this copy in full against its checksums. Answered by `Verified` or `Bad`.
     Check(Check),
@@ -116,10 +117,10 @@ pub enum ToAgent {
         /// The copy that is to go.
         copy: ChunkCopy,
     },
-    /// Say again what you hold. Answered by `Inventory`.
+    /// Report again what you hold. Answered by `Inventory`.
     List,
     /// Move no more for repairs than this from now on, whatever sessions come and go. Answered by
-    /// the next report of links, which says what is kept to; said again while that is another.
+    /// the next report of links, which states what is kept to; sent again while that is another.
     Limit(RepairLimit),
 }
 
@@ -137,14 +138,14 @@ pub struct RepairLimit {
 pub struct Moved {
     /// Bytes of payload for repairs.
     pub repair: u64,
-    /// Bytes of everything else, as far as the node can tell.
+    /// Bytes of everything else, as far as the node can measure.
     pub others: u64,
 }
 
 /// Results of probes in a report.
 pub const PROBED_MAX: usize = 64;
 
-/// Peers in a report to which something was sent; of more only these are told of.
+/// Peers in a report to which something was sent; of more peers only so many are reported.
 pub const SENT_TO_MAX: usize = 256;
 
 /// What an agent has seen of its links since its last report.
@@ -173,7 +174,7 @@ pub struct LinkReport {
     /// What its own configuration lets repair move in each direction, in bytes per second.
     pub cap: Option<u64>,
     /// What it has sent for repairs, by peers; each is named once. Empty too where the agent does
-    /// not say that.
+    /// not report that.
     pub sent_to: Vec<SentTo>,
 }
 
@@ -200,7 +201,7 @@ impl LinkReport {
         }
         self.latency = self.latency.max(before.latency);
         self.probed.splice(0..0, before.probed);
-        // A coordinator that has been away for long is told of the latest.
+        // A coordinator that has been away for long receives only the latest.
         let extra = self.probed.len().saturating_sub(PROBED_MAX);
         self.probed.drain(..extra);
         for (tried, before) in
@@ -329,7 +330,7 @@ pub struct Heartbeat {
     pub incarnation: u64,
     /// Free bytes on its disk.
     pub free_bytes: u64,
-    /// How its disk is. A beat that says that it hangs is no sign of life: such a node counts as
+    /// How its disk is. A beat that reports that it hangs is no sign of life: such a node counts as
     /// silent although its heartbeats arrive.
     pub disk: DiskState,
     /// What runs here, with the bytes done so far, from the chunk's first one on: summed over the

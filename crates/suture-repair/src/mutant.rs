@@ -15,7 +15,7 @@ pub enum Mutant {
     ExceedCap,
     /// It charges a plan twice.
     ChargeTwice,
-    /// It does not tell the schedule of the end of a repair.
+    /// It does not notify the schedule of the end of a repair.
     KeepScheduled,
     /// It reserves memory that others hold.
     OverAdmit,
@@ -31,7 +31,7 @@ pub enum Mutant {
     CommitAtOnce,
     /// It does not ask for the next location when one was changed.
     ForgetNext,
-    /// It takes a location for changed before the metadata says so.
+    /// It takes a location for changed before the metadata has acknowledged it.
     AssumeCommit,
     /// It leaves a stripe in the queue that has a plan.
     KeepQueued,
@@ -127,7 +127,7 @@ pub enum Mutant {
     LimitToNothing,
     /// The driver places new stripes as if there were no racks.
     PlaceAnywhere,
-    /// The driver welcomes whoever says a node's name.
+    /// The driver welcomes whoever joins under a node's name.
     WelcomeAnyone,
     /// The driver's clock goes back now and then.
     TimeBack,
@@ -155,7 +155,7 @@ pub enum Mutant {
     ForgetCopy,
     /// It publishes a chunk when one of several lanes is done.
     PublishEarly,
-    /// It publishes a chunk without a recorded checksum before the coordinator says so.
+    /// It publishes a chunk without a recorded checksum before the coordinator sends `Publish`.
     PublishUnproven,
     /// The coordinator has a chunk published that no fingerprint was compared with.
     ProveUnread,
@@ -163,7 +163,7 @@ pub enum Mutant {
     BeginAgain,
     /// It takes a chunk for stored whose publishing failed.
     AssumeStored,
-    /// It drops a task whose write failed, and neither says so nor discards what it has.
+    /// It drops a task whose write failed, and neither reports that nor discards what it has.
     DropSilently,
     /// It goes on waiting for a listing that has failed.
     KeepListing,

@@ -81,8 +81,8 @@ impl Placer {
         wanted.stripes.iter().map(place).collect()
     }
 
-    /// Chunks of at most so many bytes are stored, one on each of these nodes: what is free there
-    /// tells of them by now.
+    /// Chunks of at most so many bytes are stored, one on each of these nodes: the free bytes
+    /// that are reported there take them into account by now.
     pub fn stored(&mut self, nodes: &[NodeId], chunk_bytes: u64) {
         for node in nodes {
             if let Some(reserved) = self.reserved.get_mut(node) {

@@ -1,7 +1,7 @@
 //! A policy by name: shape / balance / schedule, as closed sets, and the presets that people type.
 //!
 //! Place: `failure -> stripes -> queue -> [plan] -> admit -> dispatch -> slices -> commit`.
-//! The shape says how helpers are joined to a tree, the balance who helps and who receives, the
+//! The shape decides how helpers are joined to a tree, the balance who helps and who receives, the
 //! schedule what runs when. Every published algorithm is one triple, so that they can be crossed.
 //!
 //! Every triple parses (`policy/name.rs`); what does not fit together is refused by

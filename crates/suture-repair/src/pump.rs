@@ -7,7 +7,7 @@
 //! second with about four events each, so an event may cost at most a microsecond of the core.
 //!
 //! Flow control: a receiver grants each child "all slices below n"; a grant is absolute, so losing
-//! one, hearing it twice or late does no harm. n never exceeds what has left memory by more than
+//! one, receiving it twice or late does no harm. n never exceeds what has left memory by more than
 //! the window, which is what the task reserved; so a granted slice always finds room. A decoder
 //! has several parents: it consumes a slice when all of them take it, and the slice has left when
 //! its results have left for all of them.
@@ -18,9 +18,9 @@
 //! (`gate.rs`); when all of it is there, the pump goes on like a leaf whose sources all lie on its
 //! own disk. Stored lanes stay as they are, because a sum takes one write and children take many.
 //!
-//! Where a destination has the first slices of a lane already, its grants say with which one the
+//! Where a destination has the first slices of a lane already, its grants state with which one the
 //! lane begins, and whoever forwards begins with the first that any of its parents wants. Nobody
-//! reads or asks for anything before it has heard that, so nothing is moved that is there.
+//! reads or asks for anything before it has received that, so nothing is moved that is there.
 //!
 //! A pump that is held grants nothing more; what was granted still comes. Its senders stop by
 //! themselves when their windows are full; no message is needed.
@@ -113,7 +113,7 @@ impl Pump {
     }
 
     /// The pump of a lane of which this agent has so many slices, if it keeps them; what others
-    /// have, they say by their grants.
+    /// have, they announce by their grants.
     pub fn skipping(mut self, has: u32) -> Pump {
         let has = has.min(self.count());
         let first = |sink: &Sink| match sink {
@@ -153,7 +153,7 @@ impl Pump {
         self.advance();
     }
 
-    /// The first slice that is wanted of it, once every sink has said so.
+    /// The first slice that is wanted of it, once every sink has announced its own.
     pub fn first(&self) -> Option<u32> {
         let mut firsts = self.firsts.iter().copied();
         firsts.try_fold(u32::MAX, |least, first| Some(least.min(first?)))
@@ -376,7 +376,7 @@ impl Pump {
         }
     }
 
-    /// Slices that children were granted, all told.
+    /// Slices that children were granted, in total.
     fn credit_given(&self) -> u64 {
         match &self.stage {
             Stage::Spilling(gates) => gates.iter().map(|gate| u64::from(gate.credit_given())).sum(),

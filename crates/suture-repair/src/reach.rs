@@ -1,11 +1,11 @@
 //! Which nodes speak to the coordinator and cannot be reached by anyone else.
 //!
 //! Place: [failure detected] -> stripes affected -> queue -> plan -> ...
-//! Agents ask each other for a byte now and then, and tell whom they could not reach. Where a
+//! Agents ask each other for a byte now and then, and report whom they could not reach. Where a
 //! node's chunks are served may be cut off while its beats still arrive: then nothing on it can be
 //! read or written, whoever speaks for it. One that cannot reach others may be cut off itself, and
-//! a busy link may be late: so it takes several who say so, for a while, and nobody who has reached
-//! the node meanwhile.
+//! a busy link may be late: so it takes several who report that, for a while, and nobody who has
+//! reached the node meanwhile.
 //!
 //! A node that is cut off stays so until an agent reaches it, or no agent is left that reported it.
 //! Invariant: a node has no report against it that is older than the last time that an agent

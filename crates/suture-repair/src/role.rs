@@ -79,7 +79,7 @@ pub enum Spools {
     /// The results, where the lane is stored: one write and one read of each.
     Results,
     /// What each child sends, as it is, where the task is gated: children come when the coordinator
-    /// says, one long before the other, so there is nothing to combine with meanwhile.
+    /// releases them, one long before the other, so there is nothing to combine with meanwhile.
     Sources,
 }
 

@@ -54,7 +54,7 @@ pub use slots::EdgeSchedule;
 pub use transmissions::EdgeRelease;
 pub use waiting::Waiting;
 
-/// What a schedule may look at when it is told or asked something.
+/// What a schedule may look at when it is notified of something or asked.
 #[derive(Clone, Copy, Debug)]
 pub struct Snapshot<'a> {
     /// The time of the event.
@@ -158,7 +158,7 @@ impl Scheduler {
     }
 }
 
-/// What it is told.
+/// What it is notified of.
 impl Scheduler {
     /// A repair was dispatched; it is among the active ones.
     pub fn started(&mut self, snapshot: Snapshot<'_>, id: RepairId) {

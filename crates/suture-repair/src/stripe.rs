@@ -6,7 +6,7 @@
 //!
 //! A chunk may be shorter than its stripe: past its end it reads as zeros. A chunk of no bytes is
 //! absent and known to be zero: it has no copy, so it is never lost, read, rebuilt or placed, and
-//! it helps every repair for nothing. [`Stripe::check`] says which lengths a stripe can have.
+//! it helps every repair for nothing. [`Stripe::check`] defines which lengths a stripe can have.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -301,7 +301,7 @@ pub enum StripeFault {
     Empty,
     /// No chunk is as long as its longest.
     TooLarge {
-        /// What is said of the longest.
+        /// The length that is recorded as its longest.
         bytes: u64,
     },
     /// A chunk is longer than the longest.

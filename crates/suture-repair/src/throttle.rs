@@ -1,8 +1,9 @@
 //! The throttle: how fast repair may go at each node, so that applications do not feel it.
 //!
 //! Place: ... dispatch -> [slices flow] -> chunk durable -> ...: beside it, once a second. Agents
-//! tell what their links carry and what their probes wait; an operator says what repair may take;
-//! this says a limit for each direction of each node, which agents keep to, and why it is that.
+//! report what their links carry and what their probes wait; an operator says what repair may take;
+//! this decides a limit for each direction of each node, which agents keep to, and records why it
+//! is that.
 //!
 //! Three rules, of which the tightest holds; then the floor; above all of it the caps:
 //!
@@ -17,7 +18,7 @@
 //! What applications take is the most that was seen, fading by an eighth with each report: a limit
 //! falls at once and rises slowly. A cap of several nodes is shared by what they have to move
 //! (`throttle/share.rs`), so those with nothing to move cost it nothing. An agent keeps to a cap of
-//! its own besides, which it tells: nobody has to tell it, but planners count with it.
+//! its own besides, which it reports: nobody has to send it one, but planners count with it.
 //!
 //! Invariants: no limit exceeds a cap, those of a rack or the cluster together neither; none is
 //! zero. Without configuration nothing is limited and nothing is sent. Does not know clocks, time
@@ -177,7 +178,7 @@ pub struct Situation<'a> {
     pub is_urgent: bool,
 }
 
-/// What one node's agent has told.
+/// What one node's agent has reported.
 #[derive(Clone, Debug, Default)]
 struct Reported {
     /// What applications take: sent, received.
@@ -185,7 +186,7 @@ struct Reported {
     /// The part of capacities that the rule for latency leaves.
     latency_share: u64,
     latency: Option<Span>,
-    /// What its agent keeps to; none: it has never told, and may not understand.
+    /// What its agent keeps to; none: it has never reported any, and may not understand limits.
     kept: Option<RepairLimit>,
     /// What its agent lets repair move by its own configuration.
     cap: Option<u64>,
@@ -257,7 +258,7 @@ impl Throttle {
         self.is_on() || self.reported.values().any(|reported| reported.cap.is_some())
     }
 
-    /// An agent has told what its links carry.
+    /// An agent has reported what its links carry.
     pub fn report(&mut self, node: NodeId, report: &LinkReport) {
         let reported = self.reported.entry(node).or_insert_with(|| Reported {
             latency_share: LATENCY_SHARE_WHOLE,
@@ -276,7 +277,7 @@ impl Throttle {
     }
 
     /// The node has another agent now, of which nothing is known yet; its cap is taken for the one
-    /// before's, until it tells.
+    /// before's, until it reports its own.
     pub fn forget(&mut self, node: NodeId) {
         let known = self.reported.remove(&node);
         if let Some(cap) = known.and_then(|known| known.cap) {

@@ -1,4 +1,5 @@
-//! How attempts end, in whole and in part: who is told, what is claimed, and what operators see.
+//! How attempts end, in whole and in part: who is notified, what is claimed, and what operators
+//! see.
 
 #[path = "common/story.rs"]
 mod story;
@@ -57,7 +58,7 @@ fn released(said: &[Output]) -> Vec<RepairId> {
     said.iter().filter_map(release).collect()
 }
 
-/// Who is told to drop the repair.
+/// Who is sent a `Cancel` of the repair.
 fn cancelled(said: &[Output], repair: RepairId) -> BTreeSet<NodeId> {
     let cancel = |output: &Output| match output {
         Output::Send { to, message } => (*message == ToAgent::Cancel(repair)).then_some(*to),

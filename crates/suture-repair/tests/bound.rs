@@ -283,7 +283,7 @@ fn no_plans_of_nodes_that_fill_up_beat_the_bound_in_many_more_worlds() {
 }
 
 /// By prices alone each chunk is spread over racks, which takes a second: three quarters of what
-/// any whole chunks take (an integer program says so).
+/// any whole chunks take (by an integer program).
 #[test]
 fn chunks_of_few_stripes_are_kept_in_one_rack_each() {
     let mut world = World::failed_node("rs(2,2)", 8, 2, 1).with_racks(4);

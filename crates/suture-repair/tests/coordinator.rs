@@ -533,7 +533,7 @@ fn chunks_that_are_known_to_be_zero_are_not_lost_and_take_no_place() {
 
 #[test]
 fn a_short_sleep_of_the_coordinator_is_nobody_s_silence() {
-    // It ends by the clock, or by what a node has said meanwhile.
+    // It ends by the clock, or by what a node has sent meanwhile.
     for is_told in [false, true] {
         let mut story = Story::new(6, [stripe(0, [0, 1, 2, 3])]);
         story.wait(2, 0..6);
@@ -575,7 +575,7 @@ fn a_node_whose_disk_hangs_is_silent_whatever_its_agent_says() {
     // A session that is made anew changes nothing, and it comes back with its disk.
     story.greet(0);
     assert_eq!(story.core.health(NodeId(0)), Health::Failed);
-    // What another start of it says of its disk is not said of this one.
+    // What another start of it reports of its disk does not hold for this one.
     let other = Heartbeat { incarnation: 2, ..beat(DiskState::Good) };
     story.hear(0, FromAgent::Heartbeat(other));
     assert_eq!(story.core.health(NodeId(0)), Health::Failed);

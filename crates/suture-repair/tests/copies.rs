@@ -420,7 +420,8 @@ fn pause_hanging(story: &mut Story, node: u32) {
     assert_eq!(story.core.status().nodes[node as usize].health, Health::Suspect);
 }
 
-/// The call that hung may be the very read that is answered, before the next heartbeat says so.
+/// The call that hung may be the very read that is answered, before the next heartbeat reports
+/// that.
 #[test]
 fn of_a_paused_node_whose_disk_hangs_no_chunk_comes_back_by_a_read() {
     let mut story = Story::new(6, [stripe(0, [0, 1, 2, 3])]);

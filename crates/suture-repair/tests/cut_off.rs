@@ -11,7 +11,7 @@ use suture_repair::planner::Abilities;
 
 const CUT_OFF: NodeId = NodeId(1);
 
-/// A node speaks, and says whom it has tried.
+/// A node speaks, and reports whom it has tried.
 fn beat(story: &mut Story, node: u32, reached: &[u32], unreached: &[u32]) {
     let nodes = |nodes: &[u32]| nodes.iter().copied().map(NodeId).collect();
     let report = LinkReport {
@@ -36,7 +36,8 @@ fn health(story: &Story) -> Health {
     story.core.status().nodes[CUT_OFF.index()].health
 }
 
-/// So many seconds in which all speak and each of these says so of node 1; then what was said.
+/// So many seconds in which all speak and each of these reports to have reached node 1, or not;
+/// then all outputs.
 fn pass(story: &mut Story, seconds: u64, reached: &[u32], unreached: &[u32]) -> Vec<Output> {
     story.take();
     for _ in 0..seconds {
@@ -79,7 +80,7 @@ fn neither_one_alone_nor_some_beside_one_that_reaches_it_cut_a_node_off() {
     assert_eq!(health(&story), Health::Up, "of five, two say nothing");
     pass(&mut story, 200, &[5], &[0, 2, 3, 4]);
     assert_eq!(health(&story), Health::Up, "somebody reaches it");
-    // What those have told who are gone does not count.
+    // What those have reported who are gone does not count.
     pass(&mut story, 8, &[], &[0, 2, 3]);
     story.give(Input::AgentLost(NodeId(0)));
     let left = pass(&mut story, 50, &[], &[]);

@@ -39,7 +39,7 @@ fn uplink(story: &mut Story, node: NodeId, rate: f64) {
     story.give(Input::NodeAdded { id: node, node: node_now, rack: None });
 }
 
-/// The destination says how far it is.
+/// The destination reports how far it is.
 fn progress(story: &mut Story, task: &Task, bytes: u64) {
     let running = vec![(task.repair, bytes)];
     let beat = Heartbeat { incarnation: 1, free_bytes: 1 << 30, running, ..Heartbeat::default() };

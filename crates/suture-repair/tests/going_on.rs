@@ -36,7 +36,7 @@ fn goes_on(task: Task) -> Task {
     Task { repair: NEW, continues: Some(OLD), ..task }
 }
 
-/// Lane by lane, with which slice each grant says that it begins.
+/// Lane by lane, with which slice each grant states that it begins.
 fn firsts(outputs: &[AgentOutput]) -> Vec<(u16, u32)> {
     let grants = outputs.iter().filter_map(|output| match output {
         AgentOutput::Grant { lane, first, .. } => Some((*lane, *first)),
@@ -240,7 +240,7 @@ fn a_relay_waits_to_hear_where_a_lane_begins_and_passes_that_on() {
     }
 }
 
-/// The edges of which the last of these beats says that they wait, if there is a beat.
+/// The edges of which the last of these beats reports that they wait, if there is a beat.
 fn waits(outputs: &[AgentOutput]) -> Option<Vec<EdgeRef>> {
     beats(outputs).last().map(|beat| beat.waits.clone())
 }

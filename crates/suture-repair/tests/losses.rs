@@ -1,5 +1,5 @@
-//! Several chunks of a stripe are lost: which are rebuilt together, and what is said where none can
-//! be.
+//! Several chunks of a stripe are lost: which are rebuilt together, and what is reported where none
+//! can be.
 
 #[path = "common/story.rs"]
 mod story;

@@ -35,7 +35,7 @@ fn helper(task: &Task) -> NodeId {
     others.min().expect("somebody helps")
 }
 
-/// The destination says how far it is.
+/// The destination reports how far it is.
 fn progress(story: &mut Story, task: &Task, bytes: u64) {
     let running = vec![(task.repair, bytes)];
     let beat = Heartbeat { incarnation: 1, free_bytes: 1 << 30, running, ..Heartbeat::default() };
@@ -249,7 +249,7 @@ fn a_stripe_that_loses_helper_after_helper_waits_in_the_end() {
     assert_eq!(after.continues, None);
 }
 
-/// A node says that it is the turn of another one, of which nothing comes.
+/// A node reports that it is the turn of another one, of which nothing comes.
 fn waits(story: &mut Story, by: NodeId, task: &Task, peer: NodeId) {
     let waits = vec![EdgeRef { repair: task.repair, lane: 0, peer }];
     let beat = Heartbeat { incarnation: 1, free_bytes: 1 << 30, waits, ..Heartbeat::default() };

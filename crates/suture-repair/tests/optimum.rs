@@ -272,7 +272,7 @@ fn world_with_processors(seed: u64) -> World {
     world
 }
 
-/// Prints each instance; the programs know of processors what the planners are told.
+/// Prints each instance; the programs know of processors what the planners are given.
 #[test]
 #[allow(clippy::disallowed_macros, reason = "a test, not the core: its ratios are to be read")]
 fn processors_and_their_bound_are_near_the_optimum() {

@@ -38,9 +38,8 @@ fn unrecorded_without(code: &str, lost: u32) -> (Story, Task) {
     (story, task)
 }
 
-/// The destination says that the chunk is written; everyone answers, these chunks with sums that
-/// are not those of zeros. Returns whose fingerprints were asked for, and all that was said
-/// otherwise.
+/// The destination reports that the chunk is written; everyone answers, these chunks with sums that
+/// are not those of zeros. Returns whose fingerprints were asked for, and all other outputs.
 fn prove(story: &mut Story, task: &Task, wrong: &[u8]) -> (Vec<u8>, Vec<Output>) {
     let (mut asked, mut said) = (Vec::new(), Vec::new());
     let (chunk, destination) = task.plan.destinations.first_key_value().expect("a destination");
@@ -90,7 +89,7 @@ fn a_chunk_without_a_recorded_checksum_is_published_when_fingerprints_fit() {
     let helpers = task.plan.lanes[0].helpers(&task.facts(&survivors));
     let other = (1..4).find(|chunk| !helpers.contains(&ChunkIndex(*chunk))).expect("two help");
     assert!(asked.len() == 3 && asked.contains(&0) && asked.contains(&other), "{asked:?}");
-    // It says so again, in case that it was not heard.
+    // It sends that again, in case that it was not received.
     let (asked, said) = prove(&mut story, &task, &[]);
     assert!(asked.is_empty() && sent(&said, publish));
     let commit = story.store(&task);
@@ -171,7 +170,7 @@ fn fingerprints_that_nobody_asked_for_prove_nothing() {
     assert!(!sent(&story.take(), |_, message| matches!(message, ToAgent::Publish(_))));
 }
 
-/// What the destination of chunk 0 says at a beat: it has written the chunk.
+/// What the destination of chunk 0 reports at a beat: it has written the chunk.
 fn written(task: &Task) -> (u32, FromAgent) {
     let beat = Heartbeat {
         incarnation: 1,

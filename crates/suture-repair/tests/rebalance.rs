@@ -41,7 +41,7 @@ fn settle(story: &mut Story, seconds: u64, nodes: u32) -> Vec<Task> {
     moved
 }
 
-/// A second passes in which each of the nodes says that it has space for so many chunks more.
+/// A second passes in which each of the nodes reports that it has space for so many chunks more.
 fn beat_with(story: &mut Story, space: &[(u64, DiskState)]) {
     for _ in 0..2 {
         story.now = story.now + Span::from_millis(500);

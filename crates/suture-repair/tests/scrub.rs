@@ -47,7 +47,7 @@ impl Pass {
         }
     }
 
-    /// Takes what was said: never more than two reads are in flight at a node.
+    /// Takes what was sent: never more than two reads are in flight at a node.
     fn take(&mut self) {
         for output in self.story.take() {
             match output {

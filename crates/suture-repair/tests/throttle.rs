@@ -319,7 +319,7 @@ fn an_agents_own_cap_is_counted_with_and_shown_and_nobody_is_told_of_it() {
     assert_eq!((free(&story, 1), free(&story, 2)), (Rate(700_000.0), Rate(900_000.0)));
     let said = told(&story.take());
     assert!(said.iter().all(|(_, limit)| *limit != both(700_000)), "{said:?}");
-    // It outlives the agent until the next one tells.
+    // It outlives the agent until the next one reports its own.
     let hello = Hello {
         incarnation: 2,
         session: 3,

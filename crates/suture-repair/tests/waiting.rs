@@ -199,7 +199,7 @@ fn what_was_blocked_for_want_of_a_node_is_tried_when_one_takes_chunks_again() {
     assert_eq!(story.dispatched().len(), 1);
 }
 
-/// The last of five nodes says what is free there, and how its disk is.
+/// The last of five nodes reports what is free there, and how its disk is.
 fn tell(story: &mut Story, free_bytes: u64, disk: DiskState) {
     let beat = Heartbeat { incarnation: 1, free_bytes, disk, ..Heartbeat::default() };
     story.hear(4, FromAgent::Heartbeat(beat));

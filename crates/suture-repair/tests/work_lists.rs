@@ -22,7 +22,7 @@ impl Bursts {
         Bursts { checks: Default::default(), deletes: Default::default(), answered: (0, 0) }
     }
 
-    /// Takes what was said: nothing twice, and never more than four of a kind at a node.
+    /// Takes what was sent: nothing twice, and never more than four of a kind at a node.
     fn take(&mut self, story: &mut Story) {
         for output in story.take() {
             match output {

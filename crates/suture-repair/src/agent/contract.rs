@@ -35,7 +35,7 @@ pub struct AgentConfig {
     pub inventory_every: Span,
 }
 
-/// What an agent is told of: by its driver, by the coordinator, by peers. Slices come often and
+/// What an agent receives: from its driver, from the coordinator, from peers. Slices come often and
 /// messages seldom, so what is long stands behind a pointer.
 #[derive(Clone, Debug)]
 pub enum AgentInput {
@@ -144,7 +144,7 @@ pub enum AgentInput {
         /// What is wrong with it.
         fault: CopyFault,
     },
-    /// What links have carried since the last of these; the next heartbeat says it.
+    /// What links have carried since the last of these; the next heartbeat reports it.
     Measured(Box<LinkReport>),
     /// Nothing but that time passed.
     Tick,
@@ -155,7 +155,7 @@ pub enum AgentInput {
 pub enum AgentOutput {
     /// Send the coordinator a message.
     Send(Box<FromAgent>),
-    /// Tell a child that slices from `first` on, below `below`, may come.
+    /// Notify a child that slices from `first` on, below `below`, may come.
     Grant {
         /// The child, which sends the slices.
         to: NodeId,

@@ -1,10 +1,10 @@
 //! What an agent does about copies: it lists, checks and deletes them, each once at a time.
 //!
 //! Place: beside the tasks: [failure detected] -> ... -> stripe healthy, old copies deleted.
-//! A coordinator asks again for what it has not heard of, and every session begins with a listing.
-//! So what is being done already is not begun again: a second request for a listing is answered by
-//! one more, however many there are, and a check, delete or fingerprint that is in flight answers
-//! all requests for it. The result of a read of a copy that was deleted meanwhile is dropped.
+//! A coordinator asks again for what was not answered, and every session begins with a listing. So
+//! what is being done already is not begun again: a second request for a listing is answered by one
+//! more, however many there are, and a check, delete or fingerprint that is in flight answers all
+//! requests for it. The result of a read of a copy that was deleted meanwhile is dropped.
 //!
 //! Invariant: one listing runs at most, and each check, delete and fingerprint once.
 
@@ -48,7 +48,7 @@ impl CopyOperations {
         self.listing != Listing::Idle
     }
 
-    /// The copy is not there any more, whatever a listing that began before says.
+    /// The copy is not there any more, whatever a listing that began before shows.
     fn went(&mut self, copy: ChunkCopy) {
         if self.is_listing() {
             self.gone.insert(copy);

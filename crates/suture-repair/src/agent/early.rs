@@ -2,7 +2,7 @@
 //!
 //! Place: ... admit -> [dispatch -> slices flow] -> chunk proven and durable -> ...
 //! Peers and coordinator talk over different connections, so a parent's grant, or a release that
-//! was said again, may overtake the task. Both are remembered until it comes: a grant is not said
+//! was sent again, may overtake the task. Both are remembered until it comes: a grant is not sent
 //! twice. When the buffer is full, the entry of the oldest repair is dropped.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,7 +14,7 @@ use crate::time::Time;
 /// Words of each kind that are remembered.
 const EARLY_MAX: usize = 4096;
 
-/// What was said too early.
+/// What was sent too early.
 #[derive(Debug, Default)]
 pub(super) struct Early {
     /// By parent: the slices that it takes.
@@ -26,7 +26,7 @@ pub(super) struct Early {
 /// The slices that a parent takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct GrantedSlices {
-    /// The first that it wants at all: the same in all that it says of a lane.
+    /// The first that it wants at all: the same in all its grants of a lane.
     pub first: u32,
     /// One past the last that it takes by now.
     pub below: u32,

@@ -18,8 +18,8 @@ impl Agent {
         }
     }
 
-    /// A beat, whose first output is given, says every outcome that is not forgotten, or as many as
-    /// may be under way.
+    /// A beat, whose first output is given, sends every outcome that is not forgotten, or as many
+    /// as may be under way.
     pub(super) fn assert_said(&self, first: usize) {
         let is_outcome = |message: &FromAgent| {
             matches!(message, FromAgent::Stored { .. } | FromAgent::Failed { .. })

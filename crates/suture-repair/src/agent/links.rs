@@ -1,13 +1,13 @@
 //! What the agent's links have carried, and what repair may move over them.
 //!
-//! Place: beside [slices flow]: measured by its driver, told in heartbeats; a limit is the driver's
-//! to keep to, and outlives sessions.
+//! Place: beside [slices flow]: measured by its driver, reported in heartbeats; a limit is the
+//! driver's to keep to, and outlives sessions.
 
 use crate::message::{LinkReport, RepairLimit};
 use crate::throttle::STALLS_LIMITED;
 use crate::time::Span;
 
-/// What is to be told, and what is kept to.
+/// What is to be reported, and what is kept to.
 #[derive(Debug, Default)]
 pub(super) struct LinkState {
     measured: Option<Box<LinkReport>>,
@@ -24,7 +24,7 @@ impl LinkState {
         self.measured = Some(report);
     }
 
-    /// What the next heartbeat says.
+    /// What the next heartbeat reports.
     pub fn take(&mut self) -> Option<Box<LinkReport>> {
         let report = self.measured.take()?;
         Some(Box::new(LinkReport { limit: self.limit, ..*report }))

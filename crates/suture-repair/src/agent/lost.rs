@@ -2,8 +2,8 @@
 //!
 //! Place: ... dispatch -> [slices flow -> a peer is lost] -> the rest flows another way -> ...
 //! A helper or a relay has nothing that anybody could go on with. A destination has: where its task
-//! skips, it says what it has lost and keeps its file, until another task takes that over or the
-//! coordinator cancels it. If neither comes it stalls in the end, as if nothing had been said.
+//! skips, it reports what it has lost and keeps its file, until another task takes that over or the
+//! coordinator cancels it. If neither comes it stalls in the end, as if nothing had been reported.
 
 use super::Agent;
 use super::running::Running;
@@ -30,8 +30,8 @@ impl Agent {
         }
     }
 
-    /// Says again of tasks that have lost a peer and keep what has come: the word may have been
-    /// lost, and without an answer they stall in the end.
+    /// Reports again each task that has lost a peer and keeps what has come: the report may have
+    /// been lost, and without an answer it stalls in the end.
     pub(super) fn repeat_lost(&mut self) {
         let lost = self.tasks.iter().filter(|(_, task)| task.may_go_on());
         let lost = lost.filter_map(|(repair, task)| Some((*repair, task.lost?)));

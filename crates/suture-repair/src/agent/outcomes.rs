@@ -123,7 +123,7 @@ mod tests {
         let at_once = (0..count).filter_map(|n| outcomes.add(RepairId(n), outcome(n))).count();
         assert_eq!(at_once, SAID_MAX);
         assert!(outcomes.more().is_empty());
-        // Nobody hears them: each beat says others, and in the end all were said.
+        // Nobody receives them: each beat sends others, and in the end all were sent.
         let mut said = BTreeSet::new();
         for _ in 0..4 {
             outcomes.begin_beat();
@@ -133,7 +133,7 @@ mod tests {
             outcomes.assert_invariants();
         }
         assert_eq!(said.len() as u64, count);
-        // They are heard: each that is forgotten makes room for one.
+        // They are received: each that is forgotten makes room for one.
         for n in 0..count {
             assert!(outcomes.forget(RepairId(n)).len() <= 1);
             outcomes.assert_invariants();

@@ -146,8 +146,9 @@ impl Running {
         written
     }
 
-    /// Whether nothing can move here before the coordinator or a parent says so. A task that waits
-    /// for a granted slice, a read or a send is not idle, so a stuck tree stalls at that node.
+    /// Whether nothing can move here before a message of the coordinator or of a parent. A task
+    /// that waits for a granted slice, a read or a send is not idle, so a stuck tree stalls at that
+    /// node.
     pub fn is_idle(&self) -> bool {
         let mut pumps = self.lanes.iter().map(|(_, pump)| pump);
         let is_held = self.lanes.iter().any(|(_, pump)| pump.is_held());

@@ -1,7 +1,7 @@
 //! What stripes cost at least where racks share links to all others, at prices of ports.
 //!
 //! Place: beside `[plan]`, a part of the lower bound (`bound/search.rs` says why any prices give
-//! one). Prices are linear, so a stripe's cheapest tree can be told without trying trees:
+//! one). Prices are linear, so a stripe's cheapest tree can be found without trying trees:
 //! * every helper sends one message, and all messages but one are added up to others on the way;
 //!   the last arrives at the destination, which needs at least one of them;
 //! * a message is added up at a helper or at the destination, for what that receives; at a relay

@@ -67,8 +67,8 @@ pub(super) fn repairs<'a>(
     repairs
 }
 
-/// The most that any stripe takes by itself, in seconds; `known` where that is no more. Whoever
-/// asks says how the cheapest option of one, spread over racks in some way, is put on loads at some
+/// The most that any stripe takes by itself, in seconds; `known` where that is no more. The caller
+/// defines how the cheapest option of one, spread over racks in some way, is put on loads at some
 /// prices.
 pub(super) fn alone_seconds(
     repairs: &[&MultiLossRepair],

@@ -39,7 +39,7 @@ pub(super) struct Rebuild {
     pub slice_bytes: u32,
     /// The most slices that may be under way on an edge.
     pub window: u32,
-    /// Bytes that each participant has last said to have done.
+    /// Bytes that each participant has last reported to have done.
     pub reported: BTreeMap<NodeId, u64>,
     pub progressed_at: Time,
     pub since: Time,
@@ -83,7 +83,7 @@ pub(super) struct SettledCommit {
     pub void_claim: Option<RepairId>,
 }
 
-/// What the keeper has said of a rebuild.
+/// What the keeper has answered about a rebuild.
 #[derive(Clone, Debug)]
 pub(super) enum ClaimState {
     /// It is not asked.
@@ -95,7 +95,7 @@ pub(super) enum ClaimState {
 }
 
 impl ClaimState {
-    /// What the keeper wants kept beside the chunks, as far as it has said.
+    /// What the keeper wants kept beside the chunks, as far as it has answered.
     pub fn label(&self) -> Label {
         match self {
             ClaimState::Granted { label, .. } => label.clone(),

@@ -1,9 +1,9 @@
 //! From a durable chunk to the stripe's new location: one compare-and-set after the other.
 //!
 //! Place: ... chunk proven and durable -> [commit location -> stripe healthy].
-//! A destination says that a chunk is stored; its location is asked for, one of a stripe at a time,
-//! since each gives the stripe a new generation. What the metadata answer decides: their stripe is
-//! taken for what it is, also where it is not what was asked for.
+//! A destination reports that a chunk is stored; its location is asked for, one of a stripe at a
+//! time, since each gives the stripe a new generation. What the metadata answer decides: their
+//! stripe is taken for what it is, also where it is not what was asked for.
 
 use super::Coordinator;
 use super::attempt::{Attempt, SettledCommit};
@@ -23,8 +23,8 @@ impl Coordinator {
         if id.epoch() == self.config.epoch {
             self.reconcile(node, copy);
         } else {
-            // Perhaps of other metadata, which gave the same ids to something else: whether the
-            // copy is what its name says, a listing tells.
+            // Perhaps of other metadata, which gave the same ids to something else: a listing shows
+            // whether the copy is what its name says.
             self.send(node, ToAgent::List);
         }
     }
@@ -51,8 +51,7 @@ impl Coordinator {
     pub(super) fn committed(&mut self, now: Time, id: RepairId, stripe: Stripe) {
         let asked = self.ledger.get(id).and_then(Attempt::commit);
         let is_answer = |c: &Commit| stripe.copy(c.copy.chunk) == Some(c.copy.at(c.node));
-        // Answers may come twice: one about another chunk of the stripe says nothing about this
-        // one.
+        // Answers may come twice: one about another chunk of the stripe is none about this one.
         if !asked.is_some_and(|commit| is_answer(&commit)) {
             return;
         }

@@ -1,11 +1,11 @@
 //! Which copies count: what is lost, what came back, what is in excess.
 //!
 //! Place: failure detected -> [stripes affected -> queue] -> plan -> ... -> stripe healthy.
-//! The keeper says where each chunk should be, agents say what they hold; this file compares. A
-//! listing shows names and digests, not all bytes: a location that is listed with another digest is
-//! corrupt; otherwise no copy is given up or replaced by a listing alone: one that is expected and
-//! not listed is asked for (`Check`), one that could be adopted is read in full first, and one in
-//! excess goes only after the copy that replaces it was read in full.
+//! The keeper defines where each chunk should be, agents report what they hold; this file compares.
+//! A listing shows names and digests, not all bytes: a location that is listed with another digest
+//! is corrupt; otherwise no copy is given up or replaced by a listing alone: one that is expected
+//! and not listed is asked for (`Check`), one that could be adopted is read in full first, and one
+//! in excess goes only after the copy that replaces it was read in full.
 //! Invariants: every chunk of a known stripe whose recorded copy is of no use is in `lost`, and
 //! only chunks of known stripes are, none of them known to be zero; a copy that was ordered away is
 //! nobody's location.
@@ -237,7 +237,7 @@ impl Coordinator {
     }
 
     /// A location is listed as what it should be. What was missing is there again; what was of no
-    /// use otherwise is read anew, since nothing else would tell that it is good by now.
+    /// use otherwise is read anew, since nothing else would show that it is good by now.
     fn listed_again(&mut self, node: NodeId, copy: ChunkCopy) {
         match self.faults.fault(CopyAt { node, copy }) {
             None => self.regain(copy.stripe, copy.chunk),
@@ -270,7 +270,7 @@ impl Coordinator {
         }
     }
 
-    /// Whether a copy is, as far as a listing says, what its stripe's record says.
+    /// Whether a copy is, as far as a listing shows, what its stripe's record says.
     fn is_what_it_is_called(&self, copy: ChunkCopy, found: Digest) -> bool {
         self.recorded_digest(copy).is_none_or(|recorded| recorded.fits(found))
     }
@@ -366,7 +366,7 @@ impl Coordinator {
         }
     }
 
-    /// The other chunks of its stripe say that a copy is wrong, though it has its own checksums.
+    /// The other chunks of its stripe show that a copy is wrong, though it has its own checksums.
     pub(super) fn inconsistent_copy(&mut self, node: NodeId, copy: ChunkCopy) {
         self.faults.found_inconsistent(CopyAt { node, copy });
         self.bad_copy(node, copy, CopyFault::Corrupt);
@@ -512,13 +512,13 @@ impl Coordinator {
     }
 
     /// Whether a commit of the stripe has been asked for and not been answered: what the keeper
-    /// says by now is not known, so no copy may be judged. The next inventory asks again.
+    /// has recorded by now is not known, so no copy may be judged. The next inventory asks again.
     fn is_moving(&self, stripe: StripeId) -> bool {
         self.ledger.repair_of(stripe).is_some_and(|(_, attempt)| attempt.is_committing())
     }
 
     /// Whether the copy is what the running repair of its stripe makes there. A listing may show it
-    /// before its destination says that it is stored: it is about to be the location.
+    /// before its destination reports that it is stored: it is about to be the location.
     fn is_being_made(&self, node: NodeId, copy: ChunkCopy) -> bool {
         self.ledger.repair_of(copy.stripe).is_some_and(|(id, attempt)| {
             copy.stamp == Stamp::from(id) && attempt.makes(node, copy.chunk)

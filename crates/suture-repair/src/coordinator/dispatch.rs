@@ -1,4 +1,5 @@
-//! From waiting plans to running repairs: admit what fits, tell agents, and tell them of the end.
+//! From waiting plans to running repairs: admit what fits, dispatch it to agents, and cancel what
+//! has ended.
 //!
 //! Place: ... queue -> plan -> [admit -> claim -> dispatch] -> slices flow -> ...
 //! Plans are admitted one by one as memory and the schedule allow; one that does not fit now is
@@ -79,7 +80,7 @@ impl Coordinator {
         }
     }
 
-    /// Tells agents of a repair that was just started.
+    /// Sends the task of a repair that was just started to all participants.
     pub(super) fn dispatch(&mut self, task: Task) {
         let skips = self.health.abilities().skips;
         let task = Arc::new(Task { skips, ..task });
@@ -94,7 +95,7 @@ impl Coordinator {
         self.report(Report::Started { repair: task.repair, plan: task.plan.clone() });
     }
 
-    /// Tells agents, and the keeper, of a repair that was just ended.
+    /// Notifies agents, and the keeper, of the end of a repair that was just stopped.
     pub(super) fn cancel(&mut self, stopped: &Stopped) {
         self.touched.push(stopped.stripe);
         self.outputs.extend(stopped.claim.map(Output::ReleaseClaim));

@@ -20,11 +20,11 @@ use crate::time::{Span, Time};
 
 /// For so long after its session broke a node's repairs go on as they are: slices take other ways
 /// than its words, and where all sessions break at once they are made anew by then. Peers that
-/// cannot reach it say so before.
+/// cannot reach it report that before.
 const LEAVE_AFTER: Span = Span::from_secs(1);
 
 impl Coordinator {
-    /// An agent says that it cannot do its part.
+    /// An agent reports that it cannot do its part.
     pub(super) fn failed(&mut self, now: Time, node: NodeId, id: RepairId, why: Failure) {
         self.send(node, ToAgent::Forget(id));
         if self.ledger.get(id).is_some_and(Attempt::is_transferring) {

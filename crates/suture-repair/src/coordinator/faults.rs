@@ -1,4 +1,4 @@
-//! What is wrong with copies where the keeper says they are, and for how long that counts.
+//! What is wrong with copies that are locations, and for how long that counts.
 //!
 //! Place: [failure detected -> stripes affected] -> queue -> ... -> stripe healthy.
 //! A copy that is missing or corrupt is of no use at once. One that cannot be read may be whole: a
@@ -7,7 +7,7 @@
 //!
 //! No fault is permanent. Of what is of no use, a missing copy is back when it is listed; any other
 //! is read anew whenever it is listed, and is back when it is good. Only where the other chunks of
-//! its stripe say that a copy is wrong, its own checksums count no more.
+//! its stripe show that a copy is wrong, its own checksums count no more.
 //!
 //! Faults survive a restart: the keeper records them for the copies that are locations and gives
 //! them to the next coordinator. Missing copies are not recorded; the next listing shows them.
@@ -31,7 +31,7 @@ const ATTEMPTS_MAX: u32 = 5;
 pub(super) struct CopyFaults {
     /// Copies of no use.
     bad: BTreeMap<CopyAt, CopyFault>,
-    /// Those of them whose own checksums agree: the stripe's other chunks say that they are wrong.
+    /// Those of them whose own checksums agree: the stripe's other chunks show that they are wrong.
     inconsistent: BTreeSet<CopyAt>,
     /// Copies that could not be read and may be whole.
     unread: BTreeMap<CopyAt, Unread>,
@@ -75,7 +75,7 @@ impl CopyFaults {
             return true;
         }
         let before = self.unread.get(&location).copied();
-        // What else is said of it until it is read again comes from the same fault.
+        // What else is reported of it until it is read again comes from the same fault.
         if before.is_some_and(|before| !before.is_asked) {
             return false;
         }
@@ -90,7 +90,7 @@ impl CopyFaults {
         false
     }
 
-    /// The stripe's other chunks say that the copy is wrong, whatever its own checksums say.
+    /// The stripe's other chunks show that the copy is wrong, whatever its own checksums say.
     pub fn found_inconsistent(&mut self, location: CopyAt) {
         self.condemn(location, CopyFault::Corrupt);
         self.inconsistent.insert(location);
@@ -265,7 +265,7 @@ mod tests {
         let mut waits = Vec::new();
         for _ in 1..ATTEMPTS_MAX {
             assert!(!faults.found(HERE, CopyFault::Unreadable, now, FIRST));
-            // A hundred slices of the same repair say the same.
+            // A hundred slices of the same repair report the same.
             assert!(!faults.found(HERE, CopyFault::Unreadable, now, FIRST));
             let due = faults.next_deadline().unwrap();
             assert_eq!(faults.due(now, ANSWER_WITHIN), []);

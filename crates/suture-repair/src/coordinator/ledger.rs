@@ -4,7 +4,7 @@
 //! location] -> stripe healthy. Several accounts are kept of the same repairs, so each transition
 //! is one method here that changes all of them; nothing else does:
 //!
-//! | transition    | waiting | running | memory | load     | schedule is told |
+//! | transition    | waiting | running | memory | load     | schedule gets    |
 //! |---------------|---------|---------|--------|----------|------------------|
 //! | `wait`        | +       |         |        | +        |                  |
 //! | `unplan`      | -       |         |        | -        |                  |
@@ -100,11 +100,11 @@ pub(super) struct Ledger {
     /// What flows of those that run: known from the start until no agent moves anything.
     active: ActiveRepairs,
     schedule: Scheduler,
-    /// Which edges of active repairs flow, where that is said edge by edge.
+    /// Which edges of active repairs flow, where they are released edge by edge.
     edges: Option<EdgeSchedule>,
     /// Whether something happened after which a plan might fit, or be wanted, that did not before.
     may_admit: bool,
-    /// When each node was last heard to have moved something, in whatever repair.
+    /// When each node last reported to have moved something, in whatever repair.
     moved_at: BTreeMap<NodeId, Time>,
     /// Repairs of which something changed since the invariants were last asserted.
     touched: Vec<RepairId>,
@@ -149,7 +149,7 @@ impl Ledger {
         &self.load
     }
 
-    /// What waits, and what running repairs have left, as last heard.
+    /// What waits, and what running repairs have left, as last reported.
     pub fn load_left(&self) -> Load {
         let mut load = self.load.clone();
         for rebuild in self.running.values().filter_map(Attempt::rebuild) {
@@ -538,7 +538,7 @@ impl Ledger {
         id
     }
 
-    /// Tells the schedule something, or asks it.
+    /// Notifies the schedule of something, or asks it.
     fn consult<T>(
         &mut self,
         Scene { now, nodes, ready, urgent, sample }: Scene,

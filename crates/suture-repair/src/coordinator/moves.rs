@@ -136,7 +136,8 @@ impl Coordinator {
         }
     }
 
-    /// Whatever waits is tried now, and what it has waited for is said anew where it still does.
+    /// Whatever waits is tried now, and what it has waited for is reported anew where it still
+    /// does.
     pub(super) fn try_again(&mut self) {
         self.queue.wake_all();
         self.failures.values_mut().for_each(FailureHistory::forget_reason);
@@ -269,7 +270,7 @@ impl Coordinator {
         })
     }
 
-    /// Says so if the node is being emptied and nothing is recorded there any more.
+    /// Reports it if the node is being emptied and nothing is recorded there any more.
     pub(super) fn report_drained(&mut self, node: NodeId) {
         if self.health.is_draining(node) && self.stripes.count_on(node) == 0 {
             self.report(Report::Drained(node));

@@ -2,7 +2,7 @@
 //!
 //! Place: ... stripes affected -> [queue -> plan] -> admit -> dispatch -> ...
 //! Stripes are planned together so that their loads balance. The planner is asked only for what
-//! every usable agent says that it can execute.
+//! every usable agent reports that it can execute.
 
 use std::collections::BTreeSet;
 
@@ -113,7 +113,7 @@ impl Coordinator {
         made
     }
 
-    /// A mistake on purpose: the cluster and what is free, as a planner is told.
+    /// A mistake on purpose: the cluster and what is free, as a planner gets them.
     fn mistaken(&self, cluster: &Cluster, free_bytes: &[u64]) -> Option<(Cluster, Vec<u64>)> {
         let without_racks = self.ledger.mistake.is(Mutant::PlanAnywhere);
         if !without_racks && !self.ledger.mistake.is(Mutant::PlanBeyondSpace) {
@@ -338,7 +338,7 @@ impl Coordinator {
         self.hold_back(now, job.stripe, why);
     }
 
-    /// Puts a stripe to sleep until something changes, or for the longest wait, and says why.
+    /// Puts a stripe to sleep until something changes, or for the longest wait, and reports why.
     pub(super) fn hold_back(&mut self, now: Time, id: StripeId, why: Blocked) {
         if self.give_up_move(id) {
             return;

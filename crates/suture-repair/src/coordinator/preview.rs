@@ -1,7 +1,7 @@
 //! What would be done about all that is lost, or about some stripes, without doing it.
 //!
 //! Place: beside stripes affected -> queue -> [plan]. All that is lost may be a million stripes,
-//! and planning them may take a minute in which no repair may wait. So the coordinator only says
+//! and planning them may take a minute in which no repair may wait. So the coordinator only lists
 //! which stripes there are (`Coordinator::preview`, `Coordinator::preview_of`) and what is asked of
 //! the planner for a batch of them (`Coordinator::preview_jobs`); planning needs no coordinator and
 //! may happen on a thread of its own (`Preview::plan`).

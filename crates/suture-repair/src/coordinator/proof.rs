@@ -1,7 +1,7 @@
 //! The proof of rebuilt chunks of which no checksum was recorded: by fingerprints of their stripe.
 //!
 //! Place: ... slices flow -> [chunk proven] and durable -> commit ...
-//! Each heartbeat of a destination says that its chunk is written. The coordinator then asks for
+//! Each heartbeat of a destination reports that its chunk is written. The coordinator then asks for
 //! the chunk's fingerprint and for those of chunks that determine it, and has it published when
 //! they fit. One helper is left out where another chunk can stand in for it at no more reading, so
 //! that the chunk is compared with another set than it was made of: a copy that is wrong although

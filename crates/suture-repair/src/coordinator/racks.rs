@@ -72,7 +72,7 @@ fn outlives(stripe: &Stripe, cluster: &Cluster, rack: RackId) -> bool {
 }
 
 impl Coordinator {
-    /// A node is new, or its links or its rack are said anew.
+    /// A node is new, or its links or its rack are declared anew.
     pub(super) fn set_node(&mut self, now: Time, id: NodeId, node: Node) {
         self.rates.declare(id, node.clone());
         let node = self.counted(id, node.rack);

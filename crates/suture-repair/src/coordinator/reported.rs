@@ -14,7 +14,7 @@ use crate::stripe::Stripe;
 use crate::time::Time;
 
 impl Coordinator {
-    /// An agent has said something.
+    /// An agent has sent a message.
     pub(super) fn reported(&mut self, now: Time, node: NodeId, message: &FromAgent) {
         if let FromAgent::Heartbeat(beat) = message {
             let before = self.health.get(node).disk;

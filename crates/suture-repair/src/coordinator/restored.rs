@@ -1,7 +1,7 @@
 //! What metadata that are older than the chunks must not destroy.
 //!
-//! Place: failure detected -> [stripes affected] -> ...; it says which copies are left alone.
-//! A map that was restored from a backup lacks what was stored since. Two things tell of it: agents
+//! Place: failure detected -> [stripes affected] -> ...; it decides which copies are left alone.
+//! A map that was restored from a backup lacks what was stored since. Two things show it: agents
 //! that have followed a later epoch, and copies of stripes whose ids this map has never given out.
 //! Those copies are no orphans, whatever is given out later: the keeper is asked to give out higher
 //! ids only, and to remember which ones are not its own.

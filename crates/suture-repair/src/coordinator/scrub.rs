@@ -3,11 +3,11 @@
 //! Place: [failure detected] -> stripes affected -> queue -> ...
 //! A pass takes every stripe once, oldest first. All chunks of a stripe are asked for their
 //! fingerprints, which takes one read of each copy and proves two things: the copy has its
-//! checksums, or its node says that it is bad; and the chunks fit each other, whatever their
+//! checksums, or its node reports that it is bad; and the chunks fit each other, whatever their
 //! checksums say. Where they do not and all others agree once one is left out, that one is corrupt,
 //! unless it has the checksum that was recorded when it was written: then it was written wrong, no
-//! repair can bring back what was not there, and the stripe is reported, as it is where it cannot
-//! be told which chunk is wrong.
+//! repair can bring back what was not there, and the stripe is reported, as it is where nothing
+//! shows which chunk is wrong.
 //!
 //! A node reads few copies for a pass at a time, none of them while it has others to check, and the
 //! next one not before the last one has taken as long as `rate` gives it. A stripe with a chunk on
@@ -92,7 +92,7 @@ pub(super) struct Scrub {
     left_out: u64,
     /// Whether something changed that a stripe may have waited for.
     is_due: bool,
-    /// Whether a node fell silent or was heard from since stripes that wait for one were looked at.
+    /// Whether a node fell silent or reported again since stripes that wait for one were looked at.
     has_news: bool,
     /// When the first of the candidates has been waited for long enough.
     wake_at: Option<Time>,
@@ -142,7 +142,7 @@ enum Readiness {
     At(Time),
     /// When something is answered.
     Busy,
-    /// When a silent node is heard from, or given up.
+    /// When a silent node reports again, or is given up.
     Silent,
     /// There is nothing to read.
     Empty,

@@ -18,7 +18,8 @@ use crate::time::{Span, Time};
 const LATE_DIVISOR: u64 = 4;
 
 impl Coordinator {
-    /// Moves every silence by the time since the last event, if nobody was there to hear.
+    /// Moves every silence by the time since the last event, if the driver slept and received
+    /// nothing.
     pub(super) fn excuse_sleep(&mut self, now: Time) {
         let gap = now.since(self.now);
         let late_max = Span { ns: self.config.timers.suspect_after.ns / LATE_DIVISOR };

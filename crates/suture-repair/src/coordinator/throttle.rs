@@ -27,7 +27,7 @@ impl Coordinator {
     pub(super) fn links(&mut self, now: Time, node: NodeId, report: &LinkReport) {
         self.tried(now, node, report);
         self.throttle.report(node, report);
-        // Of the node itself at least, of which another cap may be told.
+        // Of the node itself at least, which may report another cap.
         for changed in self.rates.report(node, report) {
             self.count_links(now, changed);
         }
@@ -98,7 +98,7 @@ impl Coordinator {
         match (is_known, is_free_same) {
             (true, true) => {}
             (true, false) => self.ledger.set_node(now, id, node),
-            // What transfers have agreed on changes as links do that are told of.
+            // What transfers have agreed on changes as links do that are declared.
             (false, _) if self.rates.is_settled(id) => self.ledger.set_node(now, id, node),
             (false, _) => self.ledger.set_measured(now, id, node),
         }
@@ -191,7 +191,7 @@ impl Coordinator {
     }
 }
 
-/// Whether planners need not hear of the difference.
+/// Whether planners need not be notified of the difference.
 fn is_same(a: Rate, b: Rate) -> bool {
     (a.0 - b.0).abs() <= a.0 * SAME_FRACTION
 }

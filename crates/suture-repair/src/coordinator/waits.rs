@@ -4,18 +4,18 @@
 //! A machine that vanishes breaks no connection, and its silence counts only after a while: it may
 //! be busy, and to take it for dead costs a repair of all that it holds. To do without it in a
 //! repair costs nothing but slices that are under way. So that is decided here, by what its peers
-//! say (`agent/peer_watch.rs`) and for the repairs in which it takes part; what becomes of the node
-//! is left to `health.rs`.
+//! report (`agent/peer_watch.rs`) and for the repairs in which it takes part; what becomes of the
+//! node is left to `health.rs`.
 //!
-//! All who come after a helper in a lane wait with it, and say so of the next one; so the helper to
-//! do without is the end of the chain: who is waited for, and waits for nobody else in that lane.
-//! Only who receives has a helper left. Who sends, and is granted nothing more, excuses itself by
-//! saying so: its parent may wait for another of its children.
-//! - It has said nothing for longer than a beat: it is left at once, in all of its repairs, as
+//! All who come after a helper in a lane wait with it, and report that of the next one; so the
+//! helper to do without is the end of the chain: who is waited for, and waits for nobody else in
+//! that lane. Only who receives has a helper left. Who sends, and is granted nothing more, excuses
+//! itself by reporting that: its parent may wait for another of its children.
+//! - It has sent nothing for longer than a beat: it is left at once, in all of its repairs, as
 //!   after a broken session (`leave_silent` in `failed.rs`).
 //! - It speaks, and yet nothing comes of it for several beats, and for longer than its links take
 //!   for a slice to each other node, and it moves nothing elsewhere: only here. One that is busy
-//!   with other repairs may wait for a child that is, of which it says nothing. Of a chunk that
+//!   with other repairs may wait for a child that is, which it does not report. Of a chunk that
 //!   lacks its last slices one beat is enough, whatever else it moves, since nothing else moves
 //!   meanwhile that could make up for it.
 //!
@@ -39,7 +39,7 @@ const SILENCE_DIVISOR: u64 = 3;
 /// half of `suspect_after`.
 const SILENCE_MIN: Span = Span::from_millis(400);
 
-/// An agent says that it waits once nothing has come for half a beat, about this part of
+/// An agent reports that it waits once nothing has come for half a beat, about this part of
 /// `suspect_after`.
 const QUIET_DIVISOR: u64 = 10;
 
@@ -55,10 +55,10 @@ const LATE: u64 = 4;
 /// Edges of one agent that are heeded.
 const EDGES_MAX: usize = 4096;
 
-/// Who waits for whom, as agents last said.
+/// Who waits for whom, as agents last reported.
 #[derive(Debug, Default)]
 pub(super) struct Waits {
-    /// By who waits: the edges, and since when it says so.
+    /// By who waits: the edges, and since when it reports that.
     edges: BTreeMap<NodeId, BTreeMap<EdgeRef, Time>>,
     /// Without whom repairs were to go on, whether they could or not.
     tried: BTreeSet<(RepairId, NodeId)>,
@@ -85,7 +85,7 @@ impl Waits {
         edges.any(|(edge, _)| edge.peer != waiter)
     }
 
-    /// A node has begun anew: what it said counts no more.
+    /// A node has begun anew: what it reported counts no more.
     pub fn forget(&mut self, node: NodeId) {
         self.edges.remove(&node);
     }
@@ -99,7 +99,7 @@ impl Waits {
 }
 
 impl Coordinator {
-    /// An agent says on which edges it is the turn of the node at the other end.
+    /// An agent reports on which edges it is the turn of the node at the other end.
     pub(super) fn waited(&mut self, now: Time, waiter: NodeId, edges: &[EdgeRef]) {
         let edges = self.waits.replace(now, waiter, edges);
         if edges.is_empty() {
@@ -121,7 +121,7 @@ impl Coordinator {
         }
     }
 
-    /// Whether a node that is waited for has said nothing for so long that its repairs go on
+    /// Whether a node that is waited for has sent nothing for so long that its repairs go on
     /// without it.
     pub(super) fn is_silent_for_long(&self, now: Time, node: NodeId) -> bool {
         self.health.silence(now, node) >= self.silence_max()

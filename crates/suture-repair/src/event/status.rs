@@ -1,6 +1,6 @@
 //! What one may ask the coordinator: what is at risk, what runs, how nodes are, how far a pass is.
 //!
-//! Place: beside the whole life of a repair; it only tells.
+//! Place: beside the whole life of a repair; it only reports.
 
 use super::{Blocked, Health};
 use crate::cluster::NodeIntent;
@@ -20,7 +20,7 @@ pub struct RunningRepair {
     pub chunk: ChunkIndex,
     /// The node that will keep it.
     pub destination: NodeId,
-    /// Bytes of the rebuilt chunk so far, as last heard.
+    /// Bytes of the rebuilt chunk so far, as last reported.
     pub bytes_done: u64,
     /// The chunk's length in bytes.
     pub bytes: u64,
@@ -39,7 +39,7 @@ pub struct NodeStatus {
     pub intent: NodeIntent,
     /// Free bytes on its disk, as last reported.
     pub free_bytes: u64,
-    /// How its disk is, as last heard.
+    /// How its disk is, as last reported.
     pub disk: DiskState,
     /// Whether no other agent can reach it, though it speaks.
     pub is_cut_off: bool,

@@ -1,11 +1,12 @@
 //! Who may join under a name, and which epoch a coordinator goes on in: decided from what the
-//! keeper knows and what the agent says of itself.
+//! keeper knows and what the agent reports of itself.
 //!
 //! Place: [an agent joins] -> failure detected -> ... : before anything of it is accepted.
 //! A name comes from a configuration, which is easily copied; a store has an id of its own. So a
 //! name belongs to the store that first had it, until an operator gives it to the next new one. An
 //! agent that begins anew under the name of a node with chunks may only lack the disk with them.
-//! Metadata that were restored from a backup begin an epoch that was there before; agents tell.
+//! Metadata that were restored from a backup begin an epoch that was there before; agents report
+//! theirs.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +15,7 @@ use std::collections::BTreeMap;
 pub struct Known {
     /// Chunks that are recorded there.
     pub chunks: u64,
-    /// The store that has the name; none where it never said one.
+    /// The store that has the name; none where it never named one.
     pub store: Option<u64>,
     /// Whether an operator removed the node: its name is free.
     pub is_removed: bool,
@@ -22,7 +23,7 @@ pub struct Known {
     pub is_replaced: bool,
 }
 
-/// What an agent says of itself.
+/// What an agent reports of itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Joining {
     /// Which store it has, where that is kept.
@@ -100,7 +101,7 @@ impl Followed {
         self.plausible_max = EPOCH_MAX / 2;
     }
 
-    /// Whether the epoch that the agent of this name reports is accepted. `is_known` says that it
+    /// Whether the epoch that the agent of this name reports is accepted. `is_known` means that it
     /// has the store of a node, of which there are `node_count`.
     pub fn accepts_epoch(
         &mut self,
@@ -182,7 +183,8 @@ mod tests {
         for free in [Known { is_removed: true, ..HELD }, Known { is_replaced: true, ..HELD }] {
             assert_eq!([OWN, EMPTY, other].map(|joining| free.admit(joining)), [Ok(()); 3]);
         }
-        // A node that never named a store is whoever says its name and has been welcomed before.
+        // A node that never named a store is whoever joins under its name and has been welcomed
+        // before.
         let unnamed = Known { store: None, ..HELD };
         assert_eq!(
             [OWN, EMPTY, other].map(|joining| unnamed.admit(joining)),

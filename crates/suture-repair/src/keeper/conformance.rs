@@ -111,7 +111,7 @@ fn one(mut changes: Vec<Input>) -> Input {
     changes.remove(0)
 }
 
-/// The stripe of an answer, which is about the repair and says whether the commit was done.
+/// The stripe of an answer, which is about the repair and states whether the commit was done.
 fn expect(answer: Input, commit: &Commit, is_done: bool) -> Option<Stripe> {
     let (repair, stripe, done) = match answer {
         Input::Committed { repair, stripe } => (repair, Some(stripe), true),
@@ -230,7 +230,7 @@ fn a_claim_from_another_generation_is_refused(kept: &mut dyn Kept) {
     assert_eq!((repair, stands), (claim.repair, Some(stripe)));
 }
 
-/// What the keeper says of nodes now.
+/// What the keeper reports of nodes now.
 fn node_states(kept: &mut dyn Kept) -> Vec<(NodeId, NodeState)> {
     let changes = kept.keeper().changes().into_iter();
     let changes = changes.filter_map(|input| match input {

@@ -13,7 +13,7 @@
 //! all of its helpers.
 //!
 //! Invariant: a plan that comes out is valid for the facts that went in. Knows nothing of links:
-//! which of several helpers is better is said by their order.
+//! which of several helpers is better is given by their order.
 
 use crate::id::{ChunkIndex, NodeId};
 use crate::plan::content::{Content, Contents};

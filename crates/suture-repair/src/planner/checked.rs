@@ -7,7 +7,7 @@
 //! becomes [`PlanError::Panicked`].
 //!
 //! Job by job a batch is not balanced as a whole, only against the plans before. That happens once
-//! in a programmer's mistake; a repair that is not balanced is better than none. The batch says
+//! in a programmer's mistake; a repair that is not balanced is better than none. The batch reports
 //! what the panic said, so that the mistake is seen.
 //!
 //! Invariant: every plan passes `validate`, and every job has a plan or a reason.

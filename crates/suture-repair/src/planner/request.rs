@@ -133,7 +133,7 @@ fn check(job: &Job, view: &View<'_>) -> Result<(), PlanError> {
     Ok(())
 }
 
-/// The survivors that may help with `lost`, and what `ask` says of them.
+/// The survivors that may help with `lost`, and what `ask` returns for them.
 fn candidates<'a, T>(
     job: &'a Job,
     lost: &[ChunkIndex],

@@ -22,7 +22,7 @@ use crate::planner::route::shape::pivot::{self, Pivot};
 use crate::planner::route::shape::{chain, ppt, rack, tunable};
 use crate::policy::Shape;
 
-/// What a balance says of a request's helpers.
+/// What a balance decides about a request's helpers.
 #[derive(Clone, Debug)]
 pub(in crate::planner) enum Choice {
     /// Those who may help, best first; the shape takes and arranges as many as it needs.

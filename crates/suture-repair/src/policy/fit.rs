@@ -1,7 +1,7 @@
 //! Which parts of a policy fit together, and what a policy asks of the cluster.
 //!
-//! Place: before `[plan]`, when a policy is chosen. Which codes it serves is said by the planners,
-//! job by job.
+//! Place: before `[plan]`, when a policy is chosen. Which codes it serves is decided by the
+//! planners, job by job.
 
 use std::fmt;
 

@@ -161,7 +161,7 @@ impl Stream {
 
     /// The slices that the children are to be granted anew, if it is worth a message to each: half
     /// a window at a time, since a grant for each slice would double the messages. The first grant
-    /// is always worth it: where nothing is to be sent any more, it says so.
+    /// is always worth it: where nothing is to be sent any more, it announces that.
     pub fn grant(&mut self, mistake: Mistake) -> Option<u32> {
         let ahead = u32::from(mistake.is(Mutant::GrantAhead));
         let horizon = (self.horizon() + ahead).min(self.count);

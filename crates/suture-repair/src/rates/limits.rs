@@ -7,7 +7,7 @@
 //! transfers waited as well: of a slow link all wait, of the ports behind it one each. Ports that
 //! are alike in that are both taken for the limit; the wrong one shows later that it has room.
 //!
-//! Does not know nodes: the caller says which ports a transfer passes.
+//! Does not know nodes: the caller names the ports that a transfer passes.
 
 use super::link_estimate::{Guess, Pressure};
 
@@ -91,7 +91,7 @@ mod tests {
         let behind = port(300, 6, 1);
         check(slow, &[behind; 8], Pressure::Limit);
         check(behind, &[slow], Pressure::Spare);
-        // With one transfer each, there is no telling.
+        // With one transfer each, nothing distinguishes them.
         check(port(100, 1, 1), &[port(100, 1, 1)], Pressure::Limit);
         check(port(100, 3, 3), &[port(100, 1, 1); 3], Pressure::Limit);
         check(port(100, 1, 1), &[port(100, 3, 3)], Pressure::Spare);

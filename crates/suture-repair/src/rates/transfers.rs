@@ -2,8 +2,8 @@
 //!
 //! Place: beside [slices flow]: reports go in, estimates change.
 //! Each report of a node is evidence of its own two directions: what passed them, and whether that
-//! was all that was wanted. Of what it receives the senders tell, whose last words count for a few
-//! reports. Racks are looked at once for each report of all their nodes.
+//! was all that was wanted. What it receives is reported by the senders, whose last reports count
+//! for a few of its own. Racks are looked at once for each report of all their nodes.
 
 use std::collections::BTreeMap;
 
@@ -31,7 +31,7 @@ pub(super) struct PeerFlow {
     pub rate: u64,
     /// Whether more was to be sent nearly all the time.
     pub is_waiting: bool,
-    /// Reports of the receiver since the sender told.
+    /// Reports of the receiver since the sender's last one.
     age: u32,
 }
 
@@ -52,7 +52,7 @@ impl PeerFlows {
 }
 
 impl Rates {
-    /// Learns what a report says of the node's links. Its totals are noted already.
+    /// Takes in what a report states of the node's links. Its totals are noted already.
     pub(super) fn observe(&mut self, node: NodeId, report: &LinkReport) {
         if report.span < SPAN_LEAST {
             return;

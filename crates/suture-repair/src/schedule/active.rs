@@ -43,7 +43,7 @@ pub struct ActiveRepair {
     pub reported: BTreeMap<NodeId, u64>,
     /// How long it would take with all links to itself, as they were when it began.
     pub alone_seconds: f64,
-    /// Whether its agents were told to pause.
+    /// Whether its agents were sent `Hold`, by which it pauses.
     pub is_held: bool,
 }
 

@@ -3,11 +3,11 @@
 //! Place: ... queue -> plan -> [what belongs to this phase] -> dispatch -> slices flow
 //! -> [stragglers] -> ...
 //! A phase takes as many repairs as all nodes can finish within its length, by their links as they
-//! are told at its beginning. What is not done in time goes on in the next phase and counts there.
-//! A repair is late when it has not ended by a tenth of the phase after its expected end. Then, by
-//! repair re-tuning, what the straggler would have received goes to the destination; where the
-//! straggler receives nothing, by transmission re-ordering, the whole repair rests until its nodes
-//! have nothing else to do.
+//! are reported at its beginning. What is not done in time goes on in the next phase and counts
+//! there. A repair is late when it has not ended by a tenth of the phase after its expected end.
+//! Then, by repair re-tuning, what the straggler would have received goes to the destination; where
+//! the straggler receives nothing, by transmission re-ordering, the whole repair rests until its
+//! nodes have nothing else to do.
 //!
 //! Decided here, where the paper leaves it open:
 //! - The next phase begins as soon as nothing of this one is left.

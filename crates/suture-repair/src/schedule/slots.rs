@@ -6,8 +6,8 @@
 //! matching of senders and receivers. Where a pair has several chunks to choose from, the one goes
 //! whose arrival makes the receiver a leaf. The next slot begins when all of this one has arrived.
 //!
-//! This stands beside the schedule, which says what is planned and started: nothing but `slots`
-//! gates repairs. It is told what starts, arrives and ends, and says what is released.
+//! This stands beside the schedule, which decides what is planned and started: nothing but `slots`
+//! gates repairs. It is notified of what starts, arrives and ends, and decides what is released.
 //!
 //! Decided here, where the paper leaves it open:
 //! - The preference is also the order in which the matching tries a sender's receivers.

@@ -1,11 +1,11 @@
 //! Which node makes repairs late, and how to go on without it.
 //!
 //! Place: ... slices flow -> [what running repairs do differently] -> ...
-//! All edges of a streamed tree advance together, so a late repair does not say which of its nodes
+//! All edges of a streamed tree advance together, so a late repair does not show which of its nodes
 //! is slow; but a slow node makes all of its repairs late. The one of whose repairs the largest
-//! share is late is taken for the straggler. Where that says nothing, as of a repair that runs
-//! alone, what participants tell does: all who send to the same node may be ahead of the slowest of
-//! them by the slices that are under way, and so may all who send to a slow one.
+//! share is late is taken for the straggler. Where that shows nothing, as of a repair that runs
+//! alone, what participants report does: all who send to the same node may be ahead of the slowest
+//! of them by the slices that are under way, and so may all who send to a slow one.
 
 use std::collections::{BTreeMap, BTreeSet};
 

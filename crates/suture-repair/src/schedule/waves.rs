@@ -1,4 +1,4 @@
-//! Waves: everything at once as long as links can tell the flows apart, then wave after wave.
+//! Waves: everything at once as long as links can distinguish the flows, then wave after wave.
 //!
 //! Place: ... queue -> plan -> [which wave, in which order] -> dispatch -> slices flow -> [lag] ->
 //! ...
@@ -292,7 +292,7 @@ impl Waves {
         directives
     }
 
-    /// What gets less than half of its share through no fault that links tell of.
+    /// What gets less than half of its share for no reason that the reported links show.
     fn measure(&mut self, snapshot: &Snapshot<'_>, examined: Examined) -> Vec<Directive> {
         self.looked_at = snapshot.now;
         let (mut late, mut lags) = (Vec::new(), BTreeSet::new());
@@ -330,9 +330,9 @@ impl Waves {
         .collect()
     }
 
-    /// How a repair gets on, if that can be told: it is measured from one word about it to a later
-    /// one, since those are rare in large clusters, and for so long that its share is more than
-    /// what may be under way. What has come in full waits for its proof, and for no node.
+    /// How a repair gets on, if that can be measured: from one report about it to a later one,
+    /// since those are rare in large clusters, and for so long that its share is more than what may
+    /// be under way. What has come in full waits for its proof, and for no node.
     fn standing(
         &mut self,
         cluster: &Cluster,

@@ -1,4 +1,4 @@
-//! How limits follow from what was told and what is wanted.
+//! How limits follow from what was reported and what is wanted.
 //!
 //! Place: beside [slices flow]: the rules of `throttle.rs`, in their order.
 
@@ -33,7 +33,7 @@ impl Throttle {
         self.next_at <= now && (is_wanted || self.reported.values().any(keeps))
     }
 
-    /// Decides anew. Returns what agents that do otherwise are to be told.
+    /// Decides anew. Returns what is to be sent to agents that keep to something else.
     pub fn decide(&mut self, situation: Situation<'_>) -> Vec<(NodeId, RepairLimit)> {
         self.next_at = situation.now + DECIDE_EVERY;
         (self.is_decided, self.has_changed) = (true, false);

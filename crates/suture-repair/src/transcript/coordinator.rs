@@ -2,7 +2,7 @@
 //!
 //! Place: beside the whole life of a repair: failure -> ... -> stripe healthy.
 //! An input's line begins with its time. Outputs are written and never read: a replay makes them
-//! anew and compares lines. What several agents are told in one go is one line with all of them.
+//! anew and compares lines. What is sent to several agents in one go is one line with all of them.
 
 use crate::cluster::{Cluster, Core, Node};
 use crate::coordinator::{Config, Coordinator, IN_FLIGHT_MAX, ScrubConfig};
@@ -361,7 +361,7 @@ pub fn output_lines(outputs: &[Output]) -> Vec<String> {
     outputs.chunk_by(same).map(output_line).collect()
 }
 
-/// One output, or what several agents are told alike.
+/// One output, or what is sent alike to several agents.
 fn output_line(outputs: &[Output]) -> String {
     let mut line = LineWriter::default();
     match &outputs[0] {

@@ -157,7 +157,7 @@ impl<'a> LineReader<'a> {
         if self.take(word) { Ok(()) } else { Err(self.error(format!("'{word}'"))) }
     }
 
-    /// Takes a word that `parse` understands; `expected` says what that is.
+    /// Takes a word that `parse` understands; `expected` describes it.
     ///
     /// # Errors
     /// When it does not.

@@ -1,6 +1,6 @@
 //! What links carry and what repair may take of them, as words.
 //!
-//! Place: beside [slices flow]: what agents tell of their links, and what they are told.
+//! Place: beside [slices flow]: what agents report of their links, and what is sent to them.
 
 use crate::id::NodeId;
 use crate::message::{LinkReport, Moved, RepairLimit, SentTo};

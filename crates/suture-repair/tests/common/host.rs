@@ -25,7 +25,7 @@ pub const ME: NodeId = NodeId(3);
 pub const OTHER: NodeId = NodeId(4);
 pub const STALL: Span = Span::from_secs(60);
 
-/// An agent and the time, which passes only when a test says so.
+/// An agent and the time, which passes only when a test lets it.
 pub struct Host {
     pub agent: Agent,
     pub now: Time,
@@ -170,7 +170,7 @@ pub fn relayed(mut task: Task) -> Task {
     task
 }
 
-/// What is said to the coordinator.
+/// What is sent to the coordinator.
 pub fn sent(outputs: &[AgentOutput]) -> impl Iterator<Item = &FromAgent> {
     outputs.iter().filter_map(|output| match output {
         AgentOutput::Send(message) => Some(&**message),

@@ -1,4 +1,4 @@
-//! A coordinator alone, told by hand what happens, and all that it says.
+//! A coordinator alone, notified by hand of what happens, and all of its outputs.
 
 #![allow(dead_code, reason = "each test uses some of it")]
 
@@ -21,7 +21,7 @@ pub const TIMERS: Timers = Timers {
     retry_max: Span::from_secs(10),
 };
 
-/// A coordinator of `rs(2,2)` stripes, and all that it said.
+/// A coordinator of `rs(2,2)` stripes, and all of its outputs.
 pub struct Story {
     pub core: Coordinator,
     pub now: Time,
@@ -146,7 +146,7 @@ impl Story {
         self.hear(node, FromAgent::Inventory(held));
     }
 
-    /// A node's agent has started again and says this rack.
+    /// A node's agent has started again and names this rack.
     pub fn move_to(&mut self, node: u32, rack: &str) {
         let added = Node::new(format!("n{node}"), Rate(1e6));
         let rack = Some(rack.to_string());
@@ -162,7 +162,7 @@ impl Story {
         }
     }
 
-    /// A node says that it lives.
+    /// A node reports that it lives.
     pub fn beat(&mut self, node: u32) {
         let beat = Heartbeat { incarnation: 1, free_bytes: 1 << 30, ..Heartbeat::default() };
         self.hear(node, FromAgent::Heartbeat(beat));
@@ -245,7 +245,7 @@ pub fn sent(outputs: &[Output], wanted: impl Fn(NodeId, &ToAgent) -> bool) -> bo
         .any(|output| matches!(output, Output::Send { to, message } if wanted(*to, message)))
 }
 
-/// What is said of a copy that cannot be used.
+/// What is reported of a copy that cannot be used.
 pub fn bad(copy: ChunkCopy, fault: CopyFault) -> FromAgent {
     FromAgent::Bad { copy, fault }
 }

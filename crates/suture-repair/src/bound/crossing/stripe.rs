@@ -1,7 +1,7 @@
 //! A chunk of a stripe that is a sum of others: who may help in which rack, and who may keep it.
 //!
 //! Place: beside `[plan]`, a part of the bound by prices in racks (`../crossing.rs`); `tree.rs`
-//! says what its cheapest tree costs.
+//! computes what its cheapest tree costs.
 
 use suture_code::ChunkIndex;
 

@@ -46,7 +46,7 @@ impl Ledger {
         true
     }
 
-    /// Whether a node was heard to have moved something after that, in whatever repair.
+    /// Whether a node reported after that to have moved something, in whatever repair.
     pub fn has_moved(&self, node: NodeId, after: Time) -> bool {
         self.moved_at.get(&node).is_some_and(|at| *at > after)
     }
@@ -56,7 +56,7 @@ impl Ledger {
         self.edges.is_some()
     }
 
-    /// Whether the schedule looks at what participants tell.
+    /// Whether the schedule looks at what participants report.
     pub fn heeds_progress(&self) -> bool {
         self.schedule.heeds_progress()
     }

@@ -1,8 +1,8 @@
 //! What the fingerprints of a stripe say.
 //!
 //! Place: [failure detected] -> stripes affected -> ...: all that a pass asked for was read, and
-//! either fits, or tells which chunk is corrupt, or is reported. What was found inconsistent is
-//! kept by the keeper, and told to the coordinator after this one.
+//! either fits, or shows which chunk is corrupt, or is reported. What was found inconsistent is
+//! kept by the keeper, and sent to the coordinator after this one.
 
 use super::{Comparison, Coordinator};
 use crate::coordinator::proof;

@@ -2,7 +2,7 @@
 //!
 //! Place: plans as text, on their way in. Each step down (`field`,
 //! `each`) remembers where it came from, so that an error can name the field whatever is wrong with
-//! it; the path is spelled out only then. An object says up front which fields it may have.
+//! it; the path is spelled out only then. An object declares up front which fields it may have.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -59,7 +59,7 @@ fn arbitrary_world(code: &str, lost: usize, spare: usize, random: &mut Random) -
     (cluster, job)
 }
 
-/// What `ask` says of the only job, if it can be repaired.
+/// What `ask` returns for the only job, if it can be repaired.
 fn with_demand<T>(
     (cluster, job): (&Cluster, &Job),
     ask: impl FnOnce(&Demand<'_>, BatchDemands<'_>) -> T,

@@ -9,7 +9,7 @@
 //! Greedily, least loaded first; on clusters so small that some stripes have few nodes to choose
 //! from, then exactly.
 //!
-//! Who may keep a chunk at all, racks included, is said by `keep.rs`.
+//! Who may keep a chunk at all, racks included, is decided by `keep.rs`.
 
 use crate::id::NodeId;
 use crate::max_flow::{Rounding, Supply, Transport, seconds_in_grains, seconds_to_ship};

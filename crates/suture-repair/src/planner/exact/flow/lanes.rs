@@ -1,8 +1,8 @@
 //! From amounts to lanes: who sends which bytes, and where they are added up.
 //!
-//! Place: `[plan]`, the last step of the flow planner. The transport says how much of a chunk each
-//! survivor sends, and then how much of it is received where; `join.rs` cuts the first into lanes
-//! with one helper set each, and these into lanes of whole in-degrees or of one decoder.
+//! Place: `[plan]`, the last step of the flow planner. The transport decides how much of a chunk
+//! each survivor sends, and then how much of it is received where; `join.rs` cuts the first into
+//! lanes with one helper set each, and these into lanes of whole in-degrees or of one decoder.
 //!
 //! Invariant: a part plan's lanes tile its chunk, and each has as many helpers as the code asks
 //! for.

@@ -1,6 +1,6 @@
 //! Who may keep a rebuilt chunk, and who of them would do so at the least price.
 //!
-//! Place: `[plan]`, the choice of destinations in the potential planner. Who may is said by
+//! Place: `[plan]`, the choice of destinations in the potential planner. Who may is decided by
 //! `keep.rs`.
 
 use crate::id::NodeId;
@@ -76,7 +76,7 @@ impl DestinationRanking {
         }
     }
 
-    /// Says that a node's price may have fallen.
+    /// Notes that a node's price may have fallen.
     pub fn refresh(&mut self, ports: &PricedPorts<'_>, node: u32) {
         if let Some(ranking) = &mut self.ranking {
             ranking.set(node as usize, price(ports, node));

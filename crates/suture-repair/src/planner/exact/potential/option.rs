@@ -4,7 +4,7 @@
 //! the traces of a scheme, which does without no helper or without one, decoded at any of them or
 //! at the destination; or whole chunks and parts of chunks, gathered at a destination or a helper.
 //! Helpers are named by their place in the item's list, which is the need's: forced ones, then free
-//! ones. What each puts on which port is said in `charge.rs`.
+//! ones. What each puts on which port is defined in `charge.rs`.
 
 use std::rc::Rc;
 

@@ -17,8 +17,8 @@ use crate::planner::ports::{PortWork, Ports};
 const EXPONENT_MAX: f64 = 330.0;
 const EXPONENT_MIN: f64 = -600.0;
 
-/// Dearer is not told apart. Sums of prices stay numbers, so that there is always a cheapest
-/// option.
+/// Prices above this are not distinguished. Sums of prices stay numbers, so that there is always a
+/// cheapest option.
 pub(super) const PRICE_MAX: f64 = 1e300;
 
 /// How far above its fair share a port may be and still set the scale. Beyond, it is a dead link

@@ -1,6 +1,6 @@
 //! Chameleon balance: uploads and downloads are dispatched one by one to whoever is done first.
 //!
-//! Place: `[plan]`, a balance of a published planner, which also says who receives how often. A
+//! Place: `[plan]`, a balance of a published planner, which also decides who receives how often. A
 //! lost chunk is k uploads and k downloads. The destination is the node whose downlink would be
 //! done first with one more; it takes the first download. Each of the other k - 1 goes to the
 //! survivor or destination that would be done first with it, in both directions: a survivor that
@@ -167,7 +167,7 @@ impl Dispatch<'_> {
         }
     }
 
-    /// Gives the downloads away; `receivers` tells to whom.
+    /// Gives the downloads away, and counts in `receivers` to whom.
     fn dispatch_downloads(
         &mut self,
         request: &RouteRequest<'_>,

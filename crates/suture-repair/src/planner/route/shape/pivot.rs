@@ -14,7 +14,7 @@
 //! Where we had to decide: the text ranks parents by their rate with the children that they *have*,
 //! while its proof of optimality uses the rate *after* one more is attached. Only the latter is
 //! optimal; the former puts too many children under the requestor, which looks free as long as it
-//! has one. The requestor's uplink plays no part; which node it is, the balance says
+//! has one. The requestor's uplink plays no part; which node it is, the balance decides
 //! (`balance/requestor.rs`). Links are those that are free now; a batch is
 //! planned as if each stripe were alone, which is what the paper's adaptive schedule then corrects.
 //!

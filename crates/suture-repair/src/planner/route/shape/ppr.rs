@@ -25,7 +25,7 @@ mod tests {
         (0..helper_count).map(|place| parent(place, helper_count)).collect()
     }
 
-    /// The rounds as they are told: those still standing pair up in order.
+    /// The rounds as they are described: those still standing pair up in order.
     fn parents_by_rounds(helper_count: usize) -> Vec<usize> {
         let mut parents = vec![helper_count; helper_count];
         let mut standing: Vec<usize> = (0..=helper_count).collect();

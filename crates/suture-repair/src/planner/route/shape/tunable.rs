@@ -1,13 +1,13 @@
 //! Tunable: a tree for any division of the downloads. ChameleonEC's repair plan.
 //!
-//! Place: `[plan]`, a shape of a published planner: a tree from what the balance says who receives.
-//! Every helper uploads once; who downloads how often was decided by bandwidth. It remains to pair
-//! uploads with downloads: relays are served in the order of how little they wait for, from those
-//! that have nothing (more) to wait for, and what is left over goes to the destination. Any numbers
-//! will do that add up to the helpers, with at least one for the destination: serving the relays
-//! upwards, those that can send never run out. Source: ChameleonEC (HPCA'25), section III-B,
-//! Algorithm 1. The text leaves open which sender is taken; we take the one that has been ready for
-//! the longest, which keeps the tree shallow.
+//! Place: `[plan]`, a shape of a published planner: a tree from the balance's choice of who
+//! receives. Every helper uploads once; who downloads how often was decided by bandwidth. It
+//! remains to pair uploads with downloads: relays are served in the order of how little they wait
+//! for, from those that have nothing (more) to wait for, and what is left over goes to the
+//! destination. Any numbers will do that add up to the helpers, with at least one for the
+//! destination: serving the relays upwards, those that can send never run out. Source: ChameleonEC
+//! (HPCA'25), section III-B, Algorithm 1. The text leaves open which sender is taken; we take the
+//! one that has been ready for the longest, which keeps the tree shallow.
 
 /// The parent of each helper's place, given how often each of them receives; `receives.len()` is
 /// the destination, which receives the rest.
