@@ -12,7 +12,7 @@
 //! `conformance` defines what every keeper must do, as code, and runs against each of them.
 //!
 //! A keeper may also be the one who decides which nodes live: HDFS's NameNode does, and has the
-//! chunks of a node that it declared dead made elsewhere, whatever the coordinator's timers say.
+//! chunks of a node that it declared dead made elsewhere, however the coordinator's timers stand.
 //! Then the coordinator is configured to leave that to it
 //! ([`Liveness::Keeper`](crate::event::Liveness)), and declares no node dead by itself.
 //!

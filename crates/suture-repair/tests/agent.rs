@@ -443,7 +443,7 @@ fn a_copy_that_is_deleted_while_it_is_read_is_missing() {
     let said = read(&mut host);
     assert!(has_sent(&said, &missing) && !has_sent(&said, &verified), "{said:?}");
 
-    // It is gone before, and asked for again: what the first read found says nothing.
+    // It is gone before, and asked for again: what the first read found counts for nothing.
     let mut host = Host::new(POOL);
     host.tell(ToAgent::Check(check));
     host.tell(ToAgent::Delete { epoch: 1, session: 2, copy: check.copy });
@@ -477,7 +477,7 @@ fn a_listing_that_runs_says_nothing_of_what_has_gone_meanwhile() {
     // The next one begins later than all of that.
     host.tell(ToAgent::List);
     assert_eq!(inventory(&host.handle(listed([1, 2, 3]))).map(|copies| copies.len()), Some(3));
-    // A listing that failed says nothing, and neither does what went while it ran.
+    // A listing that failed shows nothing, and neither does what went while it ran.
     host.tell(ToAgent::List);
     host.tell(ToAgent::Check(check));
     host.handle(AgentInput::Checked { check: Box::new(check), result });

@@ -130,7 +130,7 @@ impl Client {
 
 impl Clients {
     /// So many clients, which draw from `source`, each request with this share of ports in bytes;
-    /// each stops after as many operations as `operations` says, if it does.
+    /// each stops after its number in `operations`, if these are given.
     pub fn new(
         source: Source,
         share: f64,

@@ -64,7 +64,7 @@ pub struct Outcome {
     pub given_up: Option<GivenUp>,
     /// What planning took, by the caller's clock.
     pub planning_ns: u64,
-    /// What clients did meanwhile; how the same operations go without the repair, `alone` says.
+    /// What clients did meanwhile; how the same operations go without the repair, `alone` reports.
     pub foreground: Option<Served>,
     /// How busy links were: first uplinks and downlinks of all nodes in turn, then of racks.
     pub timeline: Option<Timeline>,

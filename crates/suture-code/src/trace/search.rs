@@ -223,7 +223,7 @@ impl Search {
         };
         let taken = (0..directions.len()).filter(|direction| chosen >> direction & 1 == 1);
         taken.for_each(|direction| base.add(&directions[direction]));
-        // Its values are known up to the spans; what it is says its coefficients.
+        // Its values are known up to the spans; its coefficients define what it is.
         self.evaluate(&base.coefficients)
     }
 

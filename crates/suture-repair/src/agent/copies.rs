@@ -23,7 +23,7 @@ pub(super) struct CopyOperations {
     /// When the listing that runs began.
     listing_since: Option<Time>,
     checks: BTreeSet<Check>,
-    /// Reads of copies that were deleted meanwhile: what comes of them says nothing.
+    /// Reads of copies that were deleted meanwhile: what comes of them counts for nothing.
     outdated: BTreeSet<Check>,
     deletes: BTreeSet<ChunkCopy>,
     /// Copies that went since the listing that runs began, which may show them.

@@ -15,7 +15,7 @@ use crate::message::LinkReport;
 use crate::throttle::Direction;
 use crate::time::Span;
 
-/// A shorter report says too little.
+/// A shorter report shows too little.
 const SPAN_LEAST: Span = Span::from_millis(100);
 
 /// A sender's word counts for so many reports of the receiver.

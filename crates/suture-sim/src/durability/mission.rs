@@ -1,9 +1,9 @@
 //! One mission as it may happen: failures by chance, repairs, and perhaps a loss.
 //!
 //! Place: [failure detected -> ... -> stripe healthy], over and over for years.
-//! Its first use is to count losses, where they are frequent. Its second is to say how many outages
-//! (from all nodes up to all up again) are to be expected, and from which moments and ages they
-//! begin: `branch.rs` looks from there at what is too rare to be met here.
+//! Its first use is to count losses, where they are frequent. Its second is to estimate how many
+//! outages (from all nodes up to all up again) are to be expected, and from which moments and ages
+//! they begin: `branch.rs` looks from there at what is too rare to be met here.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
