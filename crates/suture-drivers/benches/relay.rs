@@ -91,7 +91,7 @@ struct Player {
 struct Chunks {
     stripe: Stripe,
     bytes: Vec<Vec<u8>>,
-    /// Their checksums, as the agents are told them.
+    /// Their checksums, as they are sent to the agents.
     crcs: String,
 }
 
@@ -127,7 +127,7 @@ fn credentials(folder: &Path, node: u32) -> Arc<Kept> {
     Arc::new(Kept::open(&own, SystemTime::now()).unwrap())
 }
 
-/// Two relays in turn, plain and with TLS; says what they cost and what TLS adds to it.
+/// Measures two relays in turn, plain and with TLS; prints what they cost and what TLS adds to it.
 fn alone(dir: &Path, chunks: &Chunks, folder: &Path) {
     let data = slices(chunks);
     let plain = Alone::start("plain", dir, chunks, None);
@@ -327,7 +327,7 @@ fn the_task(round: u32, crcs: &[&str]) -> Task {
     Task { slice_bytes: SLICE_BYTES, window: WINDOW, ..task }
 }
 
-/// Runs one repair; says how long its slices flowed and what it cost.
+/// Runs one repair; gives how long its slices flowed and what it cost.
 async fn measure(feed: &mut SessionFeed, task: Task) -> String {
     let (repair, bytes) = (task.repair, task.stripe.chunk_bytes as f64);
     while feed.outbox.try_recv().is_ok() {}

@@ -1,4 +1,4 @@
-//! Addresses: of coordinators as people write them, of agents as coordinators say them.
+//! Addresses: of coordinators as people write them, of agents as coordinators send them.
 //!
 //! Place: [arguments and configuration] -> a connection made. An address that cannot be right is
 //! refused where it is read, with what is wrong: a resolver or a socket would only fail later.

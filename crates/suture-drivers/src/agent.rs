@@ -9,10 +9,10 @@
 //! lock.
 //!
 //! A slice's way: a reader takes it off the wire, checks it, and sends the buffer here; it waits in
-//! its repair's `task_data` for the other sources; the core says `Deliver` or `Spool`, and all its
-//! buffers leave as one `combination`, computed where a result is sent or written. In a gated
-//! repair the core says `Spill` first: the buffer goes to the spool by itself, and comes back with
-//! all other sources of its slice.
+//! its repair's `task_data` for the other sources; the core orders `Deliver` or `Spool`, and all
+//! its buffers leave as one `combination`, computed where a result is sent or written. In a gated
+//! repair the core orders `Spill` first: the buffer goes to the spool by itself, and comes back
+//! with all other sources of its slice.
 //!
 //! Memory: the core admits what fits the pool. Beyond it, each connection and each disk thread may
 //! hold one slice of a repair that was discarded a moment ago.
@@ -90,7 +90,7 @@ const PROOFS: usize = 4;
 /// Free bytes are asked for no more often: others do not take a disk within the blink of an eye.
 const FREE_BYTES_EVERY_MIN: Duration = Duration::from_millis(100);
 
-/// What an agent is told at its start.
+/// What an agent is given at its start.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Which node it is; the control plane learns it when the agent registers.
@@ -281,7 +281,7 @@ fn serve(
     background
 }
 
-/// When free bytes are asked for: each heartbeat is to say what is free now, not what was at the
+/// When free bytes are asked for: each heartbeat is to report what is free now, not what was at the
 /// last listing.
 fn heartbeats(every: Span) -> Interval {
     let every = Duration::from_nanos(every.ns).max(FREE_BYTES_EVERY_MIN);

@@ -14,7 +14,7 @@ use suture_repair::time::Time;
 /// Attempts that are remembered; more do not run at a time.
 const RUNNING_MAX: usize = 1 << 16;
 
-/// Those that have begun and not ended, as far as anybody has said.
+/// Those that have begun and not ended, as far as was reported.
 #[derive(Clone, Debug, Default)]
 pub struct Attempts {
     running: BTreeMap<RepairId, BegunRepair>,
@@ -88,7 +88,7 @@ impl RebuiltChunk {
 }
 
 impl Attempts {
-    /// Takes one report of the core; gives the chunk that was rebuilt, where that is what it says.
+    /// Takes one report of the core; gives the chunk that was rebuilt, where it reports one.
     pub fn note(
         &mut self,
         now: Time,

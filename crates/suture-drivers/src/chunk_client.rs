@@ -80,7 +80,7 @@ pub enum ChunkError {
     Unreachable {
         /// The agent that it was.
         agent: AgentAddress,
-        /// What the system said.
+        /// What the system answered.
         source: io::Error,
     },
     /// Nothing moved for too long.
@@ -99,7 +99,7 @@ pub enum ChunkError {
         /// What is wrong with it.
         fault: CopyFault,
     },
-    /// The agent understood and said no.
+    /// The agent understood and refused it.
     Refused {
         /// The agent that it was.
         agent: AgentAddress,

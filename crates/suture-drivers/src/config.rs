@@ -45,7 +45,7 @@ use spelling::{
 };
 use throttle::ThrottleSettings;
 
-/// Where a coordinator listens unless told otherwise.
+/// Where a coordinator listens by default.
 pub const COORDINATOR_ADDRESS: &str = "127.0.0.1:7400";
 
 /// What a link is taken for when nobody says, in bytes per second: 1 Gbit/s.
@@ -327,7 +327,7 @@ impl CoordinatorConfig {
 impl ScrubSettings {
     /// As the core wants them, for a coordinator that starts `now`, in seconds since 1970.
     pub fn core(&self, now: u64, pass: PassRecord) -> ScrubConfig {
-        // Of one that begins tomorrow a clock has told that was wrong.
+        // One that begins tomorrow was recorded by a clock that was wrong.
         let age = |begun: u64| now.checked_sub(begun).map(Span::from_secs);
         ScrubConfig {
             period: self.period.map(span),

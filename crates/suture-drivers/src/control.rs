@@ -11,7 +11,7 @@
 //! * [`join`] is the agent's side of its session, of which [`membership`] is kept, [`client`]
 //!   everybody else's; what an agent has is sent as a [`listing`].
 //!
-//! Invariant: a message that says something impossible ends the stream or the call that it came
+//! Invariant: a message with an impossible value ends the stream or the call that it came
 //! on, with the reason; it never reaches the core.
 
 pub mod acceptor;
@@ -48,10 +48,10 @@ pub mod proto {
 /// The newest version of the control plane that this program speaks; it is raised where an old peer
 /// would misread a new one. 10: a session is of the newest version that both sides speak.
 /// 8: orders to delete name the session.
-/// 7: agents say that they cannot list their copies,
+/// 7: agents report that they cannot list their copies,
 /// and know puts by their stamps.
-/// 6: tasks carry labels, copies are asked for theirs, agents are told to keep backups.
-/// 5: agents say which store they have, listings come in parts.
+/// 6: tasks carry labels, copies are asked for theirs, agents are ordered to keep backups.
+/// 5: agents announce which store they have, listings come in parts.
 /// 4: agents answer when a copy is deleted.
 /// 3: plans name nodes by number.
 /// 2: a lane's slices are as long as it is itself,
@@ -67,7 +67,7 @@ pub const PROTOCOL_OLDEST: u32 = 9;
 /// coordinator starts again.
 pub(crate) const IN_DOUBT: tonic::Code = tonic::Code::DataLoss;
 
-/// What a coordinator of any release says of an agent whose version it does not speak.
+/// What a coordinator of any release answers to an agent whose version it does not speak.
 const OTHER_PROTOCOL: &str = "the agent speaks protocol";
 
 /// The version of the session that an agent asks for: the newest that both sides speak.

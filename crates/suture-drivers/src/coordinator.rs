@@ -7,7 +7,7 @@
 //! The loop is `perform everything -> wait for one thing -> handle it`. Nothing in it waits for
 //! anyone: agents are written to through queues, the metadata through their thread's, and
 //! what comes back comes as the next input. An agent that lets its queue fill up is cut off, as
-//! if it had gone away; it will join again and be told anew.
+//! if it had gone away; it will join again, and what it has to know is sent anew.
 //!
 //! Changes of the metadata come before requests, so whoever saw a put or a removal succeed sees it
 //! in the next status.
@@ -99,15 +99,16 @@ enum Request {
 
 /// A session that an agent has begun.
 pub struct NewSession {
-    /// What tells it from others of the same node.
+    /// What distinguishes it from others of the same node.
     pub number: u64,
     /// Where messages to the agent go from now on.
     pub outbox: Outbox,
     /// It takes the place of another one of the same agent, without a gap.
     pub renews: bool,
-    /// How often the agent reports, if it says.
+    /// How often the agent reports, if it announces that.
     pub heartbeat: Option<Duration>,
-    /// Which file system its chunks are on, if it says one: agents that share one say the same.
+    /// Which file system its chunks are on, if it announces one: agents that share one announce the
+    /// same.
     pub file_system: Option<u64>,
 }
 
@@ -127,7 +128,7 @@ pub struct CoordinatorDriver {
     listings: Option<Listings>,
     /// Agents that were not let in.
     refused: RefusedAgents,
-    /// Agents have not yet been told how the nodes are now.
+    /// How the nodes are now was not sent to agents yet.
     peers_changed: bool,
     /// The number of committed puts and the mark that they were sent last.
     sent_news: Option<(u64, Option<Mark>)>,
@@ -138,7 +139,7 @@ pub struct CoordinatorDriver {
     unreported: Unreported,
     /// What repair may take by configuration, and what an operator wants instead.
     throttle: (ThrottleIntent, Option<ThrottleIntent>),
-    /// When the window opens, as the core was told; none while it is open.
+    /// When the window opens, as it was reported to the core; none while it is open.
     closed_until: Option<Time>,
     clock: ClockWatch,
     scrubs: ScrubWatch,
@@ -268,7 +269,7 @@ impl CoordinatorDriver {
         &self.core
     }
 
-    /// What nodes have stored and not told of.
+    /// What nodes have stored and not reported.
     pub fn unreported(&self) -> &Unreported {
         &self.unreported
     }
@@ -296,13 +297,13 @@ impl CoordinatorDriver {
         self.nodes.iter().map(peer).collect()
     }
 
-    /// Where a node was last heard from, if it was.
+    /// Where a node last joined from, if it did.
     pub fn last_address(&self, node: NodeId) -> Option<&str> {
         let contact = self.nodes.get(&node)?;
         Some(contact.address.as_str()).filter(|address| !address.is_empty())
     }
 
-    /// Which file system a node's chunks are on, if its agent said so.
+    /// Which file system a node's chunks are on, if its agent announced one.
     pub fn file_system(&self, node: NodeId) -> Option<u64> {
         self.nodes.get(&node)?.file_system
     }
@@ -414,7 +415,7 @@ impl CoordinatorDriver {
             warn!(node = record.node.name, "{other} announces its address: it is sent away");
             return;
         }
-        // What was on its way in a renewed session is said again after the agent's Hello, too.
+        // What was on its way in a renewed session is sent again after the agent's Hello, too.
         if !renews && self.nodes.get(&id).is_some_and(|contact| contact.session.is_some()) {
             self.lost(id);
         }
@@ -425,7 +426,7 @@ impl CoordinatorDriver {
         let (address, session) = (record.node.address, Some((number, outbox)));
         self.nodes.insert(id, Contact { address, session, file_system });
         self.peers_changed = true;
-        // Whoever is new hears both with the others.
+        // Whoever is new receives both with the others.
         self.sent_news = None;
     }
 

@@ -2,7 +2,7 @@
 //!
 //! Place: the first step of every daemon's start. Whoever can read the folder can read everybody's
 //! data, so it and all that is made in it is its owner's alone. One that was made otherwise is used
-//! as it is: its owner may have reasons, and is told.
+//! as it is: its owner may have reasons, and is warned.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io;
@@ -117,7 +117,7 @@ const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
 /// A number of the file system that the folder is on, among those of all machines: folders on one
 /// have the same. It is of this start of the machine, which numbers its file systems anew at each.
-/// None where the system does not tell.
+/// None where the system does not report that.
 pub fn file_system(folder: &Path) -> Option<u64> {
     let boot = fs::read_to_string(BOOT_ID).ok()?;
     Some(numbered(boot.trim(), fs::metadata(folder).ok()?.dev()))

@@ -1,7 +1,7 @@
 //! A small HTTP/1.1 server for what monitoring and browsers read.
 //!
 //! Place: beside the whole life of a repair; nothing of it depends on who is served here.
-//! One request to a connection, and everything of it has an end: who has not said all of its
+//! One request to a connection, and everything of it has an end: who has not sent all of its
 //! request is a newcomer and gives way to newer ones, who has takes a place until it has read the
 //! answer, and a connection lasts at most half a minute. So slow ones, however many, hold a few
 //! kilobytes each of a bounded number of connections, and keep nobody else waiting. Where there are
@@ -10,7 +10,7 @@
 //! on it, can have its own name lead here, and would read what is shown. A browser shows its user's
 //! certificate for every page that asks, so a command is taken only from pages that came from here:
 //! as JSON, which other origins may not send without being asked first, and never where the browser
-//! says that it comes from elsewhere.
+//! states that it comes from elsewhere.
 
 use std::convert::Infallible;
 use std::future::pending;
@@ -301,7 +301,7 @@ impl<P: HttpPages> HttpServer<P> {
     }
 }
 
-/// Ends when a connection is to end although its request has not come in full; says why.
+/// Ends when a connection is to end although its request has not come in full; gives why.
 async fn too_new(
     newcomer: Newcomer,
     has_come: oneshot::Receiver<()>,
@@ -370,7 +370,7 @@ impl<P: HttpPages> Exchange<P> {
             return refusal;
         }
         let (parts, body) = request.into_parts();
-        // Whoever says none is no browser.
+        // Whoever sends none is no browser.
         let hosts = parts.headers.get_all(header::HOST).iter();
         let mut hosts = hosts.map(|host| host.to_str().is_ok_and(is_local));
         if self.server.is_local_only && !hosts.all(|is_local| is_local) {
@@ -417,8 +417,8 @@ impl<P: HttpPages> Exchange<P> {
     }
 }
 
-/// Why a command is none of a page from here, nor of a program: by what browsers say where it comes
-/// from, which pages cannot change.
+/// Why a command is none of a page from here, nor of a program: by the headers in which browsers
+/// state where it comes from, which pages cannot change.
 fn foreign(headers: &HeaderMap) -> Option<&'static str> {
     const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
     let text = |name: HeaderName| headers.get(name).map(|value| value.to_str().unwrap_or("?"));

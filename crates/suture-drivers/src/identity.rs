@@ -1,6 +1,6 @@
 //! Who somebody is: a name and a role, said by a certificate that an authority signed.
 //!
-//! Place: before anything of either plane is heard.
+//! Place: before anything of either plane is received.
 //! * [`certificate`] reads what a certificate says; [`credentials`] are a daemon's or a command's
 //!   own: certificate, key, and whom it trusts; [`authority`] makes and signs them.
 //!
@@ -21,8 +21,8 @@ use suture_edge::error::{is_hidden, quoted};
 /// What a certificate's URI begins with.
 const SCHEME: &str = "suture://";
 
-/// What is not said as it is. A slash is, since prefixes have some; a name with one is told by the
-/// whole path.
+/// What is not written as it is. A slash is, since prefixes have some; all of the path behind the
+/// role is the name.
 const CODED: &AsciiSet =
     &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'@').remove(b'/');
 
@@ -32,12 +32,12 @@ const NAME_BYTES_MAX: usize = 128;
 /// What the holder of a certificate may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum AccessRole {
-    /// The coordinator, which tells agents what to do.
+    /// The coordinator, which gives agents their orders.
     Coordinator,
     /// The agent of a node.
     Agent,
-    /// The keeper of other people's data, such as an HDFS NameNode: it tells the coordinator what
-    /// lies where and what is lost.
+    /// The keeper of other people's data, such as an HDFS NameNode: it reports to the coordinator
+    /// what lies where and what is lost.
     Keeper,
     /// A user who sees what there is and how it does.
     Viewer,

@@ -17,7 +17,7 @@ use suture_repair::id::StripeId;
 use suture_repair::label::Label;
 use suture_repair::stripe::CHUNK_BYTES_MAX;
 
-/// A stripe of an object, as its chunks tell of it.
+/// A stripe of an object, as the labels of its chunks describe it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StripeLabel {
     /// The name of the object.
@@ -95,10 +95,10 @@ impl StripeLabel {
         Label::new(&encoded.encode_to_vec()).unwrap_or_default()
     }
 
-    /// The stripe that a label tells of.
+    /// The stripe that a label describes.
     ///
     /// # Errors
-    /// When it is empty, no label of this store, or tells what cannot be.
+    /// When it is empty, no label of this store, or has an impossible value.
     pub fn decode(label: &Label) -> Result<StripeLabel, LabelFault> {
         if label.is_empty() {
             return Err(LabelFault("it has none".into()));
@@ -143,7 +143,7 @@ impl StripeLabel {
         Ok(())
     }
 
-    /// Whether both tell of stripes of one object.
+    /// Whether both describe stripes of one object.
     pub fn is_of_object(&self, other: &StripeLabel) -> bool {
         let object = |label: &StripeLabel| {
             (label.first, label.code, label.object_chunk_bytes, label.created)

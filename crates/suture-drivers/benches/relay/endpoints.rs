@@ -30,7 +30,7 @@ pub struct Endpoint {
     credentials: Option<Arc<Credentials>>,
     /// Where we send.
     out: Wire,
-    /// Where the relay sends, once it has something to say.
+    /// Where the relay sends, once it has connected.
     into: Option<Wire>,
 }
 

@@ -1,4 +1,4 @@
-//! What an agent does at each beat: it looks at its disk, its links and what it could not say.
+//! What an agent does at each beat: it looks at its disk, its links and what it could not send.
 //!
 //! Place: [failure detected] -> ...; beside the life of a repair, so often as heartbeats go out.
 
@@ -20,7 +20,7 @@ impl AgentDriver {
         self.list_again();
     }
 
-    /// Tells the core how the disk is, and the operator what is wrong with it.
+    /// Reports to the core how the disk is, and logs what is wrong with it.
     fn note_disk(&mut self) {
         let state = self.watch.state(std::time::Instant::now());
         if state == self.disk_state {
@@ -31,7 +31,7 @@ impl AgentDriver {
         self.handle(AgentInput::Disk(state));
     }
 
-    /// Tells the core what links have carried.
+    /// Reports to the core what links have carried.
     fn measure(&mut self) {
         let repairs = !self.core.status().running.is_empty();
         let report = self.meter.report(repairs);
@@ -39,7 +39,7 @@ impl AgentDriver {
     }
 
     /// Never waits for a coordinator that does not listen; the core repeats what matters, but for
-    /// listings, which it takes for said.
+    /// listings, which it takes for sent.
     pub(super) fn notify(&mut self, message: FromAgent) {
         if let Err(mpsc::error::TrySendError::Full(message)) = self.outbox.try_send(message) {
             warn!("the queue to the coordinator is full; dropped {}", message.kind());
@@ -48,8 +48,8 @@ impl AgentDriver {
         }
     }
 
-    /// Lists anew what was not heard, once the coordinator listens. The former list would tell of
-    /// copies that have gone since.
+    /// Lists anew where a listing was dropped, once the coordinator takes messages again. The
+    /// former list would have copies that have gone since.
     fn list_again(&mut self) {
         if self.lost_listing && self.outbox.capacity() > SESSION_QUEUE / 2 {
             self.lost_listing = false;

@@ -66,7 +66,7 @@ pub enum DiskEvent {
 }
 
 impl DiskEvent {
-    /// Counts what failed, if it says that something did.
+    /// Counts what failed, if it reports that something did.
     pub fn count_failure(&self, metrics: &AgentMetrics) {
         match self {
             DiskEvent::Read(_, Err(why))
@@ -95,8 +95,8 @@ pub struct Disk {
     checks: Arc<Semaphore>,
     /// Held while free bytes are asked for.
     asking: Arc<Semaphore>,
-    /// Shared by deletes; a listing waits until those before it are done, so that it says nothing
-    /// of a copy that is about to go.
+    /// Shared by deletes; a listing waits until those before it are done, so that it has no copy
+    /// that is about to go.
     deletes: Arc<RwLock<()>>,
     events: mpsc::UnboundedSender<DiskEvent>,
     metrics: Arc<AgentMetrics>,
@@ -270,8 +270,8 @@ impl Disk {
         });
     }
 
-    /// Lists all copies. One that cannot be had in full is no list: it would say that what it lacks
-    /// is lost.
+    /// Lists all copies. One that cannot be had in full is no list: it would report what it lacks
+    /// as lost.
     pub fn list(&mut self) {
         let store = self.store.clone();
         let deletes = self.deletes.clone();
@@ -287,8 +287,8 @@ impl Disk {
         });
     }
 
-    /// Asks how many bytes are free; a disk that does not say answers nothing. One at a time, since
-    /// a disk that hangs would collect them.
+    /// Asks how many bytes are free; a disk that does not report that answers nothing. One at a
+    /// time, since a disk that hangs would collect them.
     pub fn ask_free_bytes(&mut self) {
         let Ok(permit) = self.asking.clone().try_acquire_owned() else { return };
         let store = self.store.clone();
@@ -467,7 +467,7 @@ mod tests {
 
     use super::*;
 
-    /// One copy, which goes when the test says so.
+    /// One copy, which goes when the test lets it.
     #[derive(Debug)]
     struct SlowStore {
         copy: Mutex<Option<ListedCopy>>,

@@ -1,11 +1,11 @@
 //! Whether the disk answers: every call of the store is watched from its begin to its end.
 //!
-//! Place: [failure detected] -> ...; it only looks, and heartbeats say what it saw.
-//! A disk that hangs gives no error: whoever asks it waits, and an agent that says all the same
+//! Place: [failure detected] -> ...; it only watches, and heartbeats report what it saw.
+//! A disk that hangs gives no error: whoever asks it waits, and an agent that reports all the same
 //! that it lives is counted on for what it cannot give. So a call that takes longer than anything
-//! that a disk does makes the agent say that its disk hangs. A call that reads a whole chunk is as
-//! old as the last part that it has shown, and one that makes a chunk durable, or makes space for
-//! it, has time by its bytes. Listings do not count: they take as long as there are copies.
+//! that a disk does makes the agent report that its disk hangs. A call that reads a whole chunk is
+//! as old as the last part that it has shown, and one that makes a chunk durable, or makes space
+//! for it, has time by its bytes. Listings do not count: they take as long as there are copies.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -70,7 +70,7 @@ impl DiskWatch {
         self.notes.lock().expect("nobody panics with it")
     }
 
-    /// Says in the log how the disk is, where that has changed.
+    /// Logs how the disk is, where that has changed.
     pub fn log_change(before: DiskState, now: DiskState) {
         match now {
             DiskState::Hanging => {

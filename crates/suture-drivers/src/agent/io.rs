@@ -33,9 +33,9 @@ struct JobQueue {
 #[derive(Default)]
 struct Jobs {
     waiting: VecDeque<Job>,
-    /// Threads that look for jobs, or were told to.
+    /// Threads that look for jobs, or were notified to do so.
     awake: usize,
-    /// Those that were told to and have not heard it yet.
+    /// Those that were notified and have not woken up yet.
     called: usize,
     closed: bool,
 }

@@ -101,7 +101,7 @@ impl Peers {
             let task = tokio::spawn(outgoing::run(to, queued, self.events.clone()));
             Sending { inbox, task: task.abort_handle() }
         });
-        // A connection that has just ended says so itself: the peer is reported lost.
+        // A connection that has just ended reports the peer lost itself.
         let _ = connection.inbox.send(item);
         true
     }

@@ -1,6 +1,6 @@
 //! What this machine's processor takes for each byte of a repair, measured once.
 //!
-//! Place: an agent starts -> [it measures its processor] -> it joins and says so -> ... plan ...
+//! Place: an agent starts -> [it measures its processor] -> it joins and reports that -> plan ...
 //! With the kernels that repairs run, on buffers that fit a processor's cache as slices do, and
 //! with a connection of this machine to itself. Each is tried again and again for a moment, and the
 //! fastest time counts: whatever else runs meanwhile makes times longer, never shorter. All of it
@@ -26,8 +26,8 @@ const EACH: Duration = Duration::from_millis(15);
 /// How long a connection, or a buffer through it, may take before there is no use in waiting.
 const SOCKET_TIMEOUT: Duration = Duration::from_millis(25);
 
-/// Bits for each byte that a helper sends as traces, and how many helpers a decoder hears: those of
-/// rs(6,3), to the next whole number.
+/// Bits for each byte that a helper sends as traces, and how many helpers a decoder receives from:
+/// those of rs(6,3), to the next whole number.
 const RANK: usize = 4;
 const HELPERS: usize = 8;
 
@@ -165,7 +165,7 @@ mod tests {
         let mut rebuilt = vec![0u8; BUFFER_BYTES];
         assert!(measure_traces(&vec![FACTOR; BUFFER_BYTES]) > 0.0);
         assert!(measure_decoding(&mut rebuilt) > 0.0);
-        // An even number of helpers that say the same adds up to nothing.
+        // An even number of helpers that send the same adds up to nothing.
         assert!(rebuilt.iter().all(|byte| *byte == 0));
     }
 

@@ -3,7 +3,7 @@
 //!
 //! Place: beside the whole life of a repair; a read that meets a bad copy is [failure detected].
 //! A written chunk goes the way of a rebuilt one: temporary file, read back against its checksum,
-//! durable, then named. A read that meets a damaged block says so, to the client and to the
+//! durable, then named. A read that meets a damaged block reports that, to the client and to the
 //! coordinator, who has the chunk repaired.
 //!
 //! Memory: one buffer for each operation that moves bytes, and few of them at a time. Clients may
@@ -70,7 +70,7 @@ pub struct ChunkService {
     events: mpsc::UnboundedSender<DiskEvent>,
     /// Clients that name chunks of others.
     refusals: RefusalLog,
-    /// By which the stamps of puts are known, once a coordinator has told it.
+    /// By which the stamps of puts are known, once a coordinator has sent it.
     put_key: watch::Receiver<Option<PutKey>>,
     metrics: Arc<AgentMetrics>,
 }
@@ -342,7 +342,8 @@ impl ChunkService {
         copy: ChunkCopy,
         fault: CopyFault,
     ) -> Result<(), NetError> {
-        // Anybody may ask for what never was; whoever misses a copy says so to the coordinator.
+        // Anybody may ask for what never was; whoever misses a copy reports that to the
+        // coordinator.
         if fault != CopyFault::Missing {
             // A closed channel means that the agent is stopping.
             let _ = self.events.send(DiskEvent::Found { copy, fault });
@@ -409,7 +410,7 @@ impl ChunkService {
         }
     }
 
-    /// Whether a client was told by the coordinator to write this copy; others are not asked.
+    /// Whether the coordinator had a client write this copy, by its stamp; others are not asked.
     fn was_told(&self, connection: &Connection, copy: ChunkCopy) -> bool {
         let is_client = connection.principal().is_some_and(|who| who.role == AccessRole::Client);
         !is_client || self.put_key.borrow().as_ref().is_some_and(|key| key.admits(copy))
@@ -578,7 +579,7 @@ async fn blocking<T: Send + 'static>(
     spawn_blocking(job).await.map_err(|error| NetError::Io(std::io::Error::other(error)))
 }
 
-/// What the client is told of a write that failed.
+/// What is answered to the client of a write that failed.
 fn denial(copy: ChunkCopy, why: Failure) -> Denial {
     match why {
         Failure::NoSpace => Denial::NoSpace,

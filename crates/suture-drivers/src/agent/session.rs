@@ -16,7 +16,7 @@ use crate::put_key::PutKey;
 /// most frequent message, so this is minutes of talk; more only hides a coordinator that hangs.
 pub const SESSION_QUEUE: usize = 1024;
 
-/// What the control plane tells the agent.
+/// What the control plane sends to the agent.
 #[derive(Debug)]
 pub enum SessionEvent {
     /// A session with the coordinator of this epoch began.
@@ -28,7 +28,7 @@ pub enum SessionEvent {
     PutKey(PutKey),
     /// The session ended; messages are dropped until the next one.
     Disconnected,
-    /// The coordinator said something.
+    /// The coordinator sent a message.
     Message(ToAgent),
     /// Where each node takes slices, or that it is out of reach; replaces what was known before.
     /// Frames for a node that is left out wait until something is known of it.
@@ -38,9 +38,9 @@ pub enum SessionEvent {
 /// The agent's end of the seam.
 #[derive(Debug)]
 pub struct Session {
-    /// What the control plane says; when it is closed the agent stops.
+    /// What the control plane sends; when it is closed the agent stops.
     pub events: mpsc::Receiver<SessionEvent>,
-    /// What the agent says.
+    /// What the agent sends.
     pub outbox: mpsc::Sender<FromAgent>,
 }
 
@@ -49,7 +49,7 @@ pub struct Session {
 pub struct SessionFeed {
     /// Where sessions and messages of the coordinator go in.
     pub events: mpsc::Sender<SessionEvent>,
-    /// What the agent wants said.
+    /// What the agent wants sent.
     pub outbox: mpsc::Receiver<FromAgent>,
 }
 

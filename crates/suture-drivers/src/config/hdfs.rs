@@ -28,7 +28,7 @@ pub struct HdfsSettings {
     /// Where the NameNodes' plugins connect.
     #[serde(deserialize_with = "address")]
     pub listen: SocketAddr,
-    /// For how long HDFS leaves lost blocks alone each time that it is told to.
+    /// For how long HDFS leaves lost blocks alone each time that it is asked to.
     #[serde(deserialize_with = "duration")]
     pub lease: Duration,
     /// How often the NameNode is asked what is new.

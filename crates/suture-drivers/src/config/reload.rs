@@ -1,7 +1,7 @@
 //! What a configuration that is read anew changes in a daemon that runs.
 //!
 //! Place: beside the whole life of a repair: an operator edits the file and sends SIGHUP. What can
-//! change does so at once; of the rest the daemon says that it takes a restart.
+//! change does so at once; of the rest the daemon logs that it takes a restart.
 
 use super::shown::ShownKey;
 

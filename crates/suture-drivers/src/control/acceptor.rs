@@ -1,6 +1,6 @@
 //! Who may be connected to the coordinator, and what a connection may ask for at a time.
 //!
-//! Place: before anything of the control plane is heard.
+//! Place: before anything of the control plane is received.
 //! Where there are credentials, a connection is encrypted and its other end has proven who it is
 //! before it can ask anything; every call sees who that is (`CallerCell`).
 //! Everybody reaches the listener, and agents need it most. So what can be held is counted: a
@@ -38,7 +38,7 @@ use crate::metrics::calls::RefusalReason;
 use crate::net::places::{HeldPlace, Holder, Newcomer, Newcomers, Places};
 use crate::net::refusals::RefusalLog;
 
-/// What HTTP/2 begins with: so many bytes tell a client from somebody who only connected.
+/// What HTTP/2 begins with: so many bytes distinguish a client from somebody who only connected.
 const PREFACE_BYTES: usize = 24;
 
 /// Headers of a call: a path and a few short ones.
@@ -224,7 +224,7 @@ impl Wire {
 }
 
 enum Handshake {
-    /// Nothing tells it from somebody who only connected.
+    /// Nothing distinguishes it from somebody who only connected.
     New {
         newcomer: Newcomer,
         deadline: Pin<Box<Sleep>>,
@@ -276,7 +276,7 @@ impl Accepted {
     }
 
     /// Notes that so many bytes came. With the last of the preface it needs a place; where there is
-    /// none it stays a newcomer, whose calls hear why, until its time is over.
+    /// none it stays a newcomer, whose calls are answered with the reason, until its time is over.
     fn note(&mut self, bytes: usize) {
         let Handshake::New { received, places, guests, .. } = &mut self.handshake else { return };
         *received += bytes;
@@ -301,7 +301,7 @@ impl Accepted {
 
 impl Accepted {
     /// Ends the connection of somebody whose certificate was taken back, some time after that: a
-    /// call that comes meanwhile hears why it is refused, and nobody holds a place for ever.
+    /// call that comes meanwhile is refused with the reason, and nobody holds a place for ever.
     fn check_still(&mut self) -> io::Result<()> {
         if !self.caller.get().is_some_and(Caller::is_revoked) {
             return Ok(());

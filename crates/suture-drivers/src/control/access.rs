@@ -226,7 +226,7 @@ impl Caller {
         self.proof.as_ref().map(|proof| &proof.said)
     }
 
-    /// What tells it from others: who it is, or where it comes from.
+    /// What distinguishes it from others: who it is, or where it comes from.
     pub fn name(&self) -> String {
         let address = || self.from.ip().to_string();
         self.principal.as_ref().map_or_else(address, ToString::to_string)

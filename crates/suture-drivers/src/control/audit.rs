@@ -61,7 +61,7 @@ pub struct Audit {
     refusals: Arc<Mutex<BTreeMap<String, RefusalLog>>>,
     /// The changes that failed, of callers whose lines are among those of the others.
     failures: Arc<Mutex<BTreeMap<String, Failures>>>,
-    /// Tells the lines about one change from others; from 1 in each life of a coordinator.
+    /// Distinguishes the lines about one change from others; from 1 in each life of a coordinator.
     next: Arc<AtomicU64>,
 }
 
@@ -328,8 +328,8 @@ impl AuditPieces {
         *lock(&self.fault) = fault;
     }
 
-    /// Looks whether so many bytes could be written, without any. Where that cannot be told, all is
-    /// as it was.
+    /// Looks whether so many bytes could be written, without any. Where that cannot be found out,
+    /// all is as it was.
     fn probe(&self, bytes: u64) {
         let probed = lock(&self.file).probe(bytes);
         match probed {
@@ -358,7 +358,7 @@ impl AuditPieces {
 
 impl AuditWatch {
     /// Why no line can be written now, so that changes are refused, where that is so: as it was
-    /// when one was last tried, or as the disk says without one.
+    /// when one was last tried, or as the disk reports without one.
     pub async fn fault(&self) -> Option<String> {
         let [runners, others] = &self.logs;
         match runners.fault().await {
@@ -380,7 +380,7 @@ impl WatchedLog {
                 pieces.probe(bytes);
                 drop(one);
             };
-            // It has told nothing if it panicked.
+            // It has noted nothing if it panicked.
             let _ = spawn_blocking(probe).await;
         };
         // A disk that does not answer is taken to be as it was.
@@ -481,7 +481,7 @@ impl AuditFile {
         }
     }
 
-    /// Whether the disk has space for so many bytes; false where it does not say.
+    /// Whether the disk has space for so many bytes; false where it does not report that.
     ///
     /// # Errors
     /// When it has not, or takes nothing.

@@ -133,8 +133,8 @@ impl BackupKeeper {
         BackupKeeper { coordinator, credentials, data_dir, job: None }
     }
 
-    /// Fetches a copy meanwhile, and tells the session of it. What was kept before stays until all
-    /// of the new one is durable.
+    /// Fetches a copy meanwhile, and reports it to the session. What was kept before stays until
+    /// all of the new one is durable.
     pub(super) fn keep(&mut self, session: mpsc::Sender<proto::AgentMessage>) {
         if self.job.as_ref().is_some_and(|job| !job.is_finished()) {
             return;
@@ -148,7 +148,7 @@ impl BackupKeeper {
                 Ok(contents) => {
                     info!(objects = contents.objects, "keeps a copy of the metadata");
                     let word = AgentWord::BackupKept(proto::Done {});
-                    // Where the session has ended, the next copy is told of.
+                    // Where the session has ended, the next copy is reported.
                     let _ = session.blocking_send(proto::AgentMessage { message: Some(word) });
                 }
                 Err(why) => warn!("cannot keep a copy of the metadata: {why:#}"),

@@ -331,7 +331,7 @@ mod tests {
         frames
     }
 
-    /// What a call is refused with by a listener that takes one connection, says this, waits until
+    /// What a call is refused with by a listener that takes one connection, sends this, waits until
     /// that is read and the call has come, and ends; and what the next call is refused with.
     async fn refused_by(words: &'static [u8]) -> [String; 2] {
         const HEADERS: u8 = 1;

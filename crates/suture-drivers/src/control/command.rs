@@ -14,7 +14,8 @@ impl Served {
     /// Does with nodes what a command says.
     ///
     /// # Errors
-    /// When it says nothing, one of the nodes is none, or data would suffer and it is not forced.
+    /// When it names no action, one of the nodes is none, or data would suffer and it is not
+    /// forced.
     pub async fn command_node(&self, command: proto::NodeCommand) -> Result<(), Status> {
         if command.action() == NodeAction::Unspecified {
             return Err(Status::invalid_argument("unknown command for a node"));
@@ -28,7 +29,7 @@ impl Served {
     /// Begins, pauses, resumes or cancels repairs.
     ///
     /// # Errors
-    /// When the command says nothing, or there is no such object.
+    /// When the command names no action, or there is no such object.
     pub async fn command_repair(&self, command: proto::RepairCommand) -> Result<(), Status> {
         let action = command.action();
         if action == RepairAction::Unspecified {

@@ -45,7 +45,7 @@ const TASK_BYTES_MAX: usize = 16 << 20;
 /// What is said of a fault: an answer has it in its headers, which are short.
 const FAULT_CHARS: usize = 512;
 
-/// A message that says something impossible.
+/// A message that has an impossible value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Malformed {
     /// As `Message.field` of `proto/suture.proto`.
@@ -63,7 +63,7 @@ fn malformed(field: &'static str, fault: impl fmt::Display) -> Malformed {
     Malformed { field, fault: brief(&fault.to_string(), FAULT_CHARS) }
 }
 
-/// What an agent says, as a message.
+/// What an agent sends, as a message.
 pub fn encode_from_agent(message: FromAgent) -> proto::AgentMessage {
     let word = match message {
         FromAgent::Hello(hello) => AgentWord::Hello(hello::encode(hello)),
@@ -93,10 +93,10 @@ pub fn encode_from_agent(message: FromAgent) -> proto::AgentMessage {
     proto::AgentMessage { message: Some(word) }
 }
 
-/// What an agent says in a session that it has joined.
+/// What an agent sends in a session that it has joined.
 ///
 /// # Errors
-/// Names the field that is missing or says something impossible.
+/// Names the field that is missing or has an impossible value.
 pub fn decode_from_agent(message: proto::AgentMessage) -> Result<FromAgent, Malformed> {
     Ok(match message.message.ok_or(missing("AgentMessage.message"))? {
         AgentWord::Join(_) => return Err(malformed("AgentMessage.join", "sent twice")),
@@ -170,10 +170,10 @@ pub fn encode_to_agent(message: ToAgent) -> CoordinatorWord {
     }
 }
 
-/// What the coordinator says to an agent that it has welcomed.
+/// What the coordinator sends to an agent that it has welcomed.
 ///
 /// # Errors
-/// Names the field that is missing or says something impossible.
+/// Names the field that is missing or has an impossible value.
 pub fn decode_to_agent(word: CoordinatorWord) -> Result<ToAgent, Malformed> {
     Ok(match word {
         CoordinatorWord::Welcome(_) => {

@@ -6,7 +6,7 @@
 //! right one where a new one of another cluster listens: the disk with the metadata may not be
 //! mounted yet. An agent that was never welcomed ends when it is refused for good (a cluster that
 //! others have joined, another protocol, a name that is taken): it serves nobody, and whoever
-//! started it should know. One that was serves reads, so it waits whatever a coordinator says.
+//! started it should know. One that was serves reads, so it waits whatever a coordinator answers.
 //! Invariants: one membership has one number: where the cluster has another, it ends, and the
 //! process begins anew under that; and it follows no coordinator of an older epoch than another
 //! that it has followed.
@@ -51,14 +51,14 @@ const RENEW_EVERY: Duration = Duration::from_millis(500);
 /// How long a coordinator that accepted a connection may take to welcome the agent.
 const WELCOME_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What an agent says of itself.
+/// What an agent announces of itself.
 #[derive(Clone, Debug)]
 pub struct Introduction {
     /// Where the coordinator listens.
     pub coordinator: String,
     /// The node's name, unique in the cluster.
     pub name: String,
-    /// The rack that the node is in, if it says one.
+    /// The rack that the node is in, if it announces one.
     pub rack: Option<String>,
     /// Where the agent serves chunks.
     pub data_address: SocketAddr,
@@ -76,7 +76,7 @@ pub struct Introduction {
     pub heartbeat: Duration,
     /// What its sessions before left, if there were any.
     pub membership: Option<Membership>,
-    /// The last mark that a coordinator told it, of the epoch that it has followed last.
+    /// The last mark that a coordinator sent to it, of the epoch that it has followed last.
     pub mark: Option<Mark>,
     /// Where the membership is kept.
     pub data_dir: PathBuf,
@@ -88,7 +88,7 @@ pub struct Introduction {
     pub credentials: Option<Arc<Kept>>,
 }
 
-/// What it is told when it has joined.
+/// What it is sent when it has joined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Welcome {
     /// Which node it is.
@@ -119,8 +119,9 @@ enum End {
     Renewed(Box<(Welcome, JoinedSession)>),
 }
 
-/// Keeps the agent in its cluster until it ends, or is another node there. `welcome` hears of the
-/// first session; later ones must be with the same cluster, and under the same number.
+/// Keeps the agent in its cluster until it ends, or is another node there. `welcome` gets what the
+/// first session was welcomed with; later ones must be with the same cluster, and under the same
+/// number.
 ///
 /// # Errors
 /// Bad input when the coordinator refuses this agent for good before it has welcomed it.
@@ -176,7 +177,7 @@ pub async fn keep(
 }
 
 impl Introduction {
-    /// Notes what a session has told of this node.
+    /// Notes what a session was welcomed with.
     fn welcomed(&mut self, joined: Welcome, epoch: u32) -> Membership {
         self.cluster = Some(joined.cluster);
         if self.membership.is_none_or(|membership| membership.epoch != epoch) {
@@ -357,7 +358,7 @@ async fn converse(
     // Words meant for the session before; the core repeats what still matters.
     while feed.outbox.try_recv().is_ok() {}
     let put_key = SessionEvent::PutKey(session.put_key.clone());
-    // The key first: what the core says next may have puts placed here at once.
+    // The key first: what the core sends next may have puts placed here at once.
     for event in [put_key, SessionEvent::Connected { epoch: session.epoch }] {
         if feed.events.send(event).await.is_err() {
             return End::Finished;

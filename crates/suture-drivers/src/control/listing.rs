@@ -1,8 +1,8 @@
 //! Listings in parts: an agent may hold millions of copies, and no message should be that long.
 //!
-//! Place: [failure detected] -> ... : what an agent says of its copies when a session begins.
+//! Place: [failure detected] -> ... : what an agent reports of its copies when a session begins.
 //! What a message may have at most is what a stranger can make the coordinator keep of it, before
-//! anything of it is looked at. Invariant: the core hears of whole listings only; a part of one
+//! anything of it is looked at. Invariant: the core receives whole listings only; a part of one
 //! would make copies that follow look missing.
 
 use super::convert::Malformed;

@@ -1,13 +1,13 @@
 //! What an agent keeps of its sessions: which node it was, the newest epoch that it followed, and
 //! how many committed puts it knows of.
 //!
-//! Place: [failure detected] -> ... -> `[dispatch]` -> ... : told when the agent joins again.
+//! Place: [failure detected] -> ... -> `[dispatch]` -> ... : reported when the agent joins again.
 //! Metadata that were restored from a backup begin an epoch that was there before, and may number
-//! nodes otherwise. Agents outlive their coordinators, so they are who can tell; and they must not
-//! forget it with their process. The number of puts parts metadata from older ones that were copied
-//! in the middle of an epoch, as by a snapshot of the coordinator's disk. The file `membership` in
-//! the data directory is written at each session in which it changes, and when puts were committed,
-//! whole or not at all.
+//! nodes otherwise. Agents outlive their coordinators, so only they can report that; and they must
+//! not forget it with their process. The number of puts parts metadata from older ones that were
+//! copied in the middle of an epoch, as by a snapshot of the coordinator's disk. The file
+//! `membership` in the data directory is written at each session in which it changes, and when puts
+//! were committed, whole or not at all.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -77,7 +77,7 @@ impl MembershipFile {
     pub(super) async fn kept(&mut self) {
         let wanted = *self.wanted.borrow();
         let done = self.done.wait_for(|done| *done == wanted);
-        // A disk that takes longer hangs, of which the session can tell.
+        // A disk that takes longer hangs, which the session can report.
         let _ = timeout(KEPT_WITHIN, done).await;
     }
 }

@@ -5,7 +5,7 @@
 //! Several nodes of one command are judged together, before any of them is changed: it is done with
 //! all of them or with none. What would make data unreadable, or leave chunks with nowhere to go,
 //! is refused unless it is forced. A refusal by the state of the cluster, which may be another one
-//! later, has a code of its own (`Aborted`), which tells it from a mistake.
+//! later, has a code of its own (`Aborted`), which distinguishes it from a mistake.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ pub const PAUSE_MAX: Duration = Duration::from_secs(30 * 86400);
 /// Objects named as examples.
 const OBJECTS_SHOWN: usize = 3;
 
-/// What whoever commands a DataNode here is told.
+/// What is answered to whoever commands a DataNode here.
 const HDFS_DECIDES: &str = "HDFS decides which DataNodes are dead or drained: stop the DataNode, \
                             or name it in dfs.hosts.exclude (hdfs dfsadmin -refreshNodes)";
 
@@ -152,7 +152,7 @@ impl ControlService {
         let ask = move |driver: &CoordinatorDriver| {
             let core = driver.core();
             let replaced = intent.replaced.iter().filter_map(|name| core.cluster().find(name));
-            // What others held under these names is gone; what they hold themselves they say.
+            // What others held under these names is gone; what they hold themselves they report.
             let taken = intent.taken.iter().copied().filter(|node| !core.has_listed(*node));
             let given_away: Vec<NodeId> = replaced.chain(taken).collect();
             core.unreadable_without(&nodes, &given_away, absence)

@@ -34,8 +34,8 @@ use crate::coordinator::{NewPlaces, StoredChunks};
 use crate::metadata::{Intent, MetadataStore, Object, ObjectStripe, PutId};
 use crate::put_key::PutKey;
 
-/// Stripes of a put that have places and of which nothing was said yet, before it gets more: their
-/// bytes are kept from all others. Commands have a part of one message's stripes under way.
+/// Stripes of a put that have places and of which nothing was reported yet, before it gets more:
+/// their bytes are kept from all others. Commands have a part of one message's stripes under way.
 const UNREPORTED_MAX: usize = STRIPES_PER_MESSAGE as usize;
 
 /// A commit that failed is in doubt until something else is written to the log, which is tried each
@@ -43,7 +43,7 @@ const UNREPORTED_MAX: usize = STRIPES_PER_MESSAGE as usize;
 const SETTLED_MAX: Duration = Duration::from_secs(5);
 const SETTLED_EVERY: Duration = Duration::from_millis(50);
 
-/// What the client hears.
+/// What the client receives.
 pub type Replies = mpsc::Sender<Result<proto::PutReply, Status>>;
 
 /// A put that has begun.
@@ -52,7 +52,7 @@ struct PutSession {
     /// What makes the stamps of its copies.
     key: PutKey,
     object: Object,
-    /// Where each stripe was told to go.
+    /// The nodes that each stripe was assigned to.
     placed: BTreeMap<StripeId, StripePlaces>,
     /// Nodes that could not store a chunk of it: others are preferred.
     avoid: BTreeSet<NodeId>,
@@ -72,7 +72,7 @@ struct StripePlaces {
     nodes: Vec<Option<NodeId>>,
     /// Those that could not store a chunk of it.
     failed: Vec<NodeId>,
-    /// Whether it was said what was stored of it.
+    /// Whether it was reported what was stored of it.
     is_reported: bool,
 }
 

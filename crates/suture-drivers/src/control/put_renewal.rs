@@ -2,9 +2,9 @@
 //!
 //! Place: put begun -> [whoever puts proves anew who it is] -> stripes placed -> object visible.
 //! A certificate is shown once for each connection, when it is made, and a put lives as long as its
-//! stream. So whoever puts and has a new certificate says so on a new connection, by the number of
-//! the put, and the put is accepted by that one from then on. It has to be the same principal: who
-//! has stolen a former certificate has none to renew his puts by.
+//! stream. So whoever puts and has a new certificate announces that on a new connection, by the
+//! number of the put, and the put is accepted by that one from then on. It has to be the same
+//! principal: who has stolen a former certificate has none to renew his puts by.
 //!
 //! Invariant: a put is accepted by a certificate that its own principal has shown.
 

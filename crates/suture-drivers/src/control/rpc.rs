@@ -79,7 +79,7 @@ impl RpcAdapter {
         self.served_of(request, call, "").await
     }
 
-    /// The same where the request says what it is about.
+    /// The same where the request names what it is about.
     async fn served_of<T>(
         &self,
         request: &Request<T>,

@@ -1,4 +1,4 @@
-//! What operators are told of scrubbing.
+//! What is reported of scrubbing to operators.
 //!
 //! Place: [failure detected] -> ...: damage that nobody has met yet.
 
@@ -33,7 +33,7 @@ pub(super) async fn complete(
     Ok(())
 }
 
-/// What the core says of scrubbing, where nodes have only numbers.
+/// What the core reports of scrubbing, where nodes have only numbers.
 pub(super) fn describe(
     status: &ScrubStatus,
     times: Option<ScrubTimes>,
@@ -100,7 +100,7 @@ fn warnings(scrub: &proto::ScrubStatus) -> Vec<String> {
              long is rebuilt elsewhere"
         ));
     }
-    // That its rate is too low is said by itself.
+    // That its rate is too low is reported by itself.
     let is_slow = scrub.least_seconds > scrub.period_seconds;
     if scrub.running && scrub.next_seconds == Some(0.0) && !is_slow {
         warnings.push(

@@ -151,7 +151,7 @@ impl Served {
         listed
     }
 
-    /// What tells whoever asks from others.
+    /// What distinguishes whoever asks from others.
     pub fn caller_name(&self) -> String {
         self.caller.name()
     }

@@ -34,15 +34,15 @@ use crate::metrics::calls::{PutMemory, RefusalReason};
 use crate::metrics::coordinator::CoordinatorMetrics;
 use crate::put_key::PutKey;
 
-/// What whoever wants an object of HDFS's coordinator is told.
+/// What is answered to whoever wants an object of HDFS's coordinator.
 pub(super) const OF_HDFS: &str =
     "this coordinator repairs HDFS and keeps no objects: store and read by HDFS's own commands";
 
-/// What whoever would have a coordinator repair is told that only observes.
+/// What is answered to whoever would have a coordinator repair that only observes.
 const OBSERVES: &str = "this coordinator only observes, and HDFS repairs: set [hdfs] mode to \
                         'repair' in its configuration and restart it";
 
-/// What whoever is not served while metadata are made again is told.
+/// What is answered to whoever is not served while metadata are made again.
 pub(super) const REBUILDING: &str =
     "the metadata are being rebuilt from what the agents hold: try again when that is done";
 
@@ -55,7 +55,7 @@ pub struct ControlService {
     pub metadata: Metadata,
     /// The driver of the coordinator core.
     pub coordinator: Handle,
-    /// Which cluster this is; unknown until the first agent says so, where the metadata are made
+    /// Which cluster this is; unknown until the first agent reports it, where the metadata are made
     /// again from nothing.
     cluster: OnceLock<ClusterId>,
     /// Whether the metadata are being made again: then only agents are served.
@@ -64,7 +64,7 @@ pub struct ControlService {
     pub(super) is_hdfs: bool,
     /// Where changes are written down, if anywhere.
     pub(super) audit: Option<Audit>,
-    /// How it is known who asks, where that is told.
+    /// How it is known who asks, where that is reported.
     pub(super) trust: Option<Trust>,
     /// What makes the stamps of puts; agents know them by it.
     pub(super) put_key: PutKey,

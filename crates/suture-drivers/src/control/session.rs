@@ -1,7 +1,7 @@
 //! The coordinator's side of one agent's session.
 //!
 //! Place: [failure detected] -> ... -> `[dispatch]` -> ... : a broken session is the first sign.
-//! A session begins with `Join` and `Welcome`; then each side says what it has to say. The same
+//! A session begins with `Join` and `Welcome`; then each side sends what it has to send. The same
 //! name joining again replaces the session before, as a restarted agent does; joining from
 //! another address while the first still speaks is refused, as that is two agents of one name. So
 //! is another name at the address of an agent that still speaks: what is sent to either would come
@@ -33,7 +33,7 @@ use crate::coordinator::{CoordinatorDriver, Handle, NewSession};
 use crate::metadata::{Mark, MetadataError, MetadataStore, NewNode, NodeRecord, Remembered};
 use crate::store::StoreId;
 
-/// How long a peer may take from connecting to saying who it is.
+/// How long a peer may take from connecting to announcing who it is.
 const JOIN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How long an agent that was let in may take to introduce itself, and how often that is looked
@@ -41,7 +41,7 @@ const JOIN_TIMEOUT: Duration = Duration::from_secs(10);
 const INTRODUCED_MAX: Duration = Duration::from_secs(5);
 const INTRODUCED_EVERY: Duration = Duration::from_millis(20);
 
-/// Tells sessions of one node apart.
+/// Distinguishes sessions of one node from each other.
 static NEXT_SESSION: AtomicU64 = AtomicU64::new(0);
 
 /// From this version of the control plane on, agents take marks.
@@ -116,9 +116,9 @@ struct Joined {
     protocol: u32,
     /// Whether it has a session already, whose place this one takes.
     renews: bool,
-    /// How often it reports, if it says.
+    /// How often it reports, if it announces that.
     heartbeat: Option<Duration>,
-    /// Which file system its chunks are on, if it says one.
+    /// Which file system its chunks are on, if it announces one.
     file_system: Option<u64>,
 }
 
@@ -167,14 +167,14 @@ async fn admit(service: &ControlService, join: proto::Join) -> Result<(NodeRecor
     let cluster = service.cluster_for(join.cluster.map(ClusterId)).await?;
     let mut node = check(cluster, join)?;
     if service.is_hdfs {
-        // Where a DataNode is the NameNode says, not its agent.
+        // Where a DataNode is, the NameNode reports, and not its agent.
         let name = node.name.clone();
         let nodes = service.metadata.ask(|store| store.nodes()).await?;
         let known = nodes.into_iter().find(|record| record.node.name == name);
         node.rack = known.and_then(|record| record.node.rack);
     }
     let joined = node.clone();
-    // First: who has lost the name to another store is to hear of that.
+    // First: who has lost the name to another store is to be refused for that.
     let check = move |store: &mut MetadataStore| store.check_joining(&joined, is_new, takes_name);
     service.metadata.ask(check).await?;
     let joined = node.clone();
@@ -184,7 +184,7 @@ async fn admit(service: &ControlService, join: proto::Join) -> Result<(NodeRecor
     };
     let (is_plausible, epoch) = service.metadata.ask(accepted).await?;
     if !is_plausible {
-        // Others may tell the same: it goes on asking.
+        // Others may report the same: it goes on asking.
         return Err(Status::unavailable(format!(
             "the agent has followed epoch {followed}, this coordinator is in epoch {epoch}: such an epoch is accepted once more than half of the nodes report one; if only this agent has, its file 'membership' is damaged: stop it, delete that file, start it again"
         )));
@@ -273,7 +273,7 @@ async fn check_unique(service: &ControlService, node: &NewNode) -> Result<(), St
     Ok(())
 }
 
-/// The node that an agent says it is, if there can be one of `cluster`.
+/// The node that an agent announces itself as, if there can be one of `cluster`.
 ///
 /// # Errors
 /// What is wrong with it.

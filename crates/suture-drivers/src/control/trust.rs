@@ -1,4 +1,4 @@
-//! How it is known who asks, and until when: what an operator has to be told of certificates.
+//! How it is known who asks, and until when: what an operator has to know of certificates.
 //!
 //! Place: beside the life of a repair: a certificate that ended unnoticed ends repairs too.
 

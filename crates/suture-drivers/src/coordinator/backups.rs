@@ -1,7 +1,7 @@
 //! Which agent keeps the next copy of the metadata, and when one last did.
 //!
 //! Place: beside the life of a repair: the coordinator's disk can be lost with everything on it. An
-//! agent is asked in turn, and says when its copy is durable; that none says so is a thing to know
+//! agent is asked in turn, and reports when its copy is durable; that none does is a thing to know
 //! before the copy is needed.
 
 use std::time::Duration;
@@ -13,7 +13,8 @@ use tokio::time::Instant;
 /// The first copy after a start goes out this soon, however rare they are.
 const FIRST: Duration = Duration::from_secs(60);
 
-/// So many turns may come to nothing before that is said: a node can be down when its turn comes.
+/// So many turns may come to nothing before that is reported: a node can be down when its turn
+/// comes.
 const TURNS: u32 = 2;
 
 /// What a fetch may take beside.

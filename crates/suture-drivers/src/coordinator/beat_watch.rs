@@ -2,8 +2,8 @@
 //!
 //! Place: [failure detected] -> ...: how often an agent reports is in its own configuration, when
 //! silence counts in the coordinator's, and no file has both. Where the two are near each other
-//! every beat that is late takes a node out of use that is well. Agents say it when they join;
-//! those of a release before this was said are not judged.
+//! every beat that is late takes a node out of use that is well. Agents announce it when they join;
+//! those of a release that does not are not judged.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -27,8 +27,8 @@ impl BeatWatch {
         BeatWatch { suspect: Some(suspect), rare: BTreeMap::new() }
     }
 
-    /// The agent of a node has joined, and reports so often if it says; gives what to do about that
-    /// where it is news.
+    /// The agent of a node has joined, and reports so often if it announces that; gives what to do
+    /// about that where it is news.
     pub fn joined(&mut self, node: NodeId, every: Option<Duration>, name: &str) -> Option<String> {
         let before = self.rare.remove(&node);
         let (every, suspect) = (every?, self.suspect?);

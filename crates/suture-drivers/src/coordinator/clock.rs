@@ -2,7 +2,7 @@
 //!
 //! Place: beside the whole life of a repair, which no clock of the day decides. Dates of objects
 //! and of the audit log, windows, pauses that outlast a restart, and the validity of certificates
-//! go by it: whoever operates the cluster is told when it was set.
+//! go by it: whoever operates the cluster is notified when it was set.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -11,7 +11,7 @@ use suture_edge::units::format_seconds;
 /// What a clock is off by that is set by little and often, or read between two other things.
 const SAME_TIME: Duration = Duration::from_secs(30);
 
-/// For how long `status` tells of it.
+/// For how long `status` shows it.
 const SHOWN_FOR: Duration = Duration::from_secs(3600);
 
 /// Both clocks as they were last read, and what was last wrong with the one of the day.

@@ -43,7 +43,7 @@ impl CoordinatorDriver {
         self.hdfs_seen().iter().flat_map(|seen| seen.warnings(Instant::now())).collect()
     }
 
-    /// What the core is told of a change, where HDFS is the keeper.
+    /// What the core is given for a change, where HDFS is the keeper.
     pub(super) fn attribute_change(&mut self, change: Input) -> Input {
         let Some(hdfs) = &mut self.hdfs else { return change };
         if let Input::CommitRefused { repair, .. } = &change {
@@ -69,7 +69,7 @@ impl CoordinatorDriver {
         }
     }
 
-    /// Writes down what a commit is asked for, in case that nobody here hears the answer.
+    /// Writes down what a commit is asked for, in case that nobody here receives the answer.
     fn note_asked(&mut self, commit: &Commit) {
         let asked = self.attempts.asked(self.now(), commit, self.core.stripes());
         if let (Some(asked), Some(hdfs)) = (&asked, &mut self.hdfs) {
@@ -88,7 +88,7 @@ impl CoordinatorDriver {
         }
     }
 
-    /// Says how repairs stand to whoever decides whether HDFS is kept from its own.
+    /// Reports how repairs stand to whoever decides whether HDFS is kept from its own.
     pub(super) fn note_condition(&self, condition: Condition) {
         if let Some(hdfs) = &self.hdfs {
             hdfs.link.note(condition);

@@ -85,7 +85,7 @@ impl CoordinatorDriver {
         self.beats.warnings(present)
     }
 
-    /// Looks how far repairs have come, and says so when they have come to their end.
+    /// Looks how far repairs have come, and logs it when they have come to their end.
     pub(super) fn measure(&mut self) {
         self.send_news();
         self.watch_window();

@@ -33,7 +33,7 @@ pub enum Outgoing {
     KeepBackup,
     /// So many puts are committed.
     Committed(u64),
-    /// What tells a coordinator that it was set back.
+    /// The last mark: what agents report of it shows a coordinator that it was set back.
     Marked(Mark),
 }
 

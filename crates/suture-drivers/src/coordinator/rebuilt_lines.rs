@@ -121,7 +121,7 @@ impl CoordinatorDriver {
         });
     }
 
-    /// Says how many more were rebuilt than have lines.
+    /// Logs how many more were rebuilt than have lines.
     pub(super) fn log_rest(&mut self) {
         if let Some(UnlistedChunks { chunks, bytes }) = self.lines.rest(self.now()) {
             info!(chunks, bytes, "more chunks rebuilt, without lines of their own");

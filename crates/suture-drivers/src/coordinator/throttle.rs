@@ -62,14 +62,15 @@ impl CoordinatorDriver {
     pub(super) fn throttle_by(&mut self, wanted: Option<ThrottleIntent>) {
         self.throttle.1 = wanted;
         let config = self.throttle().config.clone();
-        // A coordinator that never throttled anything says nothing of it.
+        // Where nothing was ever throttled the core gets no input for it.
         if self.core.status().throttle.config != config {
             self.handle(Input::Throttle(Box::new(config)));
         }
         self.watch_window();
     }
 
-    /// Tells the core when the window has closed or opened, and again when it is to open otherwise.
+    /// Reports to the core when the window has closed or opened, and again when it is to open at
+    /// another time.
     pub(super) fn watch_window(&mut self) {
         let closed_for = self.throttle().window.as_ref().and_then(MaintenanceWindow::closed_for);
         let now = self.now();

@@ -24,7 +24,7 @@ pub struct Connections {
     waiting: Receiver<PluginConnection>,
     known: Vec<(PluginConnection, Standing)>,
     changes: u64,
-    /// The first block pool that was heard of: other NameNodes must have the same.
+    /// The first block pool that was announced: other NameNodes must have the same.
     pool: Arc<OnceLock<String>>,
     times: AskTimes,
 }
@@ -126,7 +126,7 @@ impl Connections {
         None
     }
 
-    /// Asks those that are not active how they are, and drops those that do not say.
+    /// Asks those that are not active how they are, and drops those that do not answer.
     fn keep_others(&mut self, now: Instant) {
         let AskTimes { keep, keep_timeout, .. } = self.times;
         self.known.retain_mut(|(connection, standing)| {

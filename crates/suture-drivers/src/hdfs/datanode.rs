@@ -3,7 +3,7 @@
 //! Place: ... dispatch -> [slices flow -> chunk proven and durable] -> commit ...
 //! Disk threads ask and wait; each takes a connection of its own, and gives it back. One that fails
 //! is dropped, and the question asked once more over a new one, since the DataNode may have
-//! restarted. The kernel says which user is at the other end; a socket of another one's is not
+//! restarted. The kernel reports which user is at the other end; a socket of another one's is not
 //! spoken to.
 
 use std::fmt;
@@ -150,7 +150,7 @@ pub struct Finished {
 /// Why the DataNode does not answer.
 #[derive(Debug)]
 pub enum DataNodeError {
-    /// It was asked and says why not.
+    /// It was asked and answered why not.
     Refused(Refusal),
     /// It cannot be asked.
     Unreachable(io::Error),

@@ -10,7 +10,7 @@
 //! | 12.. | the JSON, then the payload |
 //!
 //! Both lengths are bounded before anything is allocated. The other end is a daemon of somebody
-//! else's, so what it says is checked like any input.
+//! else's, so what it sends is checked like any input.
 
 use std::io::{self, ErrorKind, Read, Write};
 

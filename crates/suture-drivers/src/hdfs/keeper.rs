@@ -4,12 +4,12 @@
 //! Place: [stripes affected] -> queue -> plan -> [claim] -> dispatch -> ... -> [commit location].
 //! Only groups at risk are stripes here; the NameNode knows the others and nobody need. What is
 //! known is refreshed by [`HdfsKeeper::refresh`], which asks for changes. The NameNode counts no
-//! generations, so they are counted here: a stripe gets the next one with every change that is told
-//! of it.
+//! generations, so they are counted here: a stripe gets the next one with every change that is
+//! reported of it.
 //!
 //! A rebuilt block is HDFS's as soon as its DataNode has finalized it. So a commit asks the
-//! NameNode whether it has heard of it, and is answered once it has. Until then what a claim builds
-//! counts as missing, also if the NameNode says otherwise: a repair's own success must not look
+//! NameNode whether it has the block, and is answered once it has. Until then what a claim builds
+//! counts as missing, also if the NameNode reports otherwise: a repair's own success must not look
 //! like a change under its feet.
 //!
 //! Questions to the NameNode are gathered and asked in `changes`: those about claims, many at a
@@ -40,8 +40,8 @@ use commits::{AwaitedBlock, can_be};
 /// A claim that nobody prolongs ends after this, as the NameNode's own do by default.
 pub const CLAIM_LIFETIME: Span = Span::from_secs(300);
 
-/// A finalized block of which the NameNode has not heard for so long is not waited for: its
-/// DataNode tells of it at once, and what is lost of that with the next heartbeats.
+/// A finalized block that the NameNode does not have after so long is not waited for: its DataNode
+/// reports it at once, and what is lost of that with the next heartbeats.
 pub const CONFIRM_WITHIN: Duration = Duration::from_secs(60);
 
 /// Groups that HDFS may be asked to rebuild by itself, while it leaves others to Suture.
@@ -67,11 +67,11 @@ struct KnownDataNode {
 #[derive(Clone, Debug)]
 struct KnownGroup {
     group: Group,
-    /// As it was last told; none while some of its nodes are not known.
+    /// As it was last reported; none while some of its nodes are not known.
     stripe: Option<Stripe>,
     /// Copies that repairs made: they have their repairs' stamps.
     rebuilt: BTreeMap<ChunkIndex, (NodeId, Stamp)>,
-    /// The NameNode that is asked now has not told of it yet, and may never.
+    /// The NameNode that is asked now has not reported it yet, and may never.
     is_former: bool,
 }
 
@@ -123,14 +123,14 @@ pub struct HdfsKeeper<N> {
     releasing: Vec<RepairId>,
     awaited: BTreeMap<RepairId, AwaitedBlock>,
     confirm_within: Duration,
-    /// Where a block was committed of which the NameNode never heard.
+    /// Where a block was committed that the NameNode never had.
     unconfirmed: BTreeSet<(StripeId, NodeId)>,
     /// Why claims were refused last.
     refusals: BTreeMap<StripeId, String>,
     /// Those of them that are about a node, until they are taken.
     refused_targets: Vec<RefusedTarget>,
     changes: Vec<Input>,
-    /// Why claims and commits wait, as it was last said.
+    /// Why claims and commits wait, as it was last logged.
     waits: Option<String>,
 }
 
@@ -200,7 +200,7 @@ impl<N: NameNode> HdfsKeeper<N> {
     /// Asks what is new: nodes, then groups.
     ///
     /// # Errors
-    /// When the NameNode does not answer; what was heard until then counts.
+    /// When the NameNode does not answer; what was received until then counts.
     pub fn refresh(&mut self) -> Result<Vec<DataNode>, KeeperError> {
         let NodesAnswer { nodes } = ask(&mut self.namenode, &Question::Nodes)?;
         for said in &nodes {
@@ -216,7 +216,7 @@ impl<N: NameNode> HdfsKeeper<N> {
     /// Asks which groups are at risk. The nodes of groups must be known by now.
     ///
     /// # Errors
-    /// When the NameNode does not answer; what was heard until then counts.
+    /// When the NameNode does not answer; what was received until then counts.
     pub fn refresh_groups(&mut self) -> Result<(), KeeperError> {
         loop {
             let answer: GroupsAnswer = ask(&mut self.namenode, &Question::Groups)?;
@@ -262,7 +262,7 @@ impl<N: NameNode> HdfsKeeper<N> {
             building.since = Instant::now();
             self.asking.insert(building.claim.repair, building.claim.clone());
         }
-        // It may have heard of less so far.
+        // Less may have been reported to it so far.
         self.awaited.values_mut().for_each(|block| block.denied = None);
         // What it does not speak of any more is at risk no more; what is being built is kept until
         // that has ended.
@@ -337,7 +337,7 @@ impl<N: NameNode> HdfsKeeper<N> {
         self.building.values().filter(move |of| of.claim.stripe == id)
     }
 
-    /// Tells of a stripe that is another one than was last told.
+    /// Reports a stripe that is another one than was last reported.
     fn note_changes(&mut self, id: StripeId) {
         let Some(known) = self.groups.get(&id) else { return };
         let Some(mut stripe) = self.read(known) else { return };
@@ -415,7 +415,7 @@ impl<N: NameNode> HdfsKeeper<N> {
 }
 
 impl<N: NameNode> Keeper for HdfsKeeper<N> {
-    /// Those at risk, as far as [`HdfsKeeper::refresh_groups`] has heard of them.
+    /// Those at risk, as far as [`HdfsKeeper::refresh_groups`] has received them.
     fn stripes(&mut self) -> Result<Vec<Stripe>, KeeperError> {
         let not_up = self.nodes.values().filter(|node| node.state != NodeState::Up);
         let reported = not_up.map(|node| Input::NodeState { node: node.id, state: node.state });

@@ -2,8 +2,8 @@
 //!
 //! Place: beside [stripes affected -> queue -> plan -> claim] -> ...: decided anew before each
 //! lease, seconds at a time.
-//! Only who can repair may keep others from it: not a coordinator whose task does not say any more
-//! how repairs stand, nor one whose claims the NameNode does not answer, nor one that was told to
+//! Only who can repair may keep others from it: not a coordinator whose task does not report any
+//! more how repairs stand, nor one whose claims the NameNode does not answer, nor one that is to
 //! leave lost blocks for a while, by a pause or by a window. What is at risk most is repaired
 //! outside of a window as well, beside HDFS: a claim keeps the two apart.
 
@@ -15,8 +15,8 @@ use suture_repair::id::StripeId;
 
 use super::keeper::LEFT_MAX;
 
-/// What the coordinator's task said so long ago counts no more. It says it twice a second, and more
-/// rarely where looking takes it long; a batch of plans takes it a second or two.
+/// What the coordinator's task reported so long ago counts no more. It reports twice a second, and
+/// more rarely where looking takes it long; a batch of plans takes it a second or two.
 const CONDITION_LASTS: Duration = Duration::from_secs(60);
 
 /// Claims are answered in the second in which they are asked for. One that has waited for so long
@@ -56,7 +56,7 @@ pub struct LeaseScene {
 pub enum NoLease {
     /// It is configured so.
     Observes,
-    /// The coordinator's task does not say how repairs stand.
+    /// The coordinator's task does not report how repairs stand.
     Silent,
     /// An operator paused repairs.
     Paused,
@@ -183,7 +183,7 @@ mod tests {
         assert_eq!(refused(&paused, scene), Some(NoLease::Paused));
         let closed = Condition { window_closed: true, ..well.clone() };
         assert_eq!(refused(&closed, scene), Some(NoLease::WindowClosed));
-        // A task that hangs says nothing any more.
+        // A task that hangs reports nothing any more.
         let late = Condition { at: ago(CONDITION_LASTS / 2), ..well.clone() };
         assert_eq!(refused(&late, scene), None);
         let hung = Condition { at: ago(CONDITION_LASTS * 3 / 2), ..well.clone() };

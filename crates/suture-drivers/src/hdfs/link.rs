@@ -1,10 +1,11 @@
-//! Drives the NameNode's keeper: one thread that asks it, and tells the coordinator what it says.
+//! Drives the NameNode's keeper: one thread that asks it, and reports to the coordinator what it
+//! answers.
 //!
 //! Place: [stripes affected] ... [claim] ... [commit location]; beside the metadata's thread, which
 //! goes on keeping what is Suture's own: nodes, epochs, what operators want.
 //! A NameNode may take its time, and be gone; the coordinator's task waits for neither.
 //!
-//! HDFS leaves lost blocks alone for as long as it is told to, seconds at a time. It is told only
+//! HDFS leaves lost blocks alone for as long as it is asked to, seconds at a time. It is asked only
 //! while repairs can go on (`lease.rs`), and not for groups that wait for something. Whatever ends
 //! this process, HDFS repairs by itself soon after. How all of that stands is written down in
 //! `view.rs`.
@@ -40,7 +41,7 @@ const REGISTER_TIMEOUT: Duration = Duration::from_secs(10);
 /// A claim is asked for again this often, which prolongs it.
 const PROLONG_EVERY: Duration = Duration::from_secs(100);
 
-/// What a link is taken for until an agent says what it carries, in bytes per second.
+/// What a link is taken for until an agent reports what it carries, in bytes per second.
 const LINK_ASSUMED: f64 = 125e6;
 
 /// How a coordinator is joined to HDFS.
@@ -48,7 +49,7 @@ const LINK_ASSUMED: f64 = 125e6;
 pub struct LinkSettings {
     /// Nothing is repaired, and HDFS is not kept from it.
     pub observes: bool,
-    /// For how long HDFS leaves lost blocks alone each time that it is told to.
+    /// For how long HDFS leaves lost blocks alone each time that it is asked to.
     pub lease: Duration,
     /// How often the NameNode is asked what is new.
     pub poll: Duration,
@@ -70,8 +71,8 @@ pub struct Link {
 }
 
 impl Link {
-    /// Starts the thread. `changes` receives what the NameNode says, and `metadata` gets a node for
-    /// each DataNode.
+    /// Starts the thread. `changes` receives what the NameNode reports, and `metadata` gets a node
+    /// for each DataNode.
     pub fn start(
         settings: LinkSettings,
         connections: Connections,
@@ -101,7 +102,7 @@ impl Link {
         Link { requests, view }
     }
 
-    /// How HDFS stands, as far as the thread has heard.
+    /// How HDFS stands, as far as the thread knows.
     pub fn view(&self) -> &HdfsView {
         &self.view
     }
@@ -121,7 +122,7 @@ impl Link {
         self.send(LinkRequest::Commit(commit));
     }
 
-    /// Says whether repairs can go on.
+    /// Reports whether repairs can go on.
     pub fn note(&self, condition: Condition) {
         self.send(LinkRequest::Condition(condition));
     }
@@ -143,7 +144,7 @@ struct Linked {
     nodes: BTreeMap<String, (NodeId, DataNode)>,
     /// Those that cannot be made such, and were warned of.
     unnamed: BTreeSet<String>,
-    /// How repairs stand, as it was last said.
+    /// How repairs stand, as it was last reported.
     condition: Option<Condition>,
     connection: u64,
     is_answering: bool,
@@ -173,7 +174,7 @@ impl Linked {
                 poll_at = Instant::now() + self.settings.poll;
             }
             let changes = together(self.keeper.changes());
-            // Before the refusals themselves are told.
+            // Before the refusals themselves are sent.
             self.view.refuse(self.keeper.take_refused_targets());
             for change in changes {
                 let _ = self.changes.blocking_send(change);
@@ -199,7 +200,7 @@ impl Linked {
         }
     }
 
-    /// Asks what is new, and says that HDFS is to leave lost blocks alone, or not any more.
+    /// Asks what is new, and asks HDFS to leave lost blocks alone, or not to any more.
     fn poll(&mut self) {
         let result = self.keeper.refresh().map(|said| self.register(&said));
         let result = result.and_then(|()| {
@@ -256,13 +257,13 @@ impl Linked {
         self.view.change(|seen| {
             (seen.no_lease, seen.left) = (no_lease, left.len());
             if is_notified {
-                // The plugin counts from when it was told, which is later.
+                // The plugin counts from when it was asked, which is later.
                 seen.leased_until = wanted.then_some(asked + lease);
             }
         });
     }
 
-    /// Says that HDFS leaves its lost blocks to Suture, or why it does not, where that is news.
+    /// Logs that HDFS leaves its lost blocks to Suture, or why it does not, where that is news.
     fn log_lease(&self, no_lease: Option<NoLease>) {
         let is_news =
             self.no_lease.as_ref().map(discriminant) != no_lease.as_ref().map(discriminant);
@@ -307,7 +308,7 @@ impl Linked {
             }
             let (sender, registered) = mpsc::sync_channel(1);
             let new = data_node.clone();
-            // Its node is told as a change before this is answered.
+            // Its node is reported as a change before this is answered.
             self.metadata.submit_and(move |store| {
                 let id = register(store, &new);
                 move || drop(sender.send(id))
@@ -336,7 +337,7 @@ impl Linked {
     }
 }
 
-/// Has new stripes that came together told together: what a node had is planned as one.
+/// Has new stripes that came together reported together: what a node had is planned as one.
 fn together(changes: Vec<Input>) -> Vec<Input> {
     let mut combined = Vec::with_capacity(changes.len());
     for change in changes {
@@ -356,8 +357,8 @@ pub fn store_id(uuid: &str) -> StoreId {
     StoreId(uuid.bytes().fold(0xcbf2_9ce4_8422_2325, step))
 }
 
-/// The node of a DataNode, with the rates that its agent said. The NameNode decides whose a name
-/// is.
+/// The node of a DataNode, with the rates that its agent announced. The NameNode decides whose a
+/// name is.
 fn register(store: &mut MetadataStore, said: &DataNode) -> Result<NodeId, MetadataError> {
     let id = Some(store_id(&said.node));
     let known = store.nodes()?.into_iter().find(|record| record.node.name == said.name);
@@ -433,7 +434,8 @@ mod tests {
             state: DataNodeState::Up,
         };
         let id = register(&mut store, &said("a", "/r1")).unwrap();
-        // Its agent says what its links carry; then the node moves, and then is formatted anew.
+        // Its agent announces what its links carry; then the node moves, and then is formatted
+        // anew.
         let agent = NewNode { uplink: 7e6, ..store.nodes().unwrap()[0].node.clone() };
         assert_eq!(store.join(&agent).unwrap(), id);
         assert_eq!(register(&mut store, &said("a", "/r2")).unwrap(), id);

@@ -5,8 +5,8 @@
 //! of a pair can be connected while one is active. What each has to prove is in
 //! `plugin_connection.rs`, which of them is asked in `connections.rs`.
 //!
-//! Who has not said who it is has one deadline for all of it, however the bytes come, and of such
-//! connections only the newest stay: a NameNode says it at once.
+//! Who has not identified itself has one deadline for all of it, however the bytes come, and of
+//! such connections only the newest stay: a NameNode does that at once.
 
 use std::collections::VecDeque;
 use std::io;
@@ -23,7 +23,7 @@ use super::plugin_connection::PluginConnection;
 use crate::identity::credentials::Kept;
 use crate::net::refusals::RefusalLog;
 
-/// Connections whose other end has not said who it is.
+/// Connections whose other end has not identified itself.
 const UNKNOWN_MAX: usize = 16;
 
 /// Connections that wait to be asked; a pair of NameNodes has two.
@@ -87,7 +87,7 @@ fn accept(listener: &TcpListener, welcome: &PluginWelcome, unknown: &Arc<Unknown
     }
 }
 
-/// Connections whose other end has not said who it is, the oldest first.
+/// Connections whose other end has not identified itself, the oldest first.
 #[derive(Default)]
 struct UnknownPlugins {
     waiting: Mutex<(u64, VecDeque<(u64, TcpStream)>)>,
@@ -149,7 +149,7 @@ mod tests {
             }))
             .unwrap();
         let _: serde_json::Value = plugin.receive().unwrap();
-        // Whoever has said who it is, is asked.
+        // Whoever has identified itself is asked.
         let asks = thread::spawn(move || {
             while connections.ask_json(&Question::Nodes).is_err() {
                 thread::sleep(ACCEPT_PAUSE);

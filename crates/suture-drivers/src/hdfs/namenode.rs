@@ -1,8 +1,8 @@
 //! What is asked of the plugin in the NameNode, and what it answers.
 //!
 //! Place: [stripes affected] ... [claim] ... [commit location].
-//! The other end answers in the order in which it is asked. An answer that says `error` is a
-//! refusal; one that is malformed ends the connection.
+//! The other end answers in the order in which it is asked. An answer with `error` is a refusal;
+//! one that is malformed ends the connection.
 
 use std::fmt::Debug;
 use std::io::{Read, Write};

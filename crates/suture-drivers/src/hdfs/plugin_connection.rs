@@ -2,11 +2,12 @@
 //!
 //! Place: before [stripes affected]: taken by `listener.rs`, asked by `connections.rs`.
 //! With credentials both ends prove who they are, by TLS 1.3; the plugin's certificate must have
-//! the role `keeper`, since whoever is accepted here says where data lie and what is lost. Its
+//! the role `keeper`, since whoever is accepted here reports where data lie and what is lost. Its
 //! certificate is looked at again with each question.
 //!
 //! All NameNodes of a coordinator are of one block pool, that of the first: ids of groups and of
-//! blocks are unique only within it. Another one is refused with its greeting, and told why.
+//! blocks are unique only within it. The greeting of another one is answered by a refusal and
+//! its reason.
 
 use std::fmt;
 use std::io::{self, ErrorKind, Read, Write};
@@ -22,7 +23,7 @@ use super::namenode::{NameNode, PluginGreeting, Question, Refusal, StateAnswer, 
 use crate::identity::AccessRole;
 use crate::identity::credentials::{Kept, Proven};
 
-/// Who connects says at once who it is; all of that takes no longer.
+/// Who connects announces at once who it is; all of that takes no longer.
 pub(super) const GREETING_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The plugin answers under the NameNode's lock, which others may hold for seconds.
@@ -40,19 +41,19 @@ struct TimedSocket {
     until: Option<Instant>,
 }
 
-/// A plugin that has said who it is.
+/// A plugin that has identified itself.
 #[derive(Debug)]
 pub struct PluginConnection {
     frames: Frames<PluginWire>,
     pub(super) from: SocketAddr,
     proof: Option<Proven>,
-    /// What it said of itself.
+    /// What it announced of itself.
     pub greeting: PluginGreeting,
 }
 
 impl PluginConnection {
-    /// Has the other end prove who it is and say what it speaks, and of which block pool it is:
-    /// that of `pool`, or the first there.
+    /// Has the other end prove who it is and announce what it speaks, and of which block pool it
+    /// is: that of `pool`, or the first there.
     pub(super) fn welcome(
         stream: TcpStream,
         from: SocketAddr,
@@ -156,7 +157,7 @@ impl Read for TimedSocket {
             }
             self.tcp.set_read_timeout(Some(left))?;
         }
-        // A socket's timeout is told as what it would be without one.
+        // A timeout of the socket counts as silence, as one of the greeting does.
         self.tcp.read(into).map_err(|error| match error.kind() {
             ErrorKind::WouldBlock => silent(),
             _ => error,
@@ -245,7 +246,7 @@ mod tests {
             pool: pool.into(),
         };
         let pool = OnceLock::new();
-        // Who speaks otherwise says nothing of the pool.
+        // The pool of a plugin that speaks another protocol does not count.
         let other = refusal(&greeting("suture-hdfs-0", "BP-9"), &pool).unwrap();
         assert!(other.contains(PROTOCOL) && other.contains("suture-hdfs-0"), "{other}");
         assert_eq!(refusal(&greeting(PROTOCOL, "BP-1"), &pool), None);

@@ -2,14 +2,15 @@
 //! proven.
 //!
 //! Place: ... [commit location -> stripe healthy], for whoever asks afterwards.
-//! JSON lines in `rebuilt.jsonl` of the coordinator's data_dir. HDFS itself cannot tell a rebuilt
-//! block from one that a client wrote. A file that has become long is kept as `rebuilt.jsonl.old`,
-//! in place of the one before. A disk that takes no line is warned of; repairs go on.
+//! JSON lines in `rebuilt.jsonl` of the coordinator's data_dir. HDFS itself cannot distinguish a
+//! rebuilt block from one that a client wrote. A file that has become long is kept as
+//! `rebuilt.jsonl.old`, in place of the one before. A disk that takes no line is warned of; repairs
+//! go on.
 //!
 //! A block is HDFS's as soon as its DataNode has finalized it, and its line is written when the
-//! NameNode has heard of it. Where the coordinator is killed in between, the next one finds the
-//! group whole, and nothing to write down. So the line is kept in `rebuilt-asked.jsonl` from when
-//! the commit is asked for, and what a start finds there gets into the other file, with
+//! NameNode has it. Where the coordinator is killed in between, the next one finds the group whole,
+//! and nothing to write down. So the line is kept in `rebuilt-asked.jsonl` from when the commit is
+//! asked for, and what a start finds there gets into the other file, with
 //! `confirmed` false.
 
 mod asked;

@@ -2,10 +2,10 @@
 //!
 //! Place: ... dispatch -> [slices flow -> chunk proven and durable] -> commit ...
 //! Blocks are read through the plugin, which checks every byte against HDFS's own checksums and
-//! tells the NameNode of a block that fails them. A rebuilt chunk is made in a file without a name
-//! of the agent's own and proven there; only then the DataNode gets it, from the first byte to the
-//! last, reads it back, and has it finalized. So nothing unproven is ever HDFS's, and what an agent
-//! leaves that is killed is gone with it.
+//! reports a block that fails them to the NameNode. A rebuilt chunk is made in a file without a
+//! name of the agent's own and proven there; only then the DataNode gets it, from the first byte to
+//! the last, reads it back, and has it finalized. So nothing unproven is ever HDFS's, and what an
+//! agent leaves that is killed is gone with it.
 //!
 //! A block has one copy on a node, whatever it is called: a copy that a client wrote is called by
 //! its generation stamp, one that a repair made by the repair. Nothing is ever deleted here: what
@@ -255,7 +255,7 @@ impl NewChunk {
         })
     }
 
-    /// What the DataNode is told of the block, from its name and label.
+    /// What is announced of the block to the DataNode, from its name and label.
     fn announced(&self, copy: ChunkCopy, label: &Label) -> Result<NewBlock, Failure> {
         let label: BlockLabel = if label.is_empty() {
             BlockLabel::default()

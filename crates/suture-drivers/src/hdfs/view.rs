@@ -3,11 +3,11 @@
 //! Place: beside [stripes affected] ... [claim] ... [commit location].
 //! The thread of `link.rs` writes it down each time that it has asked, and others read it. While no
 //! NameNode answers it is not known what is at risk, which must not look as if nothing were. What
-//! was heard long ago counts as not known: the thread may hang as well.
+//! was received long ago counts as not known: the thread may hang as well.
 //!
-//! A claim that the NameNode refuses because of one node is told to the core as a failure of that
-//! node, if it is up, so that the next attempt uses others; a refusal of any other kind has the
-//! stripe wait. The core has a place for nodes that fail, and none for placement policies.
+//! A claim that the NameNode refuses because of one node is reported to the core as a failure of
+//! that node, if it is up, so that the next attempt uses others; a refusal of any other kind has
+//! the stripe wait. The core has a place for nodes that fail, and none for placement policies.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -29,7 +29,7 @@ const ANSWER_LASTS: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 pub struct HdfsView {
     seen: Mutex<HdfsSeen>,
-    /// Claims that were refused because of a node, until the core is told.
+    /// Claims that were refused because of a node, until they are reported to the core.
     refused: Mutex<BTreeMap<RepairId, RefusedTarget>>,
 }
 
@@ -42,7 +42,7 @@ pub struct HdfsSeen {
     pub pool: Option<String>,
     /// NameNodes whose plugins are connected.
     pub namenodes: usize,
-    /// Block groups at risk that the NameNode tells of.
+    /// Block groups at risk that the NameNode reports.
     pub groups: usize,
     /// Groups that HDFS may rebuild by itself, since they wait here or are not served.
     pub left: usize,
@@ -98,7 +98,7 @@ impl HdfsView {
         self.refused().extend(refused.into_iter().map(known));
     }
 
-    /// What the core is told in the place of a change: where a claim is refused because of a node
+    /// What the core is given in the place of a change: where a claim is refused because of a node
     /// that is up, that its repair failed there.
     pub fn attribute(&self, change: Input, is_up: impl Fn(NodeId) -> bool) -> Input {
         let Input::ClaimRefused { repair, .. } = &change else { return change };
@@ -122,7 +122,7 @@ impl HdfsView {
 }
 
 impl HdfsSeen {
-    /// The active NameNode has said all that is at risk, or has not.
+    /// The active NameNode has reported all that is at risk, or has not.
     pub(super) fn asked(&mut self, is_answering: bool, now: Instant) {
         if is_answering != self.is_answering {
             (self.is_answering, self.since) = (is_answering, now);
@@ -255,7 +255,7 @@ mod tests {
         };
         assert_eq!((node, repair), (NodeId(4), RepairId(1)));
         assert_eq!(why.to_string(), "disk: the NameNode says: no block of it there");
-        // Of a node that is silent nothing is told in its name.
+        // Nothing is reported in the name of a node that is silent.
         let attributed = view.attribute(refused(2), |_| false);
         assert!(
             matches!(attributed, Input::ClaimRefused { repair: RepairId(2), .. }),

@@ -52,10 +52,10 @@ const DAY: Duration = Duration::from_secs(24 * 3600);
 /// How long an authority is trusted.
 const AUTHORITY_LIFETIME: Duration = DAY.saturating_mul(3650);
 
-/// How long a node's certificate counts unless told otherwise.
+/// How long a node's certificate counts by default.
 pub const NODE_LIFETIME: Duration = DAY.saturating_mul(365);
 
-/// How long a user's certificate counts unless told otherwise.
+/// How long a user's certificate counts by default.
 pub const USER_LIFETIME: Duration = DAY.saturating_mul(90);
 
 /// Machines whose clocks are behind by less than this can use a new certificate at once.

@@ -69,7 +69,7 @@ impl Statement {
         })
     }
 
-    /// What whoever runs its holder has to be told of its time, if that is soon over.
+    /// What whoever runs its holder has to know of its time, if that is soon over.
     pub fn warning(&self, now: SystemTime) -> Option<String> {
         soon_over(self.not_before, self.not_after, now)
             .map(|ends| format!("the certificate of {} {ends}: give it a new one", self.principal))
@@ -108,7 +108,7 @@ impl TrustedAuthority {
         })
     }
 
-    /// What whoever relies on it has to be told of its time, if that is soon over.
+    /// What whoever relies on it has to know of its time, if that is soon over.
     pub fn warning(&self, now: SystemTime) -> Option<String> {
         soon_over(self.not_before, self.not_after, now).map(|ends| {
             let name = quoted(&self.name);
@@ -194,7 +194,7 @@ pub fn explain(error: &TlsError) -> String {
     }
 }
 
-/// What the other side says of our certificate.
+/// What the other side answers to our certificate.
 fn refused(alert: AlertDescription) -> String {
     use AlertDescription as Alert;
     let why = match alert {

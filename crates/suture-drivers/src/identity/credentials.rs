@@ -185,7 +185,7 @@ impl Credentials {
         [("own", self.own.not_after)].into_iter().chain(authority).collect()
     }
 
-    /// What whoever runs this has to be told of times that are soon over: its own, and that of the
+    /// What whoever runs this has to know of times that are soon over: its own, and that of the
     /// authority that vouches for it.
     pub fn warnings(&self, now: SystemTime) -> Vec<String> {
         let of_authority = self.authority.as_ref().and_then(|authority| authority.warning(now));

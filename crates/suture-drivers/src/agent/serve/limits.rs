@@ -21,9 +21,9 @@ pub struct ClientLimits {
     pub connections: usize,
     /// How many of them one may have: whoever proves who it is, or else an address.
     pub connections_each: usize,
-    /// Connections that have not said whose they are; the oldest give way to more.
+    /// Connections that have not identified themselves; the oldest give way to more.
     pub newcomers: usize,
-    /// How long they may take to.
+    /// How long they may take to do so.
     pub handshake: Duration,
     /// How long a connection may be idle.
     pub idle: Duration,

@@ -11,7 +11,7 @@ use super::proto::RepairAction;
 /// do.
 ///
 /// # Errors
-/// When it says nothing.
+/// When it names no action.
 pub fn intended_repairs(action: RepairAction) -> Result<(bool, Command), Status> {
     match action {
         RepairAction::Start | RepairAction::Resume => Ok((false, Command::Resume)),

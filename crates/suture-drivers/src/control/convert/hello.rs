@@ -9,7 +9,7 @@ use suture_repair::processor::{Processor, ProcessorCosts};
 use super::{Malformed, malformed};
 use crate::control::proto;
 
-/// What is said of an agent, as a message.
+/// What an agent reports of itself, as a message.
 pub fn encode(hello: Hello) -> proto::Hello {
     let Hello { incarnation, session, abilities, pool_bytes, free_bytes } = hello;
     let Abilities { partial, combined, traces, finished, skips } = abilities;

@@ -33,7 +33,7 @@ pub fn encode_plan(plan: &Plan) -> proto::Plan {
 /// A plan whose parts are all of a kind that exists.
 ///
 /// # Errors
-/// Names the field that says something impossible.
+/// Names the field that has an impossible value.
 pub fn decode_plan(plan: proto::Plan) -> Result<Plan, Malformed> {
     let destinations = plan.destinations.iter().map(decode_destination);
     Ok(Plan {

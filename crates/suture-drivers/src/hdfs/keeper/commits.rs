@@ -1,11 +1,11 @@
 //! Whether blocks have arrived whose commits wait, and what is not waited for any longer.
 //!
 //! Place: ... chunk durable -> [commit location -> stripe healthy].
-//! A finalized block is told to the NameNode at once, and again with each report of its DataNode.
-//! One that it has not heard of for a minute it will not hear of, whatever became of it: its disk
-//! has failed, the NameNode takes it for corrupt or has removed it as one too many. Then the commit
-//! is refused, and its block is planned anew; a claim for it on the same node is refused once, so
-//! that another one is tried where there is one.
+//! A finalized block is reported to the NameNode at once, and again with each report of its
+//! DataNode. One that it does not have within a minute it will not have, whatever became of it: its
+//! disk has failed, the NameNode takes it for corrupt or has removed it as one too many. Then the
+//! commit is refused, and its block is planned anew; a claim for it on the same node is refused
+//! once, so that another one is tried where there is one.
 
 use std::time::Instant;
 
@@ -22,7 +22,7 @@ use crate::hdfs::namenode::{ConfirmAnswer, NameNode, Question, ask};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct AwaitedBlock {
     pub commit: Commit,
-    /// Since when the NameNode says that it has not heard of it.
+    /// Since when the NameNode answers that it does not have the block.
     pub denied: Option<Instant>,
 }
 
@@ -84,7 +84,7 @@ impl<N: NameNode> HdfsKeeper<N> {
         }
     }
 
-    /// The NameNode has not heard of the block; its DataNode's word may still be on its way.
+    /// The NameNode does not have the block; its DataNode's report may still be on its way.
     fn not_arrived(&mut self, commit: &Commit, group: Group) {
         let (stripe, node, chunk) = (commit.copy.stripe, commit.node, commit.copy.chunk);
         let is_meant = self.groups.get(&stripe).is_some_and(|of| of.group.group == group.group);
