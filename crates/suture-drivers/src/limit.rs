@@ -19,7 +19,7 @@
 //! turn.
 //!
 //! The limit of repair is live: it is that of the configuration, or a lower one that the
-//! coordinator says. What passes is counted, for the coordinator to know what applications take.
+//! coordinator sends. What passes is counted, for the coordinator to know what applications take.
 //!
 //! Invariant: over any span T at most (T + 20 ms) * rate bytes pass, from 2 Mbit/s up, if everyone
 //! gives back at once what it does not use. No limit costs nothing.

@@ -1,6 +1,6 @@
 //! When repairs may run: the minutes that a cron expression names, in a time zone.
 //!
-//! Place: beside [queue -> plan -> admit]: the machine is told only until when a window is closed.
+//! Place: beside [queue -> plan -> admit]: the core is given only until when a window is closed.
 //! `* 22-23,0-5 * * *;Europe/Berlin` is open from ten at night to six in the morning; without a
 //! zone it is UTC. What has no margin left is repaired at any time.
 

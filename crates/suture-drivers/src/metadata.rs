@@ -8,7 +8,7 @@
 //! * [`store`] is the metadata themselves, synchronous and testable without a runtime;
 //! * [`schema`] opens, locks and versions the file;
 //! * `former` keeps one of an older schema as it was, before it is changed;
-//! * `marks` tells a coordinator that went back with its machine, by what agents remember;
+//! * `marks` recognizes a coordinator that went back with its machine, by what agents remember;
 //! * `operations` says what comes next of all that is asked;
 //! * `place` sees that what is written can be found again;
 //! * `wal` keeps the one file whole that people copy;
@@ -183,7 +183,7 @@ impl Metadata {
     }
 
     /// Runs `operation` on the store's thread; the changes that it makes are its only answer.
-    /// What went wrong it says itself.
+    /// What went wrong it reports itself.
     pub fn submit(
         &self,
         operation: impl FnOnce(&mut MetadataStore) -> Result<(), MetadataError> + Send + 'static,
@@ -194,7 +194,7 @@ impl Metadata {
         });
     }
 
-    /// Runs `operation` on the store's thread, and what it gives after its changes were told.
+    /// Runs `operation` on the store's thread, and what it gives after its changes were sent.
     pub fn submit_and<Reply: FnOnce()>(
         &self,
         operation: impl FnOnce(&mut MetadataStore) -> Reply + Send + 'static,

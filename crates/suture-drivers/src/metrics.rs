@@ -45,7 +45,7 @@ const TIMES: [f64; 16] = [
     10.0, 30.0,
 ];
 
-/// What a daemon says of itself, whichever it is.
+/// What a daemon reports of itself, whichever it is.
 #[derive(Debug)]
 struct OfDaemon {
     registry: Registry,
@@ -53,7 +53,7 @@ struct OfDaemon {
 }
 
 impl OfDaemon {
-    /// The numbers that all daemons have; `role` tells them apart.
+    /// The numbers that all daemons have; `role` distinguishes them.
     fn new(role: &'static str) -> OfDaemon {
         let mut registry = Registry::default();
         registry.register_collector(Box::new(process::Process::begun()));

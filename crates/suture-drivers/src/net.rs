@@ -37,7 +37,7 @@ use tokio::net::TcpListener;
 
 use crate::buffer::Buffer;
 
-/// What the network tells the agent.
+/// What the network reports to the agent.
 #[derive(Debug)]
 pub enum NetEvent {
     /// A peer takes slices.
@@ -73,7 +73,7 @@ pub enum NetEvent {
 pub enum BindError {
     /// Others than this machine could reach it.
     Exposed(SocketAddr),
-    /// The system said no.
+    /// The system refused the address.
     Io {
         /// The address that was asked for.
         addr: SocketAddr,

@@ -6,9 +6,9 @@
 //! * [`answer_times`] knows which agents lag behind the others, and [`put_times`] how long a put
 //!   waits for one that does;
 //! * [`cut`] cuts a source of bytes into stripes, [`mod@write`] stores them, as a [`put_stream`]
-//!   tells the coordinator ([`unanswered`] finds out what became of a commit), [`lookup`] finds an
-//!   object, and [`read`] brings it back, around what is missing ([`stripe_sums`] finds which
-//!   stripe is wrong, should the whole be).
+//!   reports to the coordinator ([`unanswered`] finds out what became of a commit), [`lookup`]
+//!   finds an object, and [`read`] brings it back, around what is missing ([`stripe_sums`] finds
+//!   which stripe is wrong, should the whole be).
 //!
 //! Invariant: memory depends on the code and on constants here, never on the length of an object;
 //! nor on that of its chunks, but for reads of codes with sub-chunks, which hold some chunks whole.

@@ -1,10 +1,10 @@
 //! Which copies a put may write: those whose stamp the coordinator has made for them.
 //!
 //! Place: put begun -> [stripes placed] -> chunks durable -> object visible.
-//! A client says to an agent which copy it writes, and the numbers of stripes can be guessed. The
-//! stamp cannot: it is a keyed hash of the stripe's number, and the coordinator tells it to the put
-//! that was given the stripe, the key to agents. So a client writes nothing into stripes of others,
-//! nor under numbers that no put has. Does not know whose put it is.
+//! A client names to an agent the copy that it writes, and the numbers of stripes can be guessed.
+//! The stamp cannot: it is a keyed hash of the stripe's number, and the coordinator sends it to the
+//! put that was given the stripe, and the key to agents. So a client writes nothing into stripes of
+//! others, nor under numbers that no put has. Does not know whose put it is.
 //!
 //! The key is made anew whenever a coordinator starts, since that ends all puts; stamps stay as
 //! random as those that are drawn.
@@ -38,7 +38,7 @@ impl PutKey {
         Some(PutKey(bytes.try_into().ok()?))
     }
 
-    /// What an agent is told.
+    /// What is sent to agents.
     pub fn bytes(&self) -> Vec<u8> {
         self.0.to_vec()
     }
@@ -51,7 +51,7 @@ impl PutKey {
         Stamp::of_put(u64::from_le_bytes(*bits))
     }
 
-    /// Whether whoever names the copy was told its stamp.
+    /// Whether whoever names the copy knows its stamp.
     pub fn admits(&self, copy: ChunkCopy) -> bool {
         copy.stamp == self.stamp(copy.stripe)
     }

@@ -11,7 +11,7 @@
 //! copy of its length and checksum was listed, and no two chunks of a stripe on one node; a stripe
 //! whose copies could not all be asked is not taken for one without a label.
 //! Deliberately absent: which objects were removed. One that was comes back if its chunks are still
-//! there, since nothing tells it from one that was lost.
+//! there, since nothing distinguishes it from one that was lost.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -50,9 +50,9 @@ pub type Copies = Vec<(NodeId, ListedCopy)>;
 pub struct FoundStripe {
     /// Which nodes have a copy of which of its chunks.
     pub copies: Copies,
-    /// What it tells; nothing when none of its copies has a label that can be read.
+    /// What it is by its labels; none when none of its copies has a label that can be read.
     pub label: Option<StripeLabel>,
-    /// Whether there is a copy that could not be asked, and might have told it.
+    /// Whether there is a copy that could not be asked, and might have such a label.
     pub is_unread: bool,
 }
 
@@ -61,7 +61,7 @@ pub struct FoundStripe {
 pub struct ReadLabels {
     /// Each stripe with its copies.
     pub stripes: BTreeMap<StripeId, FoundStripe>,
-    /// Why nodes could not be asked, those whose copies might have told more.
+    /// Why nodes could not be asked, those whose copies might have shown more.
     pub unasked: BTreeMap<NodeId, String>,
 }
 
@@ -81,7 +81,7 @@ pub struct Rebuilt {
 /// An object of which not all stripes were found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IncompleteObject {
-    /// The name that its labels tell.
+    /// The name that its labels have.
     pub name: String,
     /// How many of its stripes were found.
     pub found: u64,
@@ -103,9 +103,9 @@ pub fn copies_of_unknown(
     copies
 }
 
-/// Asks the agents for the label of each stripe, of one copy after the other until one tells it
-/// that what most nodes have fits; those that do not answer some times more. `read` hears of each
-/// stripe that is done.
+/// Asks the agents for the label of each stripe, of one copy after the other until one has a label
+/// that fits the copies of most nodes; those that do not answer some times more. `read` is called
+/// for each stripe that is done.
 pub async fn read_labels(
     cluster: ClusterId,
     addresses: &BTreeMap<NodeId, AgentAddress>,
@@ -227,13 +227,13 @@ async fn ask(
     Ok(None)
 }
 
-/// How many nodes have a copy that the label tells of.
+/// How many nodes have a copy that the label describes.
 fn nodes_of(label: &StripeLabel, copies: &Copies) -> usize {
     let of_it = copies.iter().filter(|(_, listed)| is_of(label, listed)).map(|(node, _)| *node);
     of_it.collect::<BTreeSet<NodeId>>().len()
 }
 
-/// Whether the label tells of a copy as it was listed.
+/// Whether the label describes a copy as it was listed.
 fn is_of(label: &StripeLabel, listed: &ListedCopy) -> bool {
     let crc = label.crcs.get(usize::from(listed.copy.chunk.0)).copied();
     crc.is_some() && listed.digest.bytes == Some(label.chunk_bytes) && listed.digest.crc == crc

@@ -6,7 +6,7 @@
 //! | path | what |
 //! |---|---|
 //! | `identity` | whose chunks these are; another cluster's or node's directory is refused |
-//! | `store` | which store this is: random, made once, and told to every coordinator |
+//! | `store` | which store this is: random, made once, and announced to every coordinator |
 //! | `chunks/SS/STRIPE.CHUNK.STAMP` | one copy of one chunk (`layout.rs`), all in hexadecimal; SS is the stripe's last byte |
 //! | `membership` | number and newest epoch of this node (`control/membership.rs`) |
 //! | `metadata-backup.db`, `metadata-backup-older.db` | a copy of the coordinator's metadata (`control/backup.rs`) |
@@ -15,7 +15,7 @@
 //! The directory itself is locked while an agent runs here, so that two cannot.
 //! Copies of one chunk differ in their stamp, so neither a repair nor a delete can hit the wrong
 //! one. A copy gets its name by a link that fails where the name exists, after its data are on
-//! disk, and the name is on disk before anyone hears of it.
+//! disk, and the name is on disk before anyone is notified of it.
 //!
 //! It is one implementation of `suture_repair::chunk_store`, which is all that the agent knows.
 //! Invariants: what is under `chunks` was once read back and proven; what is listed has the name of
@@ -136,7 +136,7 @@ struct OpenFiles {
 /// Why a data directory cannot be used.
 #[derive(Debug)]
 pub enum OpenError {
-    /// The system said no.
+    /// The system returned an error.
     Io {
         /// The file or directory.
         path: PathBuf,
@@ -315,7 +315,7 @@ impl Store {
         Ok(copies)
     }
 
-    /// Says what is wrong; what an earlier list found in the same way is known.
+    /// Logs what is wrong; what an earlier list found in the same way is known.
     fn warn_of(&self, flaws: Flaws) {
         let mut known = self.flaws.lock().unwrap_or_else(PoisonError::into_inner);
         for (path, why) in &flaws.0 {

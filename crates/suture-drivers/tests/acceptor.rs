@@ -175,7 +175,7 @@ async fn no_request_is_longer_than_the_longest_honest_one() {
         let error = timeout(TIMEOUT, replies.message()).await.unwrap().unwrap_err();
         assert_eq!(error.code(), code, "{bytes}: {:.200}", error.message());
     }
-    // An agent may say more at a time.
+    // An agent may send more at a time.
     let long = REQUEST_BYTES_MAX;
     for (bytes, code) in [(long - 100, Code::InvalidArgument), (long + 1, Code::OutOfRange)] {
         let join = proto::Join {
@@ -215,7 +215,7 @@ async fn a_put_of_impossible_sizes_is_refused() {
 type Session =
     (tokio::sync::mpsc::Sender<proto::AgentMessage>, tonic::Streaming<proto::CoordinatorMessage>);
 
-/// An agent that says who it is and nothing else, for as long as its session lives.
+/// An agent that announces who it is and sends nothing else, for as long as its session lives.
 async fn join(client: &mut Client, name: &str) -> Session {
     use proto::agent_message::Message;
 
@@ -294,7 +294,7 @@ async fn a_session_is_of_the_newest_version_that_both_sides_speak() {
     let (_dir, address) = start(ControlLimits::default()).await;
     let mut client = client(address).await;
     let (newest, oldest) = (PROTOCOL_VERSION, PROTOCOL_OLDEST);
-    // The release before says nothing of an oldest one.
+    // The release before announces no oldest one.
     for (asked, least, agreed) in [
         (newest, oldest, Ok(newest)),
         (oldest, 0, Ok(oldest)),
@@ -335,7 +335,7 @@ async fn a_listing_of_many_parts_is_taken() {
     let words = tokio_stream::iter(words).chain(tokio_stream::pending());
     let mut session = client.session(words).await.unwrap().into_inner();
     timeout(TIMEOUT, session.message()).await.unwrap().unwrap().expect("a welcome");
-    // What it holds of unknown stripes is warned of, once all of it was heard.
+    // What it holds of unknown stripes is warned of, once all of it was received.
     let warned = async {
         loop {
             let status = client.status(proto::StatusRequest::default()).await.unwrap().into_inner();

@@ -1,4 +1,4 @@
-//! A disk that hangs while it makes a chunk durable: whoever waits for it is told.
+//! A disk that hangs while it makes a chunk durable: whoever waits for it is answered so.
 //!
 //! Place: put -> [chunk durable]; before any failure.
 
@@ -110,7 +110,7 @@ async fn who_waits_for_a_chunk_on_a_disk_that_hangs_is_told_so() {
         |stripe| ChunkCopy { stripe: StripeId(stripe), chunk: ChunkIndex(0), stamp: Stamp(0) };
     let data = vec![7; 5000];
     gate.hang(true);
-    // More than are made durable at a time: those that wait for that are told as well.
+    // More than are made durable at a time: those that wait for that are answered as well.
     let puts = (0..7).map(|stripe| {
         let data = data.clone();
         tokio::spawn(

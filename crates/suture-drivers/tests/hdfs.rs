@@ -69,7 +69,7 @@ impl Hdfs {
         self.1.stripes().unwrap().remove(0)
     }
 
-    /// With its first stripe, and nothing that changed left to be told.
+    /// With its first stripe, and nothing that changed left to be reported.
     fn begun(mut self) -> (Hdfs, Stripe) {
         let stripe = self.stripe();
         self.1.changes();
@@ -210,7 +210,7 @@ fn a_refused_claim_says_how_the_group_stands() {
 #[test]
 fn what_a_claim_builds_counts_as_missing_until_its_commit() {
     let BeingBuilt { mut hdfs, stripe, wanted } = Hdfs::lacking_one().claimed();
-    // The DataNode has told the NameNode before the coordinator asks for the commit.
+    // The NameNode has the block before the coordinator asks for the commit.
     hdfs.knows_of_block("dn4");
     hdfs.refresh();
     assert!(hdfs.1.changes().is_empty(), "a repair's success is no change under its feet");
@@ -256,7 +256,7 @@ fn a_block_on_a_datanode_that_died_before_it_told_of_it_is_not_waited_for() {
     let (repair, stands) = refused.unwrap_or_else(|| panic!("{answers:?}"));
     assert_eq!(repair, wanted.repair);
     assert!(stands.generation > stripe.generation, "{stands:?}");
-    // Whoever is told so may ask for the block on another node.
+    // Whoever is refused so may ask for the block on another node.
     hdfs.1.release(wanted.repair).unwrap();
     hdfs.1.claim(Time::ZERO, &claim(&stands, 2, 1, 3)).unwrap();
     let answers = hdfs.1.changes();
@@ -418,7 +418,7 @@ fn what_leaving_nodes_hold_is_read_until_the_others_are_rebuilt() {
         stripe.chunks.iter().map(|chunk| chunk.node.map(|node| node.0)).collect()
     };
     assert_eq!(nodes(&stripe), [Some(0), None, Some(2)], "two are needed");
-    // The NameNode hears of the block before it is committed.
+    // The NameNode has the block before it is committed.
     leaving.units[1] = Unit { index: 1, node: "dn4".into(), state: UnitState::Live };
     hdfs.0.namespace().groups.insert(leaving.group, leaving);
     hdfs.refresh();
@@ -491,7 +491,7 @@ fn a_namenode_that_is_gone_is_asked_again() {
 #[test]
 fn a_group_that_is_well_at_the_namenode_of_now_is_forgotten_when_its_repair_has_ended() {
     let BeingBuilt { mut hdfs, stripe, wanted } = Hdfs::lacking_one().claimed();
-    // The other NameNode has heard of all of its blocks, and never tells of it.
+    // The other NameNode has all of the group's blocks, and never reports the group.
     hdfs.0.namespace().groups.clear();
     hdfs.0.namespace().claims.clear();
     *hdfs.1.namenode() = hdfs.0.connect();

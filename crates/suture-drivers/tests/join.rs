@@ -105,7 +105,7 @@ fn address_of(name: &str) -> SocketAddr {
     ([127, a, b, c], 9).into()
 }
 
-/// What an agent without chunks says of itself.
+/// What an agent without chunks announces of itself.
 fn introduction(address: &str, data_dir: &Path, name: &str) -> Introduction {
     Introduction {
         coordinator: address.to_string(),

@@ -1,6 +1,6 @@
 //! A listing that nobody could take is made again when somebody can.
 //!
-//! Place: [failure detected]; what an agent holds counts once its coordinator has heard of it.
+//! Place: [failure detected]; what an agent holds counts once its coordinator has received it.
 
 mod agents;
 

@@ -112,7 +112,7 @@ fn who_is_no_keeper_is_not_asked() {
     let greeting = json!({ "protocol": PROTOCOL, "hadoop": "3.4.2", "pool": POOL });
     assert!(plain.send(&greeting).and_then(|()| plain.receive::<Value>()).is_err());
     assert!(ask::<NodesAnswer>(&mut connections, &Question::Nodes).is_err());
-    // None of them has said which block pool it is.
+    // None of them has announced which block pool it is.
     assert_eq!(connections.pool(), None);
     let (frames, _) = greet(address, &signed.credentials(AccessRole::Keeper, "nn1")).unwrap();
     thread::spawn(move || serve(frames));

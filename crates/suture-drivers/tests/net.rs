@@ -39,7 +39,7 @@ async fn read_frame(stream: &mut TcpStream) -> Frame {
 }
 
 async fn is_hung_up(stream: &mut TcpStream) -> bool {
-    // Whatever it still says, at the end it closes or resets.
+    // Whatever it still sends, at the end it closes or resets.
     let mut rest = Vec::new();
     timeout(TIMEOUT, stream.read_to_end(&mut rest)).await.is_ok()
 }
@@ -161,7 +161,7 @@ async fn nonsense_ends_its_connection_and_nothing_else() {
     }
     for script in scripts {
         let mut stream = TcpStream::connect(addr).await.unwrap();
-        // The agent may hang up before it has heard everything.
+        // The agent may hang up before it has received everything.
         let _ = stream.write_all(&script).await;
         assert!(is_hung_up(&mut stream).await);
     }

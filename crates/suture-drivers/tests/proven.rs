@@ -141,7 +141,7 @@ async fn a_client_reads_and_writes_chunks_of_its_own_objects_only() {
         read(&mut admin, stripe).await.unwrap();
     }
     write(&mut client, 11, &ours).await.unwrap();
-    // Stripes of others, under a stamp that nobody has told it.
+    // Stripes of others, under a stamp that nobody has sent to it.
     for stamp in [0, 1, copy(1).stamp.0] {
         let guessed = ChunkCopy { stamp: Stamp(stamp), ..copy(14) };
         let mut writer = client.write(guessed, 4).await.unwrap();

@@ -261,7 +261,7 @@ async fn a_whole_copy_of_other_bytes_is_corrupt_to_checks_reads_and_helpers() {
     let refused = client().read_chunk(addr, ListedCopy { copy, digest }, range).await;
     let refused = refused.unwrap_err();
     assert!(matches!(refused, ChunkError::Fault { fault: CopyFault::Corrupt, .. }), "{refused}");
-    // What it should contain was the reader's word: the coordinator hears of that from the reader.
+    // What it should contain was the reader's word: the coordinator receives that from the reader.
     cluster.node(node).tell(SessionEvent::Message(ToAgent::List)).await;
     loop {
         let said = cluster.next().await;

@@ -141,7 +141,7 @@ async fn each_role_may_what_the_table_says_and_nothing_else() {
             assert_eq!(!is_refused(&answer), may, "{word} asks to {}: {answer:?}", rule.to);
             if let (false, Err(status)) = (may, answer) {
                 let said = status.message();
-                // Whether it overwrites a put says in its first step.
+                // Whether it overwrites, a put states in its first step.
                 let asked = if rule.call == Call::Overwrite { Call::Put } else { rule.call };
                 let to = asked.rule().to;
                 assert!(said.starts_with(&format!("{word} {word} may not {to}")), "{said}");
@@ -350,7 +350,8 @@ async fn a_connection_ends_once_its_certificate_was_revoked() {
     signed.authority.give(&own).unwrap();
     assert!(kept.reload(now).unwrap());
     let ended = async {
-        // Calls hear why for some seconds; then the connection itself ends, and its place is free.
+        // Calls are refused with the reason for some seconds; then the connection itself ends, and
+        // its place is free.
         loop {
             tokio::time::sleep(Duration::from_millis(200)).await;
             let error = ask(&mut idle, Call::Status).await.unwrap_err();

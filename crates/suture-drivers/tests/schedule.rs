@@ -12,7 +12,7 @@ use suture_repair::plan::Mode;
 
 const FAST: Rates = Rates { uplink: None, downlink: None, repair: None };
 
-/// So slow that a test can say something in the middle of a repair.
+/// So slow that a test can send something in the middle of a repair.
 const SLOW: Rates = Rates { uplink: Some(4_000_000), ..FAST };
 
 const DESTINATION: u32 = 7;

@@ -52,7 +52,7 @@ async fn read_frame(stream: &mut TcpStream) -> Option<Frame> {
     Some(Frame::decode(&header).unwrap())
 }
 
-/// A connection that has said who it is, and what it was answered.
+/// A connection that has announced who it is, and what it was answered.
 async fn greet(cluster: &Cluster, who: Who) -> (TcpStream, Option<Frame>) {
     let mut stream = TcpStream::connect(cluster.nodes[0].addr).await.unwrap();
     let hello = Frame::Hello { cluster: CLUSTER, who };
@@ -101,7 +101,7 @@ async fn a_byte_now_and_then_keeps_no_place() {
     });
     serves(&cluster, 3).await;
 
-    // One that says what it wants byte by byte, and one that takes it so.
+    // One that sends what it wants byte by byte, and one that takes it so.
     let mut announcing = stranger(&cluster).await;
     announcing.write_all(&begin.encode()).await.unwrap();
     tokio::spawn(async move {
@@ -147,7 +147,7 @@ fn label_of(object: &str, bytes: u64) -> Label {
     label.encode()
 }
 
-/// A copy that a put was told to write.
+/// A copy that a put was given to write.
 fn told(stripe: u64) -> ChunkCopy {
     ChunkCopy { stamp: agents::put_key().stamp(StripeId(stripe)), ..copy(stripe) }
 }

@@ -5,7 +5,7 @@
 //! Because CRC32C is linear, the checksum of a chunk follows from those of its blocks without the
 //! data: so the manifest vouches for the `.crc` file, and the `.crc` file for each block that is
 //! read. A part of a chunk can then be trusted without reading the rest, and a stale `.crc` file is
-//! told from a bad chunk.
+//! distinguished from a bad chunk.
 //!
 //! Cost: 4 bytes a block, one thousandth of the data, in memory while a chunk is open.
 

@@ -2,10 +2,10 @@
 //! block.
 //!
 //! Place: stripes -> [chunk files] -> ranges in memory.
-//! A disk that returns wrong bytes says nothing. So nobody sees bytes of a chunk that no checksum
-//! has vouched for: the manifest vouches for the `.crc` file, which vouches for blocks; where the
-//! `.crc` file is gone or stale, the whole chunk is read once against the manifest, and the
-//! checksums found are kept.
+//! A disk that returns wrong bytes reports nothing. So nobody sees bytes of a chunk that no
+//! checksum has vouched for: the manifest vouches for the `.crc` file, which vouches for blocks;
+//! where the `.crc` file is gone or stale, the whole chunk is read once against the manifest, and
+//! the checksums found are kept.
 //!
 //! Invariant: every fault of a chunk is a `ChunkFault`, never an abort: other chunks may stand
 //! in.
@@ -40,14 +40,14 @@ pub enum ChunkFault {
         /// The length of the file.
         found: u64,
     },
-    /// The content is not what was written; how much of it, when the `.crc` file can tell.
+    /// The content is not what was written; how much of it, when the `.crc` file shows that.
     Corrupt {
         /// Which blocks, where their checksums are known.
         blocks: Option<CorruptBlocks>,
     },
     /// The chunk contradicts parity, where checksums are gone.
     Inconsistent,
-    /// Checksums are gone, and parity cannot tell whether the chunk is good.
+    /// Checksums are gone, and parity cannot show whether the chunk is good.
     Unproven,
     /// The disk does not give it out.
     Unreadable(String),
@@ -101,7 +101,7 @@ pub struct ChunkReader {
 pub enum Scanned {
     /// A checksum vouches for it.
     Good(ChunkReader),
-    /// No checksum is left that could tell. Reads give what the scan saw.
+    /// No checksum is left that could prove it. Reads give what the scan saw.
     Unproven(ChunkReader),
 }
 

@@ -83,7 +83,7 @@ pub fn read(
 }
 
 /// Whether all of it can be read or computed, so that the stripe can be encoded again. Without
-/// checksums in the manifest nothing would prove a chunk that is made so: then only chunks tell.
+/// checksums in the manifest nothing would prove a chunk that is made so: then the answer is no.
 pub fn is_left(stripe: &mut Stripe<'_>) -> bool {
     stripe.manifest.chunk_checksums.is_some()
         && read(stripe, |_| Ok(())).is_ok_and(|read| read.is_ok())

@@ -115,8 +115,8 @@ impl Source {
     /// Opens a file.
     ///
     /// # Errors
-    /// It is missing, no regular file, or not as long as the system says (bad input), or cannot be
-    /// read.
+    /// It is missing, no regular file, or not as long as the system reports (bad input), or cannot
+    /// be read.
     pub fn open(path: &Path) -> Result<Source> {
         let shown = path.display();
         let metadata = match fs::metadata(path) {
@@ -151,7 +151,7 @@ impl Source {
         self.metadata.len()
     }
 
-    /// Whether the file ends where it is said to, as those of `/proc` do not.
+    /// Whether the file ends where the system reports it to, as those of `/proc` do not.
     fn ends_at(&self, bytes: u64) -> io::Result<bool> {
         let has_byte = |offset| match self.file.read_exact_at(&mut [0], offset) {
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),

@@ -6,7 +6,7 @@
 //! chunk is touched: acting on a wrong length or count could destroy the last good copy.
 //!
 //! Fields whose name ends in `crc32c` may be missing, after an accident or a conversion: then
-//! nothing is proven by checksum, and parity has to tell which chunks are good (`parity.rs`).
+//! nothing is proven by checksum, and parity has to show which chunks are good (`parity.rs`).
 //!
 //! Invariants: parse is pure and allocates no more than the text's size; what `to_json` writes,
 //! `parse` reads back; an unknown format is refused by name.

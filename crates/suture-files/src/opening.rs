@@ -37,10 +37,11 @@ impl Stripe<'_> {
         }
     }
 
-    /// Opens chunks; those that cannot be used are lost from then on. Says whether all are ready.
+    /// Opens chunks; those that cannot be used are lost from then on. Returns whether all are
+    /// ready.
     pub fn open(&mut self, chunks: &[ChunkIndex]) -> bool {
         let is_unopened = |chunk: &ChunkIndex| matches!(self.state(*chunk), ChunkState::Unopened);
-        // Where only parity can tell which chunks are of this stripe, all of them have to be heard.
+        // Where only parity can show which chunks are of this stripe, all of them have to be read.
         if self.manifest.chunk_checksums.is_none() && chunks.iter().any(is_unopened) {
             self.scan(|_| ());
         }

@@ -6,8 +6,8 @@
 //! gets a temporary name, for the moment between link and rename. Where a file system has no
 //! nameless files (NFS, FAT), or `/proc` is missing, it has a temporary name from the start. That
 //! is removed when its value is dropped, when a signal ends the process ([`remove_temporaries`]),
-//! and after a crash by the next process that makes one in the same folder. A lock tells files in
-//! use from those left behind.
+//! and after a crash by the next process that makes one in the same folder. A lock distinguishes
+//! files in use from those left behind.
 //!
 //! Invariant: nothing but a regular file is ever replaced.
 

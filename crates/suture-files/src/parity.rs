@@ -33,7 +33,7 @@ const SUSPECT_SETS_MAX: usize = 5000;
 enum Verdict {
     /// All chunks but these agree.
     AllBut(BTreeSet<ChunkIndex>),
-    /// They contradict each other, and it cannot be told who is wrong.
+    /// They contradict each other, and it cannot be determined which are wrong.
     Contradiction,
     /// There is no chunk to spare, so nothing to compare with.
     Silence,
@@ -154,7 +154,7 @@ impl<'a> Jury<'a> {
         Some(Jury { code, vouched_count, present, whole })
     }
 
-    /// The bad chunks of a range; `None` when it cannot be told for some block.
+    /// The bad chunks of a range; `None` when they cannot be determined for some block.
     fn judge_range(
         &self,
         range: &PositionRange,

@@ -208,7 +208,7 @@ impl Rebuild<'_> {
     }
 
     /// Computes the lost chunks of a stripe whose good ones do not determine them: from what it
-    /// holds of the file, if all of that is left, as it may be of a short file. Says why not.
+    /// holds of the file, if all of that is left, as it may be of a short file. Returns why not.
     fn encode_again(
         &self,
         stripe: &mut Stripe<'_>,
@@ -285,7 +285,7 @@ impl Rebuild<'_> {
 
     fn find_lost(&self, stripe: &mut Stripe<'_>) {
         self.named.iter().for_each(|chunk| stripe.lose(*chunk, ChunkFault::Named));
-        // Without checksums in the manifest, only the whole stripe can tell which chunks are good.
+        // Without checksums in the manifest, only the whole stripe can show which chunks are good.
         if self.named.is_empty() || self.manifest.chunk_checksums.is_none() {
             stripe.scan(|bytes| (self.progress)(Step::Done(bytes)));
         } else {
@@ -407,7 +407,7 @@ impl Rebuilding {
     }
 }
 
-/// Whether the rebuilt chunks are those that were written, by whatever is left that can tell.
+/// Whether the rebuilt chunks are those that were written, by whatever is left that can prove it.
 fn prove(stripe: &Stripe<'_>, rebuilt: &[Rebuilt]) -> Result<(), String> {
     for Rebuilt { chunk, checksums, .. } in rebuilt {
         let expected = stripe.expected(*chunk);

@@ -99,7 +99,7 @@ impl<'a> Stripe<'a> {
         };
     }
 
-    /// Whether anything is left by which these chunks, rebuilt, can be told to be those that were
+    /// Whether anything is left by which these chunks, rebuilt, can be proven to be those that were
     /// written.
     pub fn can_prove(&self, chunks: &[ChunkIndex]) -> bool {
         let is_told = |chunk: &ChunkIndex| {

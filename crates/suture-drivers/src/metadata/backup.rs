@@ -3,7 +3,7 @@
 //! Place: beside the life of a repair: without the map of stripes, nothing can be repaired or read.
 //! SQLite writes the copy from one moment's state while the coordinator goes on (`VACUUM INTO`);
 //! its log is not needed, and it says so in itself. What was stored after that moment is not in it:
-//! the agents keep such chunks, and a coordinator that starts on it says how many there are.
+//! the agents keep such chunks, and a coordinator that starts on it reports how many there are.
 //!
 //! Invariants: metadata that are replaced are renamed, never deleted; of damaged metadata no copy
 //! is made that would take the place of a good one.

@@ -2,10 +2,10 @@
 //!
 //! Place: beside all of failure -> ... -> stripe healthy, while a coordinator runs. A machine that
 //! goes back to a snapshot with its memory takes the coordinator back, and nothing starts anew.
-//! So now and then, when something was made durable, the coordinator marks the moment and tells
-//! agents, who tell it their last mark when they join again. A mark that it has not made was made
-//! by what it was before: it was set back.
-//! A moment is told by a clock that runs with the process, in nanoseconds, so that no two lives
+//! So now and then, when something was made durable, the coordinator marks the moment and sends the
+//! mark to agents, who report their last one when they join again. A mark that it has not made was
+//! made by what it was before: it was set back.
+//! A moment is read from a clock that runs with the process, in nanoseconds, so that no two lives
 //! that began as one make the same mark.
 
 use std::collections::VecDeque;
@@ -47,7 +47,7 @@ impl Marks {
         self.made.back().map(|at| Mark { number: self.last, at: *at })
     }
 
-    /// Whether it was made here. Of one that is too old to be known, nothing else is said.
+    /// Whether it was made here. One that is too old to be known counts as made here.
     pub fn has_made(&self, mark: Mark) -> bool {
         let Some(ago) = self.last.checked_sub(mark.number) else { return false };
         let ago = usize::try_from(ago).unwrap_or(usize::MAX);

@@ -113,8 +113,9 @@ const IN_USE: &str = "ALTER TABLE cluster ADD COLUMN in_use INTEGER NOT NULL DEF
 /// Whether an operator has removed a node. Its row stays, since nodes are numbered in order.
 const REMOVED: &str = "ALTER TABLE node ADD COLUMN removed INTEGER NOT NULL DEFAULT 0";
 
-/// Which store has a node's name, null where none was told; and whether the name was given to the
-/// next one (1), or another one has it by now and has not listed all that is recorded there (2).
+/// Which store has a node's name, null where none was announced; and whether the name was given to
+/// the next one (1), or another one has it by now and has not listed all that is recorded there
+/// (2).
 const STORES: &str = "
 ALTER TABLE node ADD COLUMN store INTEGER;
 ALTER TABLE node ADD COLUMN replaced INTEGER NOT NULL DEFAULT 0;
@@ -153,7 +154,7 @@ ALTER TABLE cluster ADD COLUMN pass_next INTEGER;
 ALTER TABLE cluster ADD COLUMN pass_ended INTEGER;
 ";
 
-/// CRC-64/NVME of each stripe's data, which is told beside its chunks; null where none was
+/// CRC-64/NVME of each stripe's data, which is reported beside its chunks; null where none was
 /// recorded.
 const CHECKSUMS: &str = "ALTER TABLE stripe ADD COLUMN checksum INTEGER";
 
@@ -205,7 +206,7 @@ pub fn open(dir: &Path, incomplete: Incomplete) -> Result<Database> {
     let lock = lock(dir)?;
     tidy(dir).with_context(cannot)?;
     let path = dir.join(DATABASE);
-    // What the disk does not say is not taken for absent: a new database would take its place.
+    // What the disk does not report is not taken for absent: a new database would take its place.
     let has_log = wal::log_of(&path).try_exists().with_context(cannot)?;
     match path.try_exists().with_context(cannot)? {
         false if has_log => {
@@ -301,7 +302,7 @@ pub(super) fn is_in_use(connection: &Connection, version: u32) -> Result<bool> {
 }
 
 /// Reads the whole file, as every start does anyway, and refuses one that hangs together wrongly,
-/// or whose indexes do not find what its tables hold. What is in the rows their sums tell.
+/// or whose indexes do not find what its tables hold. What is in the rows their sums prove.
 pub(super) fn check(connection: &Connection) -> Result<()> {
     let found: String = connection.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))?;
     ensure!(

@@ -3,7 +3,7 @@
 //!
 //! Place: around every change of these, and a coordinator's start, before its epoch begins.
 //! A flipped bit there would have copies deleted that others have stored. Of the cluster's row the
-//! id, the epoch, the next stripe and the count of puts are summed; nobody could tell what they
+//! id, the epoch, the next stripe and the count of puts are summed; nobody could know what they
 //! were, so a start is refused. Ranges of ids are there to keep copies: where one is damaged, every
 //! id without a stripe is left to others, which keeps more than need be.
 //!

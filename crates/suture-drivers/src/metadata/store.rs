@@ -80,12 +80,12 @@ pub struct ObjectStripe {
     pub checksum: Option<u64>,
 }
 
-/// What an agent says of itself when it joins.
+/// What an agent announces of itself when it joins.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewNode {
     /// Unique in the cluster.
     pub name: String,
-    /// Its rack, if it says one.
+    /// Its rack, if it announces one.
     pub rack: Option<String>,
     /// Where it serves chunks.
     pub address: String,
@@ -93,9 +93,10 @@ pub struct NewNode {
     pub uplink: f64,
     /// Bytes per second that it can receive.
     pub downlink: f64,
-    /// Which store it has, if it says so.
+    /// Which store it has, if it announces one.
     pub store: Option<StoreId>,
-    /// What its processor takes, if it says so; not kept, since it says it whenever it joins.
+    /// What its processor takes, if it announces that; not kept, since it does so whenever it
+    /// joins.
     pub processor: Option<Processor>,
 }
 
@@ -112,7 +113,7 @@ impl NewNode {
 pub struct NodeRecord {
     /// Its id: ids are given in order, from 0.
     pub id: NodeId,
-    /// What it last said of itself.
+    /// What it last announced of itself.
     pub node: NewNode,
 }
 
@@ -169,7 +170,7 @@ pub enum MetadataError {
     NewStore(KnownNode),
     /// The put has ended, or its coordinator has.
     PutEnded,
-    /// A put says something that cannot be.
+    /// A put has an impossible value.
     InvalidPut(String),
     /// The database is no longer where it was opened.
     Moved(PathBuf),
@@ -185,7 +186,7 @@ pub struct MetadataStore {
     database: Connection,
     /// Commits that have made something durable since it was opened.
     written: Arc<AtomicU64>,
-    /// What agents are told of them in this epoch.
+    /// What is sent to agents of them in this epoch.
     marks: Arc<Mutex<Marks>>,
     /// The same of the epochs before, while it was open.
     former_marks: BTreeMap<u32, Marks>,
@@ -325,7 +326,7 @@ impl MetadataStore {
         self.written.clone()
     }
 
-    /// What agents are told of these commits, now and later.
+    /// What is sent to agents of these commits, now and later.
     pub fn marks(&self) -> Arc<Mutex<Marks>> {
         self.marks.clone()
     }

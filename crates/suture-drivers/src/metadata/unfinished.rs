@@ -30,7 +30,7 @@ impl Unfinished {
         let cannot = || format!("cannot write in '{}'", dir.display());
         data_dir::open(dir).with_context(cannot)?;
         let path = dir.join(schema::DATABASE);
-        // What the disk does not say is not taken for absent.
+        // What the disk does not report is not taken for absent.
         if path.try_exists()? || super::wal::log_of(&path).try_exists()? {
             return Ok(None);
         }

@@ -5,7 +5,8 @@
 //! now and then if that never comes, and at a clean stop; after that the file alone is whole.
 //! While a coordinator has it open the file says so (`cluster.in_use`), in itself and not only in
 //! the log. So a file that says so and has no log beside it was copied without, and what was stored
-//! last may be missing. SQLite itself never leaves such a pair, as it is told to keep the log.
+//! last may be missing. SQLite itself never leaves such a pair, as it is configured to keep the
+//! log.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};

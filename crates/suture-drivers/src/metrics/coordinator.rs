@@ -38,7 +38,7 @@ const REASONS: [&str; 6] =
 /// What else is known when somebody asks, beside the core's status.
 #[derive(Clone, Debug, Default)]
 pub struct Seen {
-    /// What the core says.
+    /// What the core reports.
     pub status: Status,
     /// Names and racks of the nodes, in the order of the status; an empty rack is none.
     pub nodes: Vec<(String, String)>,

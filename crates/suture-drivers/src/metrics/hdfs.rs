@@ -1,5 +1,5 @@
 //! Numbers of HDFS: whether its NameNode answers, whether it leaves its lost blocks to this
-//! coordinator, and how many groups it tells of.
+//! coordinator, and how many groups it reports.
 //!
 //! Place: beside [stripes affected] ..., where a NameNode keeps the stripes. While none answers all
 //! that the other numbers say of what is at risk is old, or nothing.

@@ -41,7 +41,7 @@ impl LinkLevels {
         }
     }
 
-    /// What the core says of a node with these labels.
+    /// What the core reports of a node with these labels.
     pub(super) fn set(&self, labels: &Labels, node: &NodeStatus) {
         let limits = [node.limits.up, node.limits.down];
         for (direction, (limited, link)) in

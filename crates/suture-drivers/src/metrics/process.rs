@@ -1,4 +1,4 @@
-//! What the system says of the process itself, under the names that all exporters use.
+//! What the system reports of the process itself, under the names that all exporters use.
 //!
 //! Place: beside everything, for monitoring. What cannot be read is left out.
 

@@ -58,7 +58,7 @@ impl ScrubLevels {
         }
     }
 
-    /// What the core says, and the times that are known beside it.
+    /// What the core reports, and the times that are known beside it.
     pub(super) fn set(&self, scrub: &ScrubStatus, [period, least, age]: [Option<Duration>; 3]) {
         self.running.set(f64::from(u8::from(scrub.pass.is_some())));
         let part = scrub.pass.map_or(0.0, |p| p.stripes_done as f64 / p.stripes.max(1) as f64);

@@ -139,7 +139,7 @@ impl Connection {
     }
 
     /// Answers the handshake of someone who connected, if `admit` lets it in; gives what that
-    /// makes of it: where it is, who it says that it is, and who it has proven to be. A refusal is
+    /// makes of it: where it is, who it claims to be, and who it has proven to be. A refusal is
     /// sent, so that both sides know why, but not which cluster this is: whoever belongs to it
     /// knows.
     ///
@@ -181,7 +181,7 @@ impl Connection {
             Ok(frame) => (Denial::Malformed, NetError::Unexpected(frame)),
             Err(error) => (Denial::Malformed, error),
         };
-        // The reason is in `error`; whether the other side hears of it is its own affair.
+        // The reason is in `error`; whether the other side receives it is its own affair.
         let _ = connection.write_frame(Frame::Error(denial)).await;
         Err(error)
     }
@@ -215,7 +215,7 @@ impl Connection {
         matches!(self.stream, Stream::Tls(_))
     }
 
-    /// Whether the other side has neither closed nor said anything since the last frame.
+    /// Whether the other side has neither closed nor sent anything since the last frame.
     pub fn is_idle(&self) -> bool {
         self.filled == 0 && self.stream.is_idle()
     }
@@ -226,7 +226,7 @@ impl Connection {
     }
 
     /// Has what is sent from now on marked, so that this machine's queues and others on the way can
-    /// tell it apart: with a code point, and as bulk; without one as all else.
+    /// distinguish it: with a code point, and as bulk; without one as all else.
     ///
     /// # Errors
     /// When the system refuses it.

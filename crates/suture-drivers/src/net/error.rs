@@ -17,7 +17,7 @@ use crate::identity::certificate::{Flaw, explain};
 /// Why a connection is of no more use.
 #[derive(Debug)]
 pub enum NetError {
-    /// The system said so.
+    /// The system returned an error.
     Io(io::Error),
     /// The other side closed it.
     Closed,
@@ -50,10 +50,10 @@ pub enum NetError {
         /// Who it should be.
         expected: String,
     },
-    /// The other side says that it is somebody else than it should be: two agents may announce one
+    /// The other side claims to be somebody else than it should be: two agents may announce one
     /// address.
     OtherNode {
-        /// Who it says that it is.
+        /// Who it claims to be.
         found: Who,
         /// Which node it should be.
         meant: NodeId,

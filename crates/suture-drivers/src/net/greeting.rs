@@ -21,7 +21,7 @@ const TLS_HANDSHAKE: u8 = 22;
 pub struct Greeting {
     /// The cluster that both must belong to.
     pub cluster: ClusterId,
-    /// Who we say that we are.
+    /// Who we claim to be.
     pub who: Who,
     /// What proves it; none: nothing is proven, and nothing encrypted.
     pub credentials: Option<Arc<Kept>>,
@@ -67,7 +67,7 @@ impl Greeting {
     }
 }
 
-/// Tells a peer that begins without TLS what is missing, in the frames that it speaks.
+/// Answers a peer that begins without TLS with what is missing, in the frames that it speaks.
 async fn refuse_plain(tcp: &TcpStream) -> Result<(), NetError> {
     let mut first = [0; 1];
     match tcp.peek(&mut first).await? {

@@ -76,7 +76,7 @@ enum Step {
     Closed,
 }
 
-/// Shakes hands as the side that connected. The other side may still refuse: it says so when
+/// Shakes hands as the side that connected. The other side may still refuse: it reports that when
 /// something is read.
 ///
 /// # Errors
@@ -103,7 +103,7 @@ async fn shake(tcp: &TcpStream, session: Library) -> io::Result<Shaken> {
     loop {
         let step = shaking.step();
         if step.is_err() {
-            // An alert says why it ends here.
+            // An alert reports why it ends here.
             let _ = shaking.step();
         }
         flush(tcp, &mut shaking.encrypted).await?;

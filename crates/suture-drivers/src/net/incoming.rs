@@ -5,7 +5,7 @@
 //! agent. A client's connection is handed on to whoever serves chunks.
 //!
 //! Clients have places of their own, so that they never take those of peers or of who runs the
-//! cluster, however many they are; so have connections that have not said whose they are.
+//! cluster, however many they are; so have connections that have not identified themselves.
 //!
 //! A peer that connects anew has given up its former connection, and maybe its former life: that
 //! one is reported lost before anything of the new one is.
@@ -73,11 +73,11 @@ pub struct Admission {
     pub operators: Places,
     /// The same of agents that ask for probes.
     pub probers: Places,
-    /// Connections that have not said whose they are.
+    /// Connections that have not identified themselves.
     pub newcomers: Arc<Newcomers>,
     /// What is logged of those who may not connect.
     pub refusals: RefusalLog,
-    /// How long they may take to say it.
+    /// How long they may take to do so.
     pub handshake: Duration,
 }
 
@@ -93,7 +93,8 @@ enum Admitted {
     Peer(NodeId),
 }
 
-/// A number that tells each peer's connection from a former one, and what ends it when dropped.
+/// A number that distinguishes each peer's connection from a former one, and what ends it when
+/// dropped.
 type PeerConnections = HashMap<NodeId, (u64, oneshot::Sender<()>)>;
 
 /// Accepts connections for as long as it is polled; dropping it closes them all. `serve` takes
@@ -227,7 +228,7 @@ async fn read_slice(
 }
 
 impl Acceptor {
-    /// Whether whoever connects is who it says that it is, and there is a place for one more
+    /// Whether whoever connects is who it claims to be, and there is a place for one more
     /// connection like this.
     async fn admit(
         &self,

@@ -99,8 +99,8 @@ struct Lane {
     slices: VecDeque<(u32, Pending)>,
 }
 
-/// Sends what comes through `inbox` until the connection breaks, then says that the peer is lost.
-/// Ends silently when `inbox` closes.
+/// Sends what comes through `inbox` until the connection breaks, then reports that the peer is
+/// lost. Ends silently when `inbox` closes.
 pub async fn run(
     to: Destination,
     mut inbox: mpsc::UnboundedReceiver<ToPeer>,
@@ -160,7 +160,7 @@ async fn send_all(
                     Some(item) => queue.add(item),
                     None => return Ok(()),
                 },
-                // The peer says nothing here, unless it hangs up.
+                // The peer sends nothing here, unless it hangs up.
                 frame = connection.read_frame() => return Err(unexpected(frame)),
             }
             continue;

@@ -3,8 +3,8 @@
 //! Place: before anything of a connection is accepted.
 //! A listener is reached by everybody, and whoever connects may then do nothing. So what can be
 //! held is counted, and nobody can hold all of it: an address has at most its share, and of those
-//! that have not said who they are only the newest stay. Honest ones say it at once, so the oldest
-//! is never one of them.
+//! that have not identified themselves only the newest stay. Honest ones do so at once, so the
+//! oldest is never one of them.
 
 use std::collections::{BTreeMap, HashMap};
 use std::future::Future;
@@ -104,7 +104,7 @@ fn group(address: IpAddr) -> IpAddr {
     }
 }
 
-/// Connections whose other end has not said who it is: the newest so many.
+/// Connections whose other end has not identified itself: the newest so many.
 #[derive(Debug)]
 pub struct Newcomers {
     max: usize,

@@ -56,7 +56,7 @@ pub enum Opened {
     /// The other side sends no more.
     Closed,
     /// The other side encrypts with its next keys from now on, and asks for ours where that is
-    /// said.
+    /// requested.
     NewKeys {
         /// Whether we are to take new ones, too.
         requested: bool,
@@ -94,7 +94,7 @@ impl Keys {
         self.number >= RECORDS_MAX || self.is_retired
     }
 
-    /// The other side asks for the next ones: they come with whatever is said next. Until then it
+    /// The other side asks for the next ones: they come with whatever is sent next. Until then it
     /// may ask as often as it likes.
     pub fn retire(&mut self) {
         self.is_retired = true;
@@ -150,7 +150,7 @@ impl Keys {
     /// the beginning of `space`.
     ///
     /// # Errors
-    /// When it was changed on its way, is no record, or says why the other side ends.
+    /// When it was changed on its way, is no record, or reports why the other side ends.
     pub fn open(&mut self, space: &mut [u8], at: usize) -> Result<Opened, Error> {
         let header: [u8; HEADER_BYTES] = space[at..at + HEADER_BYTES].try_into().expect("as long");
         let nonce = self.next_nonce()?;

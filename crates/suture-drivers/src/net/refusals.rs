@@ -34,7 +34,7 @@ impl Default for RefusalLog {
 }
 
 impl RefusalLog {
-    /// Says that a connection was refused, and why; or counts it.
+    /// Logs that a connection was refused, and why; or counts it.
     pub fn note(&self, from: impl fmt::Display, why: impl fmt::Display) {
         self.note_of("connection", from, why);
     }
@@ -50,7 +50,7 @@ impl RefusalLog {
         }
     }
 
-    /// Whether nothing was said for so long that this one says no less than a new one.
+    /// Whether nothing was logged for so long that this log allows as many lines as a new one.
     pub fn is_rested(&self, now: Instant) -> bool {
         let allowed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let rest = now.duration_since(allowed.since).as_secs() / EVERY.as_secs();

@@ -8,8 +8,9 @@
 //! little before where it came. What is cut off at the end of the space waits for the next call;
 //! what is small, such as a header, is decrypted in a buffer.
 //!
-//! Both kinds behave as a non-blocking socket does: whoever would have to wait is told so, waits
-//! for the socket and tries again. What was written may still be here: `flush` says whether.
+//! Both kinds behave as a non-blocking socket does: a call that would have to wait returns that,
+//! and its caller waits for the socket and tries again. What was written may still be here: `flush`
+//! returns whether.
 
 use std::fmt;
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
@@ -177,8 +178,8 @@ impl Stream {
 }
 
 impl TlsStream {
-    /// Shakes hands as the side that connected. The other side may still refuse: it says so when
-    /// something is read.
+    /// Shakes hands as the side that connected. The other side may still refuse: it reports that
+    /// when something is read.
     ///
     /// # Errors
     /// When the connection breaks, or the other side does not speak TLS or is not to be accepted.
@@ -369,7 +370,7 @@ impl TlsStream {
         }
     }
 
-    /// Encrypts with the next keys from now on, and says so.
+    /// Encrypts with the next keys from now on, and announces that.
     fn renew_keys(&mut self) -> io::Result<()> {
         let word = self.sealer.seal_key_update(self.encrypted.more(KEY_UPDATE_BYTES));
         word.map_err(io::Error::other)?;

@@ -2,7 +2,7 @@
 //!
 //! Place: [source] -> encoded, every chunk durable -> object visible; before any failure.
 //! A source that cannot be read at k places at once (stdin, or a file of which the system does not
-//! tell the length) is spooled to an unnamed file, a stripe at a time.
+//! report the length) is spooled to an unnamed file, a stripe at a time.
 //! Invariant: of a source with any bytes exactly one stripe knows that it is the last, before
 //! anything of it is stored.
 
@@ -26,8 +26,8 @@ pub enum ObjectSource {
     File(Arc<File>, Metadata),
     /// Can be read once.
     Stream(Box<dyn Read + Send>),
-    /// A file that has not the length that the system says, as those of `/proc`, which are said to
-    /// be empty: it ends where reading ends, and is read once.
+    /// A file that has not the length that the system reports, as those of `/proc`, which are
+    /// reported to be empty: it ends where reading ends, and is read once.
     Unmeasured(File, Metadata),
 }
 
@@ -38,7 +38,7 @@ impl ObjectSource {
     /// When the file's length cannot be asked for, or its end not be read.
     pub fn file(file: File) -> io::Result<ObjectSource> {
         let metadata = file.metadata()?;
-        // One that just grows is refused at the end: it is said to be longer then.
+        // One that just grows is refused at the end: it is reported to be longer then.
         let is_told = ends_at(&file, metadata.len())? || file.metadata()?.len() != metadata.len();
         Ok(if is_told {
             ObjectSource::File(Arc::new(file), metadata)
@@ -70,8 +70,8 @@ impl ObjectSource {
     }
 }
 
-/// Whether a file is as long as the system says. One that is said to be empty is not tried: it may
-/// be one that waits until it has something to say.
+/// Whether a file is as long as the system reports. One that is reported to be empty is not tried:
+/// it may be one that waits until it has something to give.
 fn ends_at(file: &File, bytes: u64) -> io::Result<bool> {
     Ok(bytes > 0 && has_byte(file, bytes - 1)? && !has_byte(file, bytes)?)
 }

@@ -1,9 +1,9 @@
-//! What a put and the coordinator say to each other.
+//! What a put and the coordinator send each other.
 //!
 //! Place: source -> [places asked for] -> every chunk durable -> [object visible].
 //! The put lives as long as this stream: the coordinator forgets it when the stream ends before
-//! `commit`. It answers some steps and not others, and when it ends the put it says why; whoever
-//! speaks next hears that.
+//! `commit`. It answers some steps and not others, and when it ends the put it sends why, which the
+//! next step receives.
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use suture_code::Code;
@@ -136,8 +136,8 @@ impl PutStream {
     /// Makes the object visible, of which this is the first stripe.
     ///
     /// # Errors
-    /// As [`PutStream::send`]; [`NotKnown`] where the answer was lost and nobody could tell what
-    /// became of it, or the coordinator cannot tell.
+    /// As [`PutStream::send`]; [`NotKnown`] where the answer was lost and what became of it could
+    /// not be found out, or the coordinator does not know.
     pub async fn commit(
         mut self,
         options: &PutOptions,
@@ -170,7 +170,7 @@ impl PutStream {
         }
     }
 
-    /// Says the next step.
+    /// Sends the next step.
     ///
     /// # Errors
     /// Why the coordinator ended the put.
@@ -179,13 +179,13 @@ impl PutStream {
         if self.requests.send(proto::PutRequest { step: Some(step) }).await.is_ok() {
             return Ok(());
         }
-        // It ended the put, and says why.
+        // It ended the put, and has sent why.
         self.receive().await.map(drop)?;
         bail!("the coordinator ended the put")
     }
 
     /// Proves anew who we are where credentials have changed since. Whether it had to, the
-    /// coordinator says with the next step.
+    /// coordinator answers to the next step.
     async fn renew(&mut self) {
         let number = self.client.refresh();
         if number == self.credentials_number || self.number == 0 {
@@ -203,7 +203,7 @@ impl PutStream {
     }
 }
 
-/// What the coordinator should not have said.
+/// What the coordinator should not have sent.
 fn unexpected(reply: &Reply, request: &str) -> String {
     let reply = match reply {
         Reply::Begun(_) => "Begun",

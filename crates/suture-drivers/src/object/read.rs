@@ -175,7 +175,7 @@ fn pieces_at_once(object: &Object) -> usize {
     if is_whole { chunks.clamp(2, PIECES_AT_ONCE) } else { PIECES_AT_ONCE }
 }
 
-/// Tells the coordinator of each bad copy; gives how many there were when all senders are gone.
+/// Reports each bad copy to the coordinator; gives how many there were when all senders are gone.
 fn report_bad_copies(mut client: Client) -> (mpsc::UnboundedSender<CopyAt>, JoinHandle<u64>) {
     let (reports, mut inbox) = mpsc::unbounded_channel::<CopyAt>();
     let report = async move {

@@ -7,8 +7,8 @@
 //! whether the put is under way, which ends with the put, and then for the object. What is not
 //! there after the put has ended cannot come any more.
 //!
-//! Invariant: whoever is told that an object is stored, or is not, is told what is so; where nobody
-//! can tell within [`ASKED_FOR`], that is said.
+//! Invariant: an answer that the object is stored, or that it is not, is right; where nobody knows
+//! within [`ASKED_FOR`], that is the answer.
 
 use std::error::Error;
 use std::fmt;
@@ -34,7 +34,7 @@ const ASKED_EVERY: Duration = Duration::from_millis(500);
 /// A coordinator that is there answers sooner, and one that woke up is found by a new question.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A put that said its last word and was not answered.
+/// A put that sent its commit and was not answered.
 pub struct UnansweredPut<'a> {
     /// What the coordinator calls it; 0 where it has no name for it.
     pub number: u64,
@@ -59,7 +59,7 @@ pub enum Ending {
     Stored,
     /// It is not, and cannot come any more.
     NotStored,
-    /// Nobody can tell which of both.
+    /// Nobody knows which of both.
     Unknown,
 }
 

@@ -8,7 +8,7 @@
 //!   encoded again for another node, as long as there is one. Then it is left without a location,
 //!   and repair will bring it, if enough others of its stripe are durable
 //!   ([`Code::durable_chunks_min`]); if not, the put fails and nothing is visible.
-//! * Stripes are told to the coordinator in order, and only `Commit` makes the object visible.
+//! * Stripes are reported to the coordinator in order, and only `Commit` makes the object visible.
 
 mod chunk;
 
@@ -244,7 +244,7 @@ impl StripeWrite {
         has_failed.map(|(chunk, _)| chunk).collect()
     }
 
-    /// What the coordinator is told of it, when no other node can store what is left.
+    /// What is reported of it to the coordinator, when no other node can store what is left.
     fn end(self, code: Code) -> Result<Done> {
         let (count, least) = (self.is_stored.len(), code.durable_chunks_min());
         let durable = self.is_stored.iter().filter(|is_stored| **is_stored).count();
@@ -272,7 +272,7 @@ impl StripeWrite {
     }
 }
 
-/// The chunks of a stripe that are being written: each says which it was and how it went.
+/// The chunks of a stripe that are being written: each returns which it was and how it went.
 type ChunkWrites = JoinSet<(usize, Result<()>)>;
 
 /// Whether a node was found for a chunk.

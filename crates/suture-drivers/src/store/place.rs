@@ -38,7 +38,7 @@ impl OpenDir {
     /// That of a directory which is open.
     ///
     /// # Errors
-    /// When the system does not tell what is open.
+    /// When the system does not report what is open.
     pub fn of(dir: PathBuf, open: &File) -> io::Result<OpenDir> {
         let found = open.metadata()?;
         Ok(OpenDir { dir, id: (found.dev(), found.ino()) })

@@ -94,7 +94,7 @@ pub fn put_key() -> PutKey {
     PutKey::from_bytes(&[7; 32]).unwrap()
 }
 
-/// Agents that know each other, and what they say.
+/// Agents that know each other, and what they send.
 pub struct Cluster {
     pub nodes: Vec<Node>,
     said: mpsc::UnboundedReceiver<(NodeId, FromAgent)>,

@@ -1,4 +1,4 @@
-//! What an agent says to a coordinator.
+//! What an agent sends to a coordinator.
 
 use suture_drivers::control::{PROTOCOL_VERSION, proto};
 
@@ -10,7 +10,7 @@ fn address(name: &str) -> String {
     format!("127.{a}.{b}.{c}:9")
 }
 
-/// What an agent of that name says first.
+/// What an agent of that name sends first.
 pub fn join(name: &str) -> proto::AgentMessage {
     let join = proto::Join {
         protocol: PROTOCOL_VERSION,

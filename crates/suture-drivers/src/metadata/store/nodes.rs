@@ -115,7 +115,7 @@ impl MetadataStore {
             |row| Ok(NodeId(row.get(0)?)),
         )?;
         transaction.commit()?;
-        // Told as a change, so that whoever keeps nodes by number hears of them in order.
+        // Reported as a change, so that whoever keeps nodes by number receives them in order.
         let rack = node.rack.clone();
         self.changes.push(Input::NodeAdded { id, node: node.as_planned(), rack });
         if returns > 0 {

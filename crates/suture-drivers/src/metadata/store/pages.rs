@@ -1,7 +1,7 @@
 //! Objects, and the stripes of one, a page at a time.
 //!
 //! Place: before a read, [where its chunks are]; and for lists of what there is. Between two pages
-//! an object may be removed, and another one get its name: that is said, and never mixed.
+//! an object may be removed, and another one get its name: that is reported, and never mixed.
 
 use rusqlite::{OptionalExtension, params};
 use suture_repair::id::StripeId;

@@ -15,7 +15,7 @@ use super::{MetadataError, MetadataStore, Object, ObjectStripe, put, sealed, str
 /// What to do with chunks that belong to no object in the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Leftovers {
-    /// They stay: agents that were not heard may hold what they lack.
+    /// They stay: agents that did not report may hold what they lack.
     Keep,
     /// They are orphans from now on, and a coordinator has them deleted.
     Forget,

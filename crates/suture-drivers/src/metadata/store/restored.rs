@@ -2,14 +2,14 @@
 //!
 //! Place: around all of failure -> ... -> stripe healthy, at a coordinator's start.
 //! Others went on from the same metadata: they began epochs, gave out stripe ids and wrote chunks
-//! of which nothing is known here. Agents tell of both, and what they tell is made durable before
+//! of which nothing is known here. Agents report both, and what they report is made durable before
 //! anything is begun or given out by it. Where others only finished a put that was under way when
 //! the metadata were copied, neither does: but agents know of more puts than were committed
 //! here. Then all stripes of which nothing is known may be theirs. An agent that has joined here
 //! and then knows of more, or of a mark that was not made here, shows that this very process was
 //! set back with its machine, to a snapshot that has its memory: what it began and gave out since
 //! may be others' too.
-//! Invariants: neither an epoch nor a stripe id is used that agents have heard of from others; what
+//! Invariants: neither an epoch nor a stripe id is used that agents have received from others; what
 //! others have stored is not deleted as orphans.
 
 use std::sync::PoisonError;
@@ -28,7 +28,7 @@ use super::{MetadataError, MetadataStore, NewNode, NodeRecord, sealed};
 
 /// After an agent's report of newer metadata was applied, further such reports of it are ignored
 /// for this long: each one ends running puts and leaves unknown stripe ids to others. A coordinator
-/// that was set back is told so by all of its agents.
+/// that was set back gets one from all of its agents.
 const OUTRANK_INTERVAL: Duration = Duration::from_secs(600);
 
 /// What an agent has kept of the coordinators that it followed.
@@ -38,7 +38,7 @@ pub struct Remembered {
     pub epoch: u32,
     /// The most committed puts.
     pub committed: u64,
-    /// The last mark that it was told in that epoch.
+    /// The last mark that it was sent in that epoch.
     pub mark: Option<Mark>,
 }
 
@@ -56,7 +56,7 @@ impl MetadataStore {
         Ok(self.followed.accepts_epoch(&node.name, epoch, is_known, nodes.len()))
     }
 
-    /// Makes the epoch one that nobody has heard of, if the agent of node `name` has followed one
+    /// Makes the epoch one that nobody has followed, if the agent of node `name` has followed one
     /// that these metadata have not begun: a later one, or this one without having joined in it.
     /// Where it knows of more than there was, by its committed puts or its mark, no stripe is taken
     /// for gone; and if it had joined in this epoch, others went on in it. Then the puts that are
@@ -122,7 +122,7 @@ impl MetadataStore {
     }
 
     /// Whether the mark was made in that epoch, as far as that is known, or in a later one of this
-    /// process: a session that began before an epoch was raised is told the marks of the new one.
+    /// process: a session that began before an epoch was raised is sent the marks of the new one.
     fn has_made(&self, epoch: u32, mark: Mark) -> bool {
         let is_known = epoch == self.epoch || self.former_marks.contains_key(&epoch);
         let mut later = self.former_marks.range(epoch..).map(|(_, marks)| marks);
@@ -135,7 +135,7 @@ impl MetadataStore {
     /// knows of.
     fn catch_up(&mut self, name: &str, committed: u64) -> Result<(), MetadataError> {
         let known = self.committed.load(Ordering::Relaxed);
-        // Whatever an agent says, there is space for all puts to come.
+        // Whatever an agent reports, there is space for all puts to come.
         let committed = committed.clamp(known, COMMITTED_MAX.max(known));
         let transaction = self.database.transaction()?;
         let count = "UPDATE cluster SET committed = ?1";
@@ -175,7 +175,7 @@ impl MetadataStore {
         self.announce_reserved()
     }
 
-    /// Says which stripe ids are given out, which of them are still being written, and which are
+    /// Reports which stripe ids are given out, which of them are still being written, and which are
     /// of stripes that these metadata do not know.
     ///
     /// # Errors
@@ -236,8 +236,8 @@ const SKIPPED_MAX: u64 = 1 << 36;
 /// whatever the counter says.
 ///
 /// From the second epoch on, a random number of ids is passed over. Should these metadata be older
-/// than what agents hold, others have given out the next ids, and before an agent says so one of
-/// them could be given to a put here; if that put were given up, the stripe of the others would
+/// than what agents hold, others have given out the next ids, and before an agent reports that one
+/// of them could be given to a put here; if that put were given up, the stripe of the others would
 /// count as gone, and its copies as orphans.
 pub(super) fn begin_epoch(database: &mut Connection) -> rusqlite::Result<(ClusterId, u32)> {
     let transaction = database.transaction()?;

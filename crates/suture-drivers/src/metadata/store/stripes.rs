@@ -109,8 +109,8 @@ fn good_stripes(
     find_stripes(database, condition, parameters)?.into_iter().map(|(_, found)| found).collect()
 }
 
-/// Reads all objects and stripes, gives each stripe that is good with its object, and says what is
-/// wrong with which object.
+/// Reads all objects and stripes, gives each stripe that is good with its object, and returns what
+/// is wrong with which object.
 fn walk(
     database: &Connection,
     mut each: impl FnMut(i64, Stripe),

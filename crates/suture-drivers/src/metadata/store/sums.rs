@@ -3,8 +3,8 @@
 //!
 //! Place: between what is recorded and whoever reads it. SQLite checks how its pages hang
 //! together and not what is in them. A stripe's sum covers its chunks too; whether a scrub found
-//! that they do not fit each other is no part of it, nor are nodes, which say anew what they are.
-//! What decides which copies are nobody's has sums of its own (`../sealed.rs`).
+//! that they do not fit each other is no part of it, nor are nodes, which announce anew what they
+//! are. What decides which copies are nobody's has sums of its own (`../sealed.rs`).
 
 use suture_edge::checksum::Crc32c;
 

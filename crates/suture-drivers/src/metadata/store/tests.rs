@@ -43,7 +43,7 @@ fn node(name: &str) -> NewNode {
     NewNode { name, rack: None, address, uplink, downlink, store: None, processor: None }
 }
 
-/// Ends the store as a crash does: nothing is said, nothing is closed in order.
+/// Ends the store as a crash does: nothing is reported, nothing is closed in order.
 fn crash(store: MetadataStore, dir: &Path) -> MetadataStore {
     drop(store);
     open(dir).unwrap()
@@ -259,7 +259,7 @@ fn a_file_of_version_1_keeps_everything_and_its_nodes_have_no_rack() {
 fn a_name_belongs_to_its_store_until_an_operator_gives_it_to_the_next() {
     let (dir, mut metadata) = store();
     let of = |store| NewNode { store: Some(StoreId(store)), ..node("b") };
-    // Nothing is known of its store yet: the first that is told has the name.
+    // Nothing is known of its store yet: the first that is announced has the name.
     assert_eq!(metadata.join(&of(1)).unwrap(), NodeId(1));
     let mut metadata = crash(metadata, dir.path());
     for other in [of(2), node("b")] {
@@ -656,7 +656,7 @@ fn the_native_metadata_keeps_every_promise_of_a_keeper() {
     });
 }
 
-/// Lets no commit through until it is told otherwise, as a log that cannot be written does.
+/// Lets no commit through while `refuse` holds, as a log that cannot be written does.
 fn refuse_commits(store: &mut MetadataStore, refuse: bool) {
     store.database.commit_hook(refuse.then_some(|| true)).unwrap();
 }

@@ -30,7 +30,7 @@ const BUSY_FOR: Duration = Duration::from_secs(75);
 const BUSY_RETRY: Duration = Duration::from_millis(100);
 const BUSY_RETRY_MAX: Duration = Duration::from_secs(2);
 
-/// The bytes of one chunk, and what it and its stripe tell each other while it is written.
+/// The bytes of one chunk, and what it and its stripe send each other while it is written.
 pub(super) struct ChunkFeed {
     pub buffers: mpsc::Receiver<Bytes>,
     /// Of what was taken so far.
@@ -64,8 +64,9 @@ impl fmt::Display for Interrupted {
 impl Error for Interrupted {}
 
 impl Writer {
-    /// Stores one chunk as its buffers come, with the label that follows them. Its checksum is told
-    /// whether or not it is stored, because a chunk without a location is rebuilt against it.
+    /// Stores one chunk as its buffers come, with the label that follows them. Its checksum is
+    /// reported whether or not it is stored, because a chunk without a location is rebuilt against
+    /// it.
     pub(super) async fn write_chunk(
         self: Arc<Self>,
         agent: Option<AgentAddress>,
@@ -150,7 +151,7 @@ impl Writer {
         }
     }
 
-    /// Sends a buffer; says whether the agent takes it in time, or is waited for.
+    /// Sends a buffer; returns whether the agent takes it in time, or is waited for.
     async fn push(
         &self,
         writer: &mut ChunkWriter<'_>,
@@ -186,7 +187,7 @@ impl ChunkFeed {
         Some(buffer)
     }
 
-    /// Takes what is left, and tells the checksum of all, once.
+    /// Takes what is left, and reports the checksum of all, once.
     async fn drain(&mut self) -> u32 {
         while self.next().await.is_some() {}
         let crc = self.crc.value();

@@ -166,7 +166,7 @@ fn a_process_that_was_set_back_with_its_machine_gives_out_nothing_again() {
     assert!(first.0 - ids[0].0 > 1 << 10, "ids that others may have given out are passed over");
     let ended = store.reserve_stripes(open, 1).unwrap_err();
     assert!(matches!(ended, MetadataError::PutEnded), "{ended}");
-    // The others say the same; and it says nothing new again.
+    // The others report the same; and it reports nothing new again.
     store.outrank("new", remembered(begun, known + 1)).unwrap();
     store.outrank("a", remembered(begun + 1, known + 1)).unwrap();
     assert_eq!((store.epoch(), store.first_open().unwrap()), (begun + 1, first));
@@ -201,12 +201,12 @@ fn a_process_that_was_set_back_is_told_so_by_its_marks_where_as_many_puts_were_c
     store.database.execute("DELETE FROM unknown", []).unwrap();
     store.outrank("b", reported(made)).unwrap();
     assert!(store.unknown().unwrap().is_empty());
-    // A session that began in the epoch before goes on, and is told the marks of this one.
+    // A session that began in the epoch before goes on, and is sent the marks of this one.
     store.set_paused(false).unwrap();
     let newer = mark(300);
     store.outrank("b", reported(newer)).unwrap();
     assert!(store.unknown().unwrap().is_empty());
-    // What could not be made durable is accepted when it is said again.
+    // What could not be made durable is accepted when it is reported again.
     let foreign = reported(Mark { number: 7, at: 700 });
     store.database.pragma_update(None, "query_only", true).unwrap();
     store.outrank("c", foreign).unwrap_err();
