@@ -241,7 +241,7 @@ async fn reload(kept: Arc<Kept>) {
                 }
             }
         }
-        // They count days, then hours: each is said once.
+        // They count days, then hours: each is logged once.
         let warnings = kept.current().warnings(now);
         if warnings != said {
             warnings.iter().for_each(|warning| warn!("{warning}"));
@@ -409,7 +409,7 @@ pub fn log_whole_path(data_dir: &Path) {
     }
 }
 
-/// Says what a configuration that was read anew changes.
+/// Logs what a configuration that was read anew changes.
 pub fn log_changed(ChangedKeys { live, restart }: &ChangedKeys) {
     if live.is_empty() {
         info!("the configuration was reloaded")

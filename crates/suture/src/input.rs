@@ -2,8 +2,8 @@
 //! generated.
 //!
 //! Place: `[failure detected -> stripes affected] -> queue -> plan -> ...`; here the failure is
-//! told on the command line. Files are read by `cluster_file.rs` and `placement_file.rs`, a made-up
-//! cluster comes from `generated.rs`; from here on nobody can tell the difference.
+//! given on the command line. Files are read by `cluster_file.rs` and `placement_file.rs`, a
+//! made-up cluster comes from `generated.rs`; from here on nothing shows the difference.
 //!
 //! Invariants: every stripe has as many distinct nodes as the code has chunks, every capacity is
 //! above zero, and each refusal names the file, the line and the name, and says what to do.

@@ -1,8 +1,8 @@
-//! What systemd is told of a daemon: that it is ready, that it lives, that it ends.
+//! What systemd is notified of by a daemon: that it is ready, that it lives, that it ends.
 //!
 //! Place: the first and the last moments of coordinator and agents, and now and then between.
-//! Where nobody asks (no `NOTIFY_SOCKET`), nothing is said. A daemon whose loop does not answer
-//! says nothing either, and systemd starts it anew.
+//! Where nobody asks (no `NOTIFY_SOCKET`), nothing is sent. A daemon whose loop does not answer
+//! sends nothing either, and systemd starts it anew.
 
 use std::env;
 use std::ffi::OsString;
@@ -15,7 +15,7 @@ use std::time::Duration;
 #[derive(Debug)]
 pub struct ServiceManager {
     socket: Option<(UnixDatagram, SocketAddr)>,
-    /// How often it wants to hear that the daemon lives.
+    /// How often it is to be notified that the daemon lives.
     pub alive_every: Option<Duration>,
 }
 
@@ -55,7 +55,8 @@ impl ServiceManager {
         self.send("STOPPING=1\n");
     }
 
-    /// Says that it lives each time that `answers` does, for as long as it is polled.
+    /// Notifies systemd that the daemon lives each time that `answers` does, for as long as it is
+    /// polled.
     pub async fn keep_alive<F: Future<Output = bool>>(&self, answers: impl Fn() -> F) {
         let Some(every) = self.alive_every.filter(|_| self.socket.is_some()) else {
             return std::future::pending().await;

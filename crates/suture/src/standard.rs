@@ -1,7 +1,7 @@
 //! Standard streams: whether whoever started the command left them open.
 //!
-//! Place: before bytes are taken from standard input. Of standard output it cannot be told: some
-//! programs give `/dev/null` to be read and written where they want no output.
+//! Place: before bytes are taken from standard input. Of standard output it cannot be found out:
+//! some programs give `/dev/null` to be read and written where they want no output.
 
 use std::fs;
 use std::os::fd::AsFd;

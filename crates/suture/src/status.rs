@@ -1,4 +1,4 @@
-//! What the coordinator says of its cluster, asked for and put into words.
+//! What the coordinator reports of its cluster, asked for and put into words.
 //!
 //! Place: beside every step of failure -> ... -> stripe healthy, for all commands that show it.
 
@@ -72,7 +72,7 @@ fn is_foreign(status: &proto::StatusReply) -> bool {
     status.is_empty && status.refused.iter().any(|agent| !agent.cluster.is_empty())
 }
 
-/// Whether no NameNode says what is at risk in HDFS, so that it is not known.
+/// Whether no NameNode reports what is at risk in HDFS, so that it is not known.
 fn is_blind(status: &proto::StatusReply) -> bool {
     status.hdfs.as_ref().is_some_and(|hdfs| !hdfs.connected)
 }
@@ -254,7 +254,7 @@ fn silent(nodes: &[proto::NodeStatus]) -> Vec<String> {
     silent.into_iter().map(describe).collect()
 }
 
-/// Rate and time left, as far as anyone can tell.
+/// Rate and time left, as far as they are known.
 pub fn rate_and_eta(status: &proto::StatusReply) -> String {
     let rate = || format_rate(status.rate);
     match (status.eta_seconds, status.eta_low_seconds.zip(status.eta_high_seconds)) {

@@ -2,7 +2,7 @@
 //! while objects come and go, certificates end and are renewed, and whoever asks for what is not
 //! his own is named.
 //!
-//! Place: before anything of either plane is heard, around the whole life of a repair.
+//! Place: before anything of either plane is received, around the whole life of a repair.
 
 mod daemons;
 mod secured;
@@ -91,7 +91,7 @@ impl SlowGet {
     }
 }
 
-/// Puts objects and gets them, one after the other, until it is told to stop.
+/// Puts objects and gets them, one after the other, until `is_enough` is set.
 fn load(cluster: &Secured, is_enough: &AtomicBool) -> usize {
     let (content, source, back) = (noise(300_000), cluster.path("load"), cluster.path("loaded"));
     fs::write(&source, &content).unwrap();
@@ -108,7 +108,7 @@ fn load(cluster: &Secured, is_enough: &AtomicBool) -> usize {
     rounds
 }
 
-/// Says that it is enough, also when a test fails.
+/// Ends the load when dropped, also when a test fails.
 struct Enough<'a>(&'a AtomicBool);
 
 impl Drop for Enough<'_> {
@@ -306,7 +306,7 @@ fn a_client_that_asks_an_agent_for_chunks_of_others_is_named_in_its_log() {
     cluster.assert_reads("secret", &content);
 }
 
-/// The first bytes that a TLS client says: a record that announces more than comes.
+/// The first bytes that a TLS client sends: a record that announces more than comes.
 const HALF_A_HELLO: [u8; 11] = [22, 3, 1, 2, 0, 1, 0, 1, 252, 3, 3];
 
 #[test]
@@ -340,7 +340,7 @@ fn half_a_handshake_nonsense_and_plain_words_at_a_port_with_certificates_end_nob
         assert!((1..60).contains(&refused.count()), "{log}");
     }
     assert!(logs.iter().all(|log| !log.contains("panicked")));
-    // Those that said half of something are hung up on, and hear nothing of the cluster.
+    // Those that sent half of something are hung up on, and receive nothing of the cluster.
     for mut stream in open.into_iter().step_by(4).take(3) {
         stream.set_read_timeout(Some(daemons::TIMEOUT)).unwrap();
         let mut heard = Vec::new();

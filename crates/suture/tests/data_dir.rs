@@ -329,7 +329,7 @@ fn what_a_name_had_before_it_was_given_away_is_not_counted_on_after_a_restart_ei
     cluster.ok(&["node", "replace", "n0"]);
     cluster.agents[0] = start_agent(cluster.folder.path(), &cluster.address, 0, "");
     cluster.wait("its chunks are missed", |status| status["lost_chunks"].as_u64() > Some(0));
-    // The new store is away, and no coordinator has heard what it holds.
+    // The new store is away, and no coordinator has received what it holds.
     cluster.agents.iter_mut().for_each(|agent| agent.stop());
     cluster.restart_coordinator();
     let refused = cluster.run(&["node", "replace", "n1"]);
@@ -440,7 +440,7 @@ fn what_is_free_on_a_file_system_counts_once_for_all_agents_on_it() {
         assert_eq!(table.lines().last().unwrap(), said);
     };
     check(&cluster);
-    // Agents tell every coordinator.
+    // Agents announce it to every coordinator.
     cluster.restart_coordinator();
     check(&cluster);
 }

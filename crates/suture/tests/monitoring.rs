@@ -16,7 +16,7 @@ use serde_json::Value;
 
 use daemons::{Cluster, exchange, get, start_agent, start_coordinator};
 
-/// So many connections that say nothing, or too little.
+/// So many connections that send nothing, or too little.
 const STRANGERS: usize = 1000;
 
 fn deploy(file: &str) -> String {

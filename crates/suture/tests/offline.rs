@@ -309,7 +309,7 @@ fn a_manifest_that_lies_is_refused_before_anything_is_touched() {
     fs::remove_file(encoded.chunk(0, 2)).unwrap();
     let path = encoded.directory.join("manifest.json");
     let honest = fs::read_to_string(&path).unwrap();
-    // The manifest's own checksum would notice every lie; most are told without it.
+    // The manifest's own checksum would notice every lie; most are made without it.
     let own = honest.lines().find(|line| line.contains("manifest_crc32c")).unwrap();
     let unsealed = honest.replace(&format!("{own}\n"), "");
     let twice_as_large = unsealed.replace("4096", "8192").replace("30000", "60000");

@@ -10,7 +10,7 @@ use common::{Encoded, noise, run};
 const CODES: [&str; 5] = ["rs(3,2)", "rs(6,3)", "lrc(4,2,2)", "clay(4,2,5)", "butterfly(4)"];
 
 /// Chunks of another file, or of another place, with `.crc` files that fit them: where the manifest
-/// has no checksums, only the others can tell.
+/// has no checksums, only the others can show that.
 #[test]
 fn chunks_of_something_else_are_not_decoded_where_only_parity_can_tell() {
     for code in CODES {

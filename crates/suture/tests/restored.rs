@@ -58,7 +58,7 @@ fn a_put_on_restored_metadata_leaves_the_newer_objects_their_chunks() {
     let all = files(&cluster);
     assert!(all > before);
     // Agents list all that they hold to a coordinator that has just started, and it would delete
-    // what it takes for orphans before it says that all is well.
+    // what it takes for orphans before it reports that all is well.
     while_stopped(&mut cluster, |_| {});
     cluster.ok(&["rm", "again"]);
     cluster.wait("the chunks of what was removed are gone", |_| files(&cluster) == before);

@@ -1,4 +1,4 @@
-//! What systemd hears of daemons: over a socket of our own in place of its.
+//! What daemons notify systemd of: over a socket of our own in place of its.
 
 mod daemons;
 
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use daemons::{Process, suture};
 
-/// All that was said so far.
+/// All that was received so far.
 #[derive(Clone, Default)]
 struct Said(Arc<Mutex<String>>);
 
@@ -33,7 +33,7 @@ impl Said {
         self.0.lock().unwrap().matches(word).count()
     }
 
-    /// Waits until a word was said so often.
+    /// Waits until a word was received so often.
     fn wait(&self, word: &str, times: usize) {
         let since = Instant::now();
         while self.count(word) < times {
@@ -43,7 +43,7 @@ impl Said {
     }
 }
 
-/// Starts a daemon that is to tell `socket` how it does, every half second.
+/// Starts a daemon that is to notify `socket` of how it does, every half second.
 fn start(role: &str, folder: &Path, socket: &str, keys: &str) -> (Process, String) {
     let config = folder.join(format!("{role}.toml"));
     let data = folder.join(role);

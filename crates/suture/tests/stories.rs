@@ -1,4 +1,4 @@
-//! The stories of `stories/`, which anyone can run, told by the program of this build.
+//! The stories of `stories/`, which anyone can run, with the program of this build.
 //!
 //! Place: around the whole life of a repair, with real processes and what goes wrong around them.
 
@@ -7,8 +7,8 @@ use std::path::Path;
 use std::process::Command;
 use std::thread::available_parallelism;
 
-/// Stories that are told at once for each core: nearly all of their time they wait for silence to
-/// mean death, or for repairs of small clusters.
+/// Stories that run at once for each core: nearly all of their time they wait for silence to mean
+/// death, or for repairs of small clusters.
 const STORIES_PER_CORE: usize = 2;
 
 #[test]

@@ -174,7 +174,7 @@ fn every_file_begins_by_telling_what_it_is() {
 
 #[test]
 fn every_head_says_where_its_file_stands_in_the_life_of_a_repair() {
-    // Commands are typed at any time, and the heads of libraries tell the whole story.
+    // Commands are typed at any time, and the heads of libraries describe all of it.
     let is_other = |path: &Path| {
         let below = path.to_string_lossy();
         let is_test = below.contains("tests/") || below.ends_with("tests.rs");

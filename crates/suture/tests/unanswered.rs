@@ -1,6 +1,6 @@
 //! A put whose commit is not answered says what is so: stored, not stored, or not known.
 //!
-//! Place: every chunk durable -> object visible, with a connection that loses what is said.
+//! Place: every chunk durable -> object visible, with a connection that loses what is sent.
 
 mod daemons;
 

@@ -86,7 +86,7 @@ async fn serve(config: AgentConfig, path: Option<&Path>, args: Args) -> Result<O
             () = stop.requested() => return Ok(Outcome::Done),
         };
     }
-    // Before anybody hears of the node: what it has may belong elsewhere, or be of no use.
+    // Before the node announces itself: what it has may belong elsewhere, or be of no use.
     let data_dir = open_data_dir(&config, args.new)?;
     let credentials = daemon::credentials(config.credentials.as_deref(), AccessRole::Agent)?;
     check_own(&config, credentials.as_deref())?;
@@ -198,7 +198,7 @@ impl AgentProcess {
             () = self.stop.requested() => return Ok(None),
             joined = welcomed => joined,
         };
-        // Nobody welcomes a membership that has ended; it says why.
+        // Nobody welcomes a membership that has ended; it reports why.
         let Ok(joined) = joined else { return membership.await?.map(Some) };
         let store = self.store(joined)?;
         // From here on it is known there, and no longer new.
@@ -270,7 +270,7 @@ async fn find_datanode(config: &mut AgentConfig) -> Result<DataNodeHello> {
         let registered = |hello: &DataNodeHello| !hello.node.is_empty() && !hello.pools.is_empty();
         match found {
             Ok(hello) if registered(&hello) => break hello,
-            // Anything else that it says, it says while it starts.
+            // Any other refusal is one of a DataNode that starts.
             Err(DataNodeError::Refused(why)) if why.error == "refused" => {
                 return Err(bad_input(why.why));
             }

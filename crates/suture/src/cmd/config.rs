@@ -162,7 +162,7 @@ struct Listens<'a> {
 }
 
 impl Listens<'_> {
-    /// What a daemon would refuse at its start, as far as that can be told without listening.
+    /// What a daemon would refuse at its start, as far as that can be found out without listening.
     fn check(&self) -> Result<Option<Arc<Kept>>> {
         self.credentials.map_or(Ok(()), daemon::check_owner)?;
         let credentials = daemon::open_credentials(self.credentials, self.role)?;

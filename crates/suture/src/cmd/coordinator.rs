@@ -203,7 +203,7 @@ fn serve_metrics(
             let mut seen = service.coordinator.query(CoordinatorDriver::seen).await?;
             seen.is_audit_unwritable = audit.fault().await.is_some();
             seen.puts = service.put_memory();
-            // Metadata that cannot be read, or hang, are what monitoring must hear of.
+            // Metadata that cannot be read, or hang, are what must be reported to monitoring.
             let intent = service.metadata.query(MetadataStore::intent);
             if let Ok(Ok(intent)) = tokio::time::timeout(METADATA_WAIT, intent).await {
                 seen.forget(&intent.removed);
@@ -261,7 +261,7 @@ pub(super) fn load(
 ) -> Result<(RecordedCoordinator, Vec<NodeRecord>)> {
     let (nodes, intent) = (store.nodes()?, store.intent()?);
     let is_hdfs = config.hdfs.mode != HdfsMode::Off;
-    // What is at risk in HDFS its NameNode says, later.
+    // What is at risk in HDFS its NameNode reports, later.
     let stripes = if is_hdfs { StripeMap::default() } else { StripeMap::new(store.stripes()?) };
     let mut cluster = Cluster::default();
     for NodeRecord { node, .. } in &nodes {

@@ -190,11 +190,11 @@ mod tests {
         };
         let nodes = [
             node("n2", 1, 90, Some(7)),
-            // It keeps nothing free for others, and says so a moment later.
+            // It keeps nothing free for others, and reports that a moment later.
             node("n10", 2, 100, Some(7)),
             node("n1", 4, 80, Some(7)),
             node("n3", 8, 1000, Some(9)),
-            // Of an older release, which does not say it.
+            // Of an older release, which does not announce it.
             node("n4", 16, 10_000, None),
             node("n5", 32, 10_000, None),
         ];

@@ -1,4 +1,4 @@
-//! `suture replay`: does again what a transcript says, and tells whether it comes out the same.
+//! `suture replay`: does again what a transcript says, and reports whether it comes out the same.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};

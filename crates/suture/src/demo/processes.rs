@@ -19,7 +19,7 @@ use tokio::process::{Child, Command};
 /// The least of a core that an agent may be given.
 const CORES_MIN: f64 = 0.001;
 
-/// A process that has not said where it listens after this is not going to.
+/// A process that has not reported where it listens after this is not going to.
 const START_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Lines of a log that are shown when its process has failed.
@@ -79,7 +79,7 @@ pub struct AgentSpec {
     pub name: String,
     /// The rack that it names, if any.
     pub rack: Option<String>,
-    /// The rates that it is told of its link, and keeps; none: no limits.
+    /// The link rates that it is configured with, and keeps; none: no limits.
     pub link: Option<LinkRates>,
     /// The most memory that it uses.
     pub memory: u64,
@@ -98,7 +98,7 @@ pub struct SilenceTimers {
     pub suspect: Duration,
     /// Its chunks are lost.
     pub dead: Duration,
-    /// As long after a start of the coordinator for those that were not heard of since.
+    /// As long after a start of the coordinator for those that have not reported since.
     pub start_grace: Duration,
 }
 
@@ -316,7 +316,7 @@ impl Processes {
         self.folder.path().join(name)
     }
 
-    /// Starts `suture COMMAND` and waits until it says where it listens.
+    /// Starts `suture COMMAND` and waits until it reports where it listens.
     async fn start(
         &mut self,
         name: &str,

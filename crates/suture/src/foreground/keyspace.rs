@@ -103,7 +103,7 @@ impl Keyspace {
     }
 
     /// A put failed: what has the name now, if anything has it, is not to be removed. Only where
-    /// nobody could tell what became of the put it may be what was put.
+    /// nobody knows what became of the put it may be what was put.
     fn not_stored(&self, key: usize, version: u64, why: &anyhow::Error) {
         if !why.is::<NotKnown>() {
             self.left().remove(&(key, version));

@@ -10,7 +10,7 @@ use anyhow::Error;
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
-/// Latencies are told apart from a microsecond to an hour, to three digits.
+/// Latencies are distinguished from a microsecond to an hour, to three digits.
 const MICROS_MAX: u64 = 3_600_000_000;
 const DIGITS: u8 = 3;
 

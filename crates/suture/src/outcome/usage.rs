@@ -96,7 +96,7 @@ fn width(text: &str) -> usize {
     text.chars().filter(is_shown).count()
 }
 
-/// The same without colours: with them, nobody could tell which escapes somebody typed.
+/// The same without colours: with them, nobody could distinguish the escapes that somebody typed.
 fn plain(error: &clap::Error, command: impl Fn() -> Command) -> String {
     match command().try_get_matches() {
         Err(plain) => explained(plain, command()).render().ansi().to_string(),

@@ -100,7 +100,7 @@ pub enum Verdict {
     Direction,
     /// Not at all.
     Fails,
-    /// Too little could be measured to tell.
+    /// Too little could be measured to decide.
     Unknown,
 }
 

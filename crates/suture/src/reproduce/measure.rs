@@ -133,7 +133,7 @@ impl Prepared {
     pub fn plan(&self, policy: Policy) -> Result<Measured> {
         policy.plannable().map_err(|fault| anyhow!("{fault}"))?;
         let damage = self.input.damage();
-        // What a coordinator is told when it begins.
+        // What is announced to a coordinator when it begins.
         let cluster = self.capacities.declared_cluster(0.0);
         let free_bytes = self.input.free_bytes();
         let idle = Load::new(&cluster);

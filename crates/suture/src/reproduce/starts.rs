@@ -14,7 +14,8 @@ use super::metric::Means;
 use super::setting::{FigureSetting, Prepared};
 use super::traces::{LinkTrace, NODES, Traces};
 
-/// Rates below this, in bytes per second, are all alike: a coordinator is told of none of zero.
+/// Rates below this, in bytes per second, are all alike: none of zero is announced to a
+/// coordinator.
 const NOTHING: f64 = 1e3;
 
 /// Where one run began.

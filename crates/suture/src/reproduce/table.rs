@@ -15,7 +15,7 @@ pub struct Table {
 /// One chart.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PanelTable {
-    /// What tells it apart from the others of its experiment.
+    /// What distinguishes it from the others of its experiment.
     pub title: String,
     /// What is measured.
     pub what: String,

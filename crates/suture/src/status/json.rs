@@ -1,4 +1,4 @@
-//! What the coordinator says of its cluster, as JSON for scripts.
+//! What the coordinator reports of its cluster, as JSON for scripts.
 //!
 //! Place: beside every step of failure -> ... -> stripe healthy, for all commands that show it.
 
@@ -187,8 +187,8 @@ pub fn describe_nodes(nodes: &[proto::NodeStatus]) -> Vec<Value> {
     nodes.iter().map(node).collect()
 }
 
-/// The number of the file system that a node's chunks are on, for scripts: a name that only tells
-/// one from another.
+/// The number of the file system that a node's chunks are on, for scripts: a name that only
+/// distinguishes one from another.
 pub fn describe_file_system(node: &proto::NodeStatus) -> Option<String> {
     node.file_system.map(|number| format!("{number:016x}"))
 }

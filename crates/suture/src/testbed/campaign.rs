@@ -138,7 +138,8 @@ pub fn check(experiment: &Experiment) -> Result<()> {
 }
 
 /// Makes the network of a campaign, measures everything there, and removes the network again; the
-/// repairs that were made by then are there after an error, too. `announce` is told the network.
+/// repairs that were made by then are there after an error, too. `announce` is called with the
+/// network.
 ///
 /// # Errors
 /// Bad input where networks cannot be made; a failure when the system refuses something or it is
@@ -162,7 +163,7 @@ pub fn measure(campaign: &mut Campaign, announce: impl FnOnce(&Campaign, &Networ
     network.down().and(performed)
 }
 
-/// Performs all repairs; what comes of each is told on stderr. Those that were made by then are
+/// Performs all repairs; what comes of each is printed on stderr. Those that were made by then are
 /// there after an error, too.
 ///
 /// # Errors

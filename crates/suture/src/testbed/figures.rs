@@ -138,7 +138,7 @@ pub struct RepairFigures {
     pub felt: Option<Felt>,
     /// Whether every byte was read back and equals its source.
     pub verified: bool,
-    /// Tells placements apart: equal where the same chunks lay on the same nodes.
+    /// Distinguishes placements: equal where the same chunks lay on the same nodes.
     pub placement: String,
     /// What links carried meanwhile.
     #[serde(skip)]
@@ -172,7 +172,7 @@ pub struct Counted {
     pub peak_memory: Option<u64>,
     /// What each link carried.
     pub ports: Vec<PortUse>,
-    /// Tells placements apart.
+    /// Distinguishes placements from each other.
     pub placement: u64,
     /// What links carried meanwhile.
     pub timeline: LinkTimeline,

@@ -155,7 +155,7 @@ impl Bed<'_> {
         }
     }
 
-    /// What a node's agent is told of its links.
+    /// The link rates that a node's agent is configured with.
     fn told(&self, id: NodeId) -> Option<LinkRates> {
         let node = self.experiment.cluster.node(id);
         let LinkRates { up, down } = LinkRates { up: node.uplink.0, down: node.downlink.0 };
@@ -226,7 +226,7 @@ impl Bed<'_> {
         let idle = self.rest(processes).await?;
         let (alone, replay) = (self.alone(load).await?, self.replay()?);
         let mut links = LinkWatch::open(experiment, network)?;
-        // It plans at once, before anybody hears of the failure.
+        // It plans at once, before anybody is notified of the failure.
         let coordinator: Vec<u32> = processes.coordinator().into_iter().collect();
         let before_there = ProcessorTime::now(&coordinator)?;
         let killed_at = status::ask(client).await?.uptime_seconds;
@@ -453,7 +453,7 @@ fn living_agents(processes: &Processes, play: &FaultPlay<'_>) -> Vec<u32> {
     agents
 }
 
-/// From the declaration to the last commit, by the coordinator's clock where it tells of both: one
+/// From the declaration to the last commit, by the coordinator's clock where it reports both: one
 /// that was started again counts from its own start.
 fn seconds_between(
     told: Option<(f64, f64)>,

@@ -89,7 +89,7 @@ struct ReplayToml {
     downlinks: Option<PathBuf>,
     #[serde(default)]
     start: u64,
-    /// Whether agents are told what links have when the trace begins.
+    /// Whether agents are configured with what links have when the trace begins.
     #[serde(default)]
     declared: bool,
 }
@@ -104,7 +104,7 @@ pub enum ChunkPlace {
     Disk,
 }
 
-/// What agents are told of their links, which they also keep to.
+/// The link rates that agents are configured with, which they also keep to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Told {
     /// Nothing: they learn it.
@@ -141,7 +141,7 @@ pub struct Experiment {
     pub policies: Vec<Policy>,
     /// How often each is measured.
     pub repetitions: usize,
-    /// What agents are told of their links.
+    /// The link rates that agents are configured with.
     pub told: Told,
     /// How long links are at rest before the failure.
     pub rest: Duration,
@@ -153,7 +153,7 @@ pub struct Experiment {
     pub timeout: Duration,
     /// What applications do meanwhile, if there are any.
     pub load: Option<Applications>,
-    /// Agents are told so many times what their links carry.
+    /// Agents are configured with so many times what their links carry.
     pub told_times: f64,
     /// Whether repair marks its packets, and links send these after all others.
     pub is_marked: bool,
@@ -254,7 +254,7 @@ impl Experiment {
 }
 
 impl ScenarioToml {
-    /// What agents are told of their links.
+    /// The link rates that agents are configured with.
     fn told(&self) -> Result<Told> {
         let is_beginning = self.replay.as_ref().is_some_and(|replay| replay.declared);
         if self.declared.unwrap_or(true) {

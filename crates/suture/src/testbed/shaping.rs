@@ -7,8 +7,8 @@
 //! of them, so that the machine would be what is measured. Stored data comes and goes without
 //! limits; only the repair itself meets them.
 //!
-//! Where marks are told apart, a link has two classes: what repair has marked is sent when nothing
-//! else waits, and otherwise has a hundredth of the link, so that no connection breaks.
+//! Where marks are distinguished, a link has two classes: what repair has marked is sent when
+//! nothing else waits, and otherwise has a hundredth of the link, so that no connection breaks.
 
 use anyhow::{Context, Result};
 

@@ -2,8 +2,8 @@
 //!
 //! Place: before [failure detected], and after the last commit. The data are stored once and copied
 //! for each repair: putting them anew would take longer than most repairs, and would give each its
-//! own idea of the links. Agents keep to the rates that they are told of, so while data are stored
-//! and read back they are told of none.
+//! own idea of the links. Agents keep to the rates that they are configured with, so while data are
+//! stored and read back they have none.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -50,7 +50,7 @@ impl StoredCluster {
 }
 
 /// Starts all but the failed nodes again without limits: through links of the rates that they were
-/// told, reading everything back takes longer than the repair.
+/// configured with, reading everything back takes longer than the repair.
 ///
 /// # Errors
 /// When a process cannot be started or does not join.
@@ -66,7 +66,7 @@ pub async fn start_unlimited(
     run::start_agents(&left, processes).await
 }
 
-/// The same with agents that are told of no limits.
+/// The same with agents that are configured with no limits.
 pub fn without_limits(mut scenario: DemoScenario) -> DemoScenario {
     scenario.setting.agents.iter_mut().for_each(|agent| agent.link = None);
     scenario

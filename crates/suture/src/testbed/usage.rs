@@ -26,7 +26,7 @@ impl ProcessorTime {
     /// Until now.
     ///
     /// # Errors
-    /// When the kernel does not say.
+    /// When the kernel does not report it.
     pub fn now(processes: &[u32]) -> Result<ProcessorTime> {
         let stat = fs::read_to_string("/proc/stat").context("cannot read /proc/stat")?;
         let (busy, available) = machine(&stat).context("/proc/stat has no line of processors")?;

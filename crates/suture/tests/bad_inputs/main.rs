@@ -1,9 +1,9 @@
-//! What people type wrongly, and what they are told: tables of an input, what stderr says and the
+//! What people type wrongly, and what is answered: tables of an input, what stderr says and the
 //! exit status. A table only grows.
 //!
 //! Each row is a line for the shell, run in a folder with files of every kind; rows that need a
-//! cluster share one. Whatever a row says, nothing may panic, no terminal may be told what to do,
-//! and no error is said twice.
+//! cluster share one. Whatever a row says, nothing may panic, no terminal may be sent control
+//! characters, and no error is said twice.
 
 mod command_lines;
 mod configurations;
@@ -259,7 +259,7 @@ fn a_cluster_answers_what_cannot_be_done() {
     let folder = tempfile::tempdir().unwrap();
     prepare(folder.path());
     write_rivals(&cluster, folder.path());
-    // A port on which nobody ever says anything.
+    // A port on which nobody ever sends anything.
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let silent = silent.local_addr().unwrap().to_string();
     let nodes = cluster.json(&["node", "list"]);

@@ -24,12 +24,12 @@ pub struct State {
 /// Opens a folder as the next process does, and says what it holds; an error is what it says.
 pub type Look = fn(&Path) -> Result<State, String>;
 
-/// A story as it is told: step by step.
+/// A story as it runs: step by step.
 pub struct Acts {
     folder: PathBuf,
     /// In a dry run: how to look, and what was there after each step.
     dry: Option<(Look, Vec<State>)>,
-    /// Whether anybody hears of it.
+    /// Whether its steps are printed.
     is_told: bool,
 }
 
@@ -79,7 +79,7 @@ impl Acts {
         result.ok()
     }
 
-    /// Says that something will never again be less than this.
+    /// Prints that something will never again be less than this.
     pub fn promise(&self, what: &str, value: u64) {
         self.say(&format!("promise {what} {value}"));
     }

@@ -73,7 +73,7 @@ impl Errno {
 pub enum Verdict {
     /// It is made.
     Go,
-    /// It is made, and its end is told.
+    /// It is made, and its end is reported.
     Tell,
     /// It fails with this error.
     Fail(u64),
@@ -125,7 +125,7 @@ impl Attack {
         }
     }
 
-    /// Calls are counted from when the process says so, and this one is hit.
+    /// Calls are counted from when the process marks the begin, and this one is hit.
     pub fn plan(&mut self, plan: Option<(Point, Fault)>) {
         (self.is_armed, self.plan, self.has_struck) = (false, plan, false);
         self.counts.clear();

@@ -1,4 +1,4 @@
-//! Attacks on a process that tells one story on one folder, and then is gone.
+//! Attacks on a process that runs one story on one folder, and then is gone.
 //!
 //! Place: thousands of points in a minute, without a network. The process is this test itself,
 //! started again under the tracer; what it left is looked at in here.
@@ -24,7 +24,7 @@ const LIMIT: Duration = Duration::from_secs(90);
 const STORY: &str = "SUTURE_CRASH_STORY";
 const FOLDER: &str = "SUTURE_CRASH_FOLDER";
 
-/// Tells the story that the environment names; in every other run there is none.
+/// Runs the story that the environment names; in every other run there is none.
 pub fn act() {
     let (Ok(name), Ok(folder)) = (env::var(STORY), env::var(FOLDER)) else { return };
     let story = STORIES.iter().find(|story| story.name == name).expect("a story of this name");

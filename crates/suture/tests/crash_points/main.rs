@@ -1,8 +1,8 @@
 //! Crash points: every system call on files that publishing, putting, committing, deleting,
 //! scrubbing and backing up make, failed in turn.
 //!
-//! Place: under everything that says that something is durable. `docs/crash-points.md` tells how it
-//! works. The ordinary test hits a sample; `SUTURE_CRASH_POINTS=all` hits every point, and
+//! Place: under everything that reports that something is durable. `docs/crash-points.md` describes
+//! how it works. The ordinary test hits a sample; `SUTURE_CRASH_POINTS=all` hits every point, and
 //! `SUTURE_CRASH_POINTS=TEXT` every point whose row has that text.
 #![forbid(unsafe_code)]
 

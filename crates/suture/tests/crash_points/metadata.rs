@@ -190,7 +190,7 @@ pub fn commits(folder: &Path, acts: &mut Acts) {
     acts.step(|| store.close());
 }
 
-/// What agents tell, and an object in the place of another.
+/// What agents report, and an object in the place of another.
 pub fn told(folder: &Path, acts: &mut Acts) {
     let Some(mut store) = opened_metadata(folder, acts) else { return };
     let promises = acts.promises();

@@ -37,7 +37,7 @@ pub struct Traced {
     judge: Option<JoinHandle<()>>,
 }
 
-/// What the tracer says.
+/// What the tracer reports.
 enum Report {
     Started { process: u32 },
     Call { thread: u64, number: u64, arguments: [u64; 6] },
@@ -45,7 +45,7 @@ enum Report {
     Ended { status: i32 },
 }
 
-/// What the tracer is told, as it is numbered there.
+/// What the tracer is answered, as it is numbered there.
 #[derive(Clone, Copy)]
 enum Answer {
     Go = 0,

@@ -1,5 +1,5 @@
 //! What is built to be shipped: with no folder of the machine in it, twice the same, and the
-//! release before. Compilers are stood in for; what they are told is looked at.
+//! release before. Compilers are stood in for; what they are given is looked at.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use std::process::{Command, Output};
 use crate::stand_ins::StandIns;
 use crate::{is_here, ok, said, skipped, workspace};
 
-/// Builds a script that is good enough for a package, with what the compiler was told in it if
+/// Builds a script that is good enough for a package, with what the compiler was given in it if
 /// `TELL` asks for that, and with the folder that it was built in if `LEAK` does.
 const CARGO: &str = r##"
 while [ $# -gt 1 ]; do

@@ -1,5 +1,5 @@
-//! A browser without a window, told what to do by its own protocol: messages of JSON that end with
-//! a zero byte, over two pipes.
+//! A browser without a window, driven by its own protocol: messages of JSON that end with a zero
+//! byte, over two pipes.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};

@@ -87,7 +87,7 @@ fn the_page_shows_what_status_says_and_needs_nothing_from_elsewhere() {
         assert!(page.contains(&format!("id=\"{id}\"")), "{id} is not on the page");
     }
     assert!(!script.contains("innerHTML") && !script.contains("insertAdjacentHTML"));
-    // Whoever hears the page is told in which table each cell is.
+    // A screen reader announces in which table each cell is.
     for table in page.split("<table ").skip(1) {
         let head = table.split("</thead>").next().unwrap();
         assert!(head.contains("aria-label") || head.contains("<caption>"), "{head}");
@@ -164,7 +164,7 @@ fn a_command_is_taken_from_its_own_page_and_from_programs_and_does_what_the_comm
     }
 }
 
-/// So many connections that say nothing, or too little.
+/// So many connections that send nothing, or too little.
 const STRANGERS: usize = 1000;
 
 /// Commands of which half comes: more than one address may have under way.
@@ -199,7 +199,7 @@ fn strangers_who_say_nothing_or_half_of_it_keep_nobody_from_the_page() {
     let grown = resident(&cluster).saturating_sub(before);
     assert!(grown < 32_000_000, "{grown} bytes for {STRANGERS} connections");
 
-    // Each has a place until its time is over, or is told that there is none.
+    // Each has a place until its time is over, or is answered that there is none.
     let head = format!("POST /command HTTP/1.1\r\nHost: {page}\r\n{JSON}");
     let half = |_| {
         let mut stream = TcpStream::connect(page).unwrap();
@@ -294,7 +294,7 @@ fn with_credentials_pages_are_for_roles_and_commands_for_those_who_may_give_them
     let audited = |log: &str| fs::read_to_string(cluster.path("coordinator").join(log)).unwrap();
     assert!(audited("audit.jsonl").contains("operator ops"));
     assert!(audited("audit.others.jsonl").contains(denied));
-    // Without a certificate, or without encryption, nothing is said.
+    // Without a certificate, or without encryption, nothing is answered.
     for at in [page, metrics] {
         let answer = exchange(at, get("/").as_bytes());
         assert!(!answer.contains("HTTP/1.1"), "{answer}");
@@ -330,7 +330,8 @@ fn an_operator_sees_a_failure_and_commands_from_a_browser() {
     let is_said = "[...document.querySelectorAll('#links .said')].some((of) => \
                    of.textContent.includes(' repair, ') && of.offsetWidth === 1)";
     browser.wait(is_said);
-    // As `suture df` counts: three on one file system, one on another, two that do not say.
+    // As `suture df` counts: three on one file system, one on another, two that do not report
+    // theirs.
     let free = browser.value(
         "freeOf([[7, 90], [7, 100], [7, 80], [9, 1000], [null, 5], [null, 5]].map(
             ([file_system, free_bytes]) => ({ file_system, free_bytes })))",

@@ -16,7 +16,7 @@ pub fn types_declared_twice(sources: &[Source]) -> Vec<String> {
             *counts.entry((&source.krate, name)).or_default() += 1;
         }
     }
-    // The commands' `Args` are told apart by their command's module, as clap users expect.
+    // The commands' `Args` are distinguished by their command's module, as clap users expect.
     let twice = counts.into_iter().filter(|((_, name), count)| *count > 1 && name != "Args");
     twice.map(|((krate, name), count)| format!("{krate} {name} {count}")).collect()
 }

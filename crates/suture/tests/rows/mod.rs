@@ -1,8 +1,8 @@
 //! Tables of what people type wrongly: each row is a line for the shell, what stderr contains and
 //! the exit status.
 //!
-//! Whatever a row says, nothing may panic, no terminal may be told what to do, and no error is said
-//! twice.
+//! Whatever a row says, nothing may panic, no terminal may be sent control characters, and no error
+//! is said twice.
 
 #![allow(dead_code, reason = "each test file uses its own part")]
 

@@ -73,7 +73,7 @@ fn parse_cluster(text: &str) -> Result<ClusterId, String> {
     number.map(ClusterId).ok_or_else(|| "a cluster is 16 hexadecimal digits".into())
 }
 
-/// Which agents were heard, and what became of what they hold.
+/// Which agents have reported, and what became of what they hold.
 struct Recovered {
     cluster: ClusterId,
     agents: Vec<String>,
@@ -117,7 +117,7 @@ pub fn run(args: &RebuildArgs) -> Result<Outcome> {
     })
 }
 
-/// Hears the agents as a coordinator does that starts no repair, and records what they hold.
+/// Serves the agents as a coordinator does that starts no repair, and records what they hold.
 async fn rebuild(
     args: &RebuildArgs,
     config: &CoordinatorConfig,
@@ -163,7 +163,7 @@ async fn rebuild(
     Ok(found)
 }
 
-/// Waits for agents, reads labels, and adds what they tell of.
+/// Waits for agents, reads labels, and adds what they describe.
 async fn collect(
     args: &RebuildArgs,
     is_chosen: bool,
@@ -335,7 +335,7 @@ fn show(format: Format, found: &Recovered) -> Result<Outcome> {
     }
 }
 
-/// What no chunk tells of, however many are there.
+/// What is in the label of no chunk, however many are there.
 fn unlabelled_by_nature(found: &Recovered) -> String {
     let beside = if found.known > 0 { " beside what the metadata had" } else { "" };
     format!(

@@ -42,7 +42,7 @@ impl FromStr for ThrottleArg {
     }
 }
 
-/// What the coordinator is told; none: repair takes what it gets, and all share alike.
+/// What the coordinator is given; none: repair takes what it gets, and all share alike.
 pub fn config(wanted: Option<ThrottleArg>, is_shared: bool) -> Option<ThrottleConfig> {
     match wanted {
         Some(ThrottleArg(config)) => config,

@@ -22,7 +22,7 @@ use suture_sim::timeline::Timeline;
 use super::Run;
 use crate::picture::{Panel, Picture, PictureRow};
 
-/// Spans of time, at most: a picture has about as many columns as eyes can tell apart.
+/// Spans of time, at most: a picture has about as many columns as eyes can distinguish.
 pub const BUCKETS: usize = 480;
 
 /// Rows of a panel, at most; beyond that, neighbours are averaged.

@@ -60,7 +60,7 @@ pub struct PointBed {
     pub kept: KeptScenario,
     /// The nodes of a single stripe, chunk by chunk, by which its links were chosen.
     pub first: Option<Vec<NodeId>>,
-    /// A node that turns slow, which nobody is told of.
+    /// A node that turns slow, which nobody is notified of.
     pub slow: Option<Straggler>,
 }
 

@@ -1,8 +1,9 @@
 //! What the simulator says of the very stripes, links and applications of the testbed.
 //!
 //! Place: beside an emulated repair. Links have their goodput, as they have on the testbed; nothing
-//! that agents or the kernel cost is in it, so that a difference is theirs. Nobody is told what
-//! applications take, here as there. Policies that choose by chance choose otherwise in each draw.
+//! that agents or the kernel cost is in it, so that a difference is theirs. What applications take
+//! is reported to nobody, here as there. Policies that choose by chance choose otherwise in each
+//! draw.
 
 use std::ops::Range;
 
@@ -66,7 +67,7 @@ pub struct DrawnRequests {
 }
 
 /// Simulates the repair of these stripes several times, the fastest draw first; `slow` is a node
-/// that turns slow and that nobody is told of.
+/// that turns slow and that nobody is notified of.
 ///
 /// # Errors
 /// When the simulator does not rebuild all of it.
@@ -130,7 +131,7 @@ fn capacities(bed: &Experiment, slow: Option<Straggler>) -> Capacities {
         let trace = trace.as_ref()?;
         let rate = |node, second| {
             let carried = trace.rate(node, second).0 * GOODPUT;
-            // Agents keep to the rates that they were told.
+            // Agents keep to the rates that they were configured with.
             match bed.told {
                 Told::Beginning => Rate(carried.min(trace.rate(node, 0).0)),
                 Told::Links | Told::Nothing => Rate(carried),

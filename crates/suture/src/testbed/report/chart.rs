@@ -30,7 +30,7 @@ pub struct Bar {
     pub points: Vec<f64>,
     /// Beside it on the right.
     pub note: String,
-    /// Whether it is to be told apart from the others.
+    /// Whether it is to be distinguished from the others.
     pub is_flagged: bool,
 }
 
