@@ -9,7 +9,7 @@
 //! * [`schema`] opens, locks and versions the file;
 //! * `former` keeps one of an older schema as it was, before it is changed;
 //! * `marks` recognizes a coordinator that went back with its machine, by what agents remember;
-//! * `operations` says what comes next of all that is asked;
+//! * `operations` decides what comes next of all that is asked;
 //! * `place` sees that what is written can be found again;
 //! * `wal` keeps the one file whole that people copy;
 //! * [`backup`] copies it while it is in use, and puts a copy in its place;

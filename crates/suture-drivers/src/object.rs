@@ -1,7 +1,7 @@
 //! Objects in the native store, from the client's side: how they are written and read.
 //!
 //! Place: `[put]` -> failure detected -> ... -> stripe healthy -> `[get]`; both also in between.
-//! * [`layout`] says which byte of an object lies in which chunk of which stripe;
+//! * [`layout`] defines which byte of an object lies in which chunk of which stripe;
 //! * [`pool`] keeps connections to agents and remembers which agents do not answer;
 //! * [`answer_times`] knows which agents lag behind the others, and [`put_times`] how long a put
 //!   waits for one that does;

@@ -167,7 +167,7 @@ impl Drop for Recording {
         self.shared.lock().is_over = true;
         self.shared.ended.notify_all();
         if let Some(thread) = self.thread.take() {
-            // It has nothing to say but what it logged.
+            // It has nothing to report but what it logged.
             let _ = thread.join();
         }
     }

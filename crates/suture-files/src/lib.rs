@@ -3,12 +3,12 @@
 //! Place: the whole life of a repair on one machine: [chunks lost -> helpers -> ranges -> proven
 //! -> published]. Reading order: [`geometry`] cuts a file into stripes and chunks; [`manifest`]
 //! says what a directory should hold, [`checksum`] what each block should be; [`directory`] names,
-//! and locks files, [`output`] publishes them; [`position_ranges`] says which pieces of chunks
+//! and locks files, [`output`] publishes them; [`position_ranges`] defines which pieces of chunks
 //! belong together, [`chunk`] reads one chunk checked, [`stripe`] knows which chunks of a stripe
 //! can be used, [`method`] who helps and how ([`scheme`] reads searched trace schemes),
-//! [`combination`] does it to a range, [`parity`] judges where checksums are gone, [`content`] says
-//! what a stripe still holds of the file; [`pool`] spreads the work. On them stand the four jobs
-//! [`encode`], [`decode`], [`rebuild`] and [`verify`].
+//! [`combination`] does it to a range, [`parity`] judges where checksums are gone, [`content`]
+//! finds what a stripe still holds of the file; [`pool`] spreads the work. On them stand the four
+//! jobs [`encode`], [`decode`], [`rebuild`] and [`verify`].
 //!
 //! Four lines of arithmetic: rs(6,3) moves 1 byte in and 1.5 out per byte encoded, so the page
 //! cache (some 3 GB/s a core for reads and writes together) is the limit, before the kernels (10

@@ -3,7 +3,8 @@
 //! Place: lost chunks -> [helpers and what to do with them] -> ranges.
 //! * conventional: from k whole chunks that determine the stripe, as if the code had no shortcut.
 //! * optimal: what the code itself chooses, with the least traffic from whole survivors.
-//! * trace: parts of symbols from all others; where that cannot be, conventional, and it says why.
+//! * trace: parts of symbols from all others; where that cannot be, conventional, and the report
+//!   says why.
 //!
 //! Invariant: a repair is a pure function of the code, the lost, the available chunks and the
 //! method asked for.

@@ -243,7 +243,7 @@ fn nameless(folder: &Path) -> io::Result<Option<File>> {
             let file = File::from(file);
             Ok(Path::new(&own_link(&file)).exists().then_some(file))
         }
-        // The second is what kernels and file systems say that do not know the flag.
+        // The second is what kernels and file systems return that do not know the flag.
         Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => Ok(None),
         Err(error) => Err(error.into()),
     }

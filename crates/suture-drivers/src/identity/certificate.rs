@@ -166,7 +166,7 @@ impl From<&CertificateError> for Flaw {
             E::NotValidYet | E::NotValidYetContext { .. } => Flaw::NotYetValid,
             E::UnknownIssuer | E::BadSignature => Flaw::Authority,
             E::Revoked => Flaw::Revoked,
-            // What the library says of itself there is only a name.
+            // What the library reports of itself there is only a name.
             E::Other(OtherError(why)) => Flaw::Other(match why.to_string().as_str() {
                 "CaUsedAsEndEntity" => "it is an authority's, not a node's or a user's".into(),
                 "EndEntityUsedAsCa" => "who signed it is not an authority".into(),

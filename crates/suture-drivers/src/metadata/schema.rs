@@ -279,7 +279,7 @@ fn lacks_log(path: &Path) -> Result<bool> {
     let connection = open_unchanged(path)?;
     match identify(&connection, path)? {
         IN_USE_SINCE.. => wal::is_in_use(&connection).with_context(cannot),
-        // Coordinators of that time never closed the file. SQLite says here how it reads it now.
+        // Coordinators of that time never closed the file. SQLite reports here how it reads it now.
         _ => is_with_log(path).with_context(cannot),
     }
 }

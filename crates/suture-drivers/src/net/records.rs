@@ -1,6 +1,6 @@
 //! Records of TLS 1.3, once a handshake has given the keys (RFC 8446, section 5).
 //!
-//! Place: under the encrypted bytes of a connection; `tls.rs` says what is received and sent.
+//! Place: under the encrypted bytes of a connection; `tls.rs` decides what is received and sent.
 //! The library that shook hands could do this too, with three copies of each byte on its way. Here
 //! a payload is encrypted where it was gathered and decrypted where it is wanted: ciphertext may
 //! lie behind the place of its plaintext, and moves there as it is decrypted. Keys come from the

@@ -2,7 +2,7 @@
 //! ended with.
 //!
 //! Place: [a connection made] -> put, get or an operator's command.
-//! A port may be anybody's, and a connection that ends does not say whose it was. A coordinator
+//! A port may be anybody's, and a connection that ends does not show whose it was. A coordinator
 //! speaks HTTP/2, which begins with a frame of settings that nobody has to ask for; a coordinator
 //! with credentials has proven itself before. After either the end of a connection is that of a
 //! coordinator, and no sign of another protocol.
