@@ -136,8 +136,8 @@ impl Source {
         let file = File::open(path).with_context(|| format!("cannot open {shown}"))?;
         let metadata = file.metadata().with_context(|| format!("cannot open {shown}"))?;
         let source = Source { file, path: path.to_path_buf(), metadata };
-        let is_told = source.ends_at(source.bytes());
-        if !is_told.with_context(|| format!("cannot read {shown}"))? {
+        let is_whole = source.ends_at(source.bytes());
+        if !is_whole.with_context(|| format!("cannot read {shown}"))? {
             return Err(bad_input(format!(
                 "{shown} is not as long as the system says ({} bytes): copy it (cat {shown} > FILE), and encode the copy",
                 source.bytes()

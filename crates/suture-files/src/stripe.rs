@@ -102,11 +102,11 @@ impl<'a> Stripe<'a> {
     /// Whether anything is left by which these chunks, rebuilt, can be proven to be those that were
     /// written.
     pub fn can_prove(&self, chunks: &[ChunkIndex]) -> bool {
-        let is_told = |chunk: &ChunkIndex| {
+        let is_recorded = |chunk: &ChunkIndex| {
             let expected = self.expected(*chunk);
             expected.checksum.is_some() || vouched_by_file(&self.files, expected).is_some()
         };
-        self.parity_agrees || chunks.iter().all(is_told)
+        self.parity_agrees || chunks.iter().all(is_recorded)
     }
 
     pub fn lost(&self) -> Vec<ChunkIndex> {

@@ -47,10 +47,10 @@ pub struct Progress {
 impl Progress {
     /// A bar over `bytes`, with a word for what is done to them.
     pub fn bytes(format: Format, what: &'static str, bytes: u64) -> Progress {
-        let is_told = format == Format::Text && Verbosity::current() > Verbosity::Quiet;
+        let is_shown = format == Format::Text && Verbosity::current() > Verbosity::Quiet;
         let target =
-            if is_told { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
-        let is_plain = is_told && !io::stderr().is_terminal();
+            if is_shown { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+        let is_plain = is_shown && !io::stderr().is_terminal();
         let printed_at = is_plain.then(|| Mutex::new(Instant::now()));
         let style = style("{msg} [{wide_bar}] {bytes_done}, {bytes_per_second}, {rest}");
         let bar =

@@ -386,7 +386,7 @@ impl ChunkService {
                     place.begin().await;
                 }
                 Frame::WriteEnd { crc } => {
-                    if !self.was_told(connection, copy) {
+                    if !self.is_admitted(connection, copy) {
                         self.note_refusal(
                             connection,
                             "a chunk",
@@ -411,7 +411,7 @@ impl ChunkService {
     }
 
     /// Whether the coordinator had a client write this copy, by its stamp; others are not asked.
-    fn was_told(&self, connection: &Connection, copy: ChunkCopy) -> bool {
+    fn is_admitted(&self, connection: &Connection, copy: ChunkCopy) -> bool {
         let is_client = connection.principal().is_some_and(|who| who.role == AccessRole::Client);
         !is_client || self.put_key.borrow().as_ref().is_some_and(|key| key.admits(copy))
     }

@@ -39,8 +39,9 @@ impl ObjectSource {
     pub fn file(file: File) -> io::Result<ObjectSource> {
         let metadata = file.metadata()?;
         // One that just grows is refused at the end: it is reported to be longer then.
-        let is_told = ends_at(&file, metadata.len())? || file.metadata()?.len() != metadata.len();
-        Ok(if is_told {
+        let is_measured =
+            ends_at(&file, metadata.len())? || file.metadata()?.len() != metadata.len();
+        Ok(if is_measured {
             ObjectSource::File(Arc::new(file), metadata)
         } else {
             ObjectSource::Unmeasured(file, metadata)

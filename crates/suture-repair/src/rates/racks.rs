@@ -136,8 +136,8 @@ impl Rates {
                 transfers: crossings.len(),
                 waiting: others.len(),
             };
-            let is_told = nodes.len() >= WAITING_NODES;
-            let pressure = if is_told { pressure(&used, &others) } else { Pressure::Spare };
+            let is_evident = nodes.len() >= WAITING_NODES;
+            let pressure = if is_evident { pressure(&used, &others) } else { Pressure::Spare };
             port.estimate.feed(UNKNOWN, Passage { rate: used.carried, pressure });
             let guess = port.estimate.guess().unwrap_or(UNKNOWN);
             port.used = if crossings.is_empty() { SUSPECT } else { PortUse { guess, ..used } };

@@ -53,13 +53,13 @@ pub(super) fn sent_to<'a>(
         pair.rate += rate;
         pair.is_waiting |= is_waiting;
     }
-    let told = |(peer, pair): (NodeId, PeerTransfer)| SentTo {
+    let sent_to = |(peer, pair): (NodeId, PeerTransfer)| SentTo {
         peer,
         bytes: (pair.rate * span.as_secs_f64()) as u64,
         waited: if pair.is_waiting { span } else { Span::ZERO },
     };
     let of_node = |(node, peers): (NodeId, BTreeMap<NodeId, PeerTransfer>)| {
-        (node, peers.into_iter().map(told).collect())
+        (node, peers.into_iter().map(sent_to).collect())
     };
     moving.into_iter().map(of_node).collect()
 }

@@ -145,8 +145,8 @@ impl Metadata {
     pub fn is_forgotten(&self, id: StripeId, version: u64) -> bool {
         let is_known = self.stripes.contains_key(&id);
         let is_here = is_known && self.version(id) == version;
-        let is_told_apart = is_known || self.version_count(id) == 1;
-        !is_here && is_told_apart && self.acknowledged.contains(&(id, version))
+        let is_distinct = is_known || self.version_count(id) == 1;
+        !is_here && is_distinct && self.acknowledged.contains(&(id, version))
     }
 
     /// Which of the stripes that were given this id is meant. They are several where older metadata

@@ -111,8 +111,8 @@ async fn serve(config: AgentConfig, path: Option<&Path>, args: Args) -> Result<O
     me.membership = Membership::read(&config.data_dir)
         .with_context(|| format!("cannot use '{}'", config.data_dir.display()))?;
     let chunks = Chunks::Unclaimed(data_dir);
-    let (told, caps) = watch::channel(config.rates().repair);
-    let followed = follow(reloads, path, config.clone(), told);
+    let (sent, caps) = watch::channel(config.rates().repair);
+    let followed = follow(reloads, path, config.clone(), sent);
     let mut agent = AgentProcess {
         config,
         caps,

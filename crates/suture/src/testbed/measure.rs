@@ -30,7 +30,7 @@ use super::network::{Network, PortName};
 use super::placing::join_order;
 use super::replay::Replay;
 use super::requests::LoopLogs;
-use super::scenario::{Experiment, Told};
+use super::scenario::{Declared, Experiment};
 use super::shaping;
 use super::stored::{self, StoredCluster};
 use super::watch::{LinkFigures, LinkWatch, PortRate, goodput_cluster, less_taken};
@@ -110,7 +110,7 @@ impl Bed<'_> {
         shaping::release(self.network)?;
         let mut figures = figures?;
         processes.check()?;
-        if experiment.told != Told::Nothing && experiment.faults.is_empty() {
+        if experiment.declared != Declared::Nothing && experiment.faults.is_empty() {
             client = stored::start_unlimited(&scenario, &self.failed_names(), processes).await?;
         }
         run::verify(&scenario, &client).await?;
@@ -131,7 +131,7 @@ impl Bed<'_> {
         let agent = |id: NodeId| AgentSpec {
             name: cluster.node(id).name.clone(),
             rack: cluster.node(id).rack.map(|rack| cluster.racks[rack.0 as usize].clone()),
-            link: self.told(id),
+            link: self.declared(id),
             memory: experiment.agent_memory,
             cores: cluster.node(id).processor.map_or(share, |processor| processor.cores()),
             mark: experiment.is_marked.then_some(shaping::MARK),
@@ -156,15 +156,15 @@ impl Bed<'_> {
     }
 
     /// The link rates that a node's agent is configured with.
-    fn told(&self, id: NodeId) -> Option<LinkRates> {
+    fn declared(&self, id: NodeId) -> Option<LinkRates> {
         let node = self.experiment.cluster.node(id);
         let LinkRates { up, down } = LinkRates { up: node.uplink.0, down: node.downlink.0 };
-        let times = self.experiment.told_times;
+        let times = self.experiment.declared_times;
         let at_first = |port| self.experiment.traces.rate(port, 0);
-        match self.experiment.told {
-            Told::Nothing => None,
-            Told::Links => Some(LinkRates { up: up * times, down: down * times }),
-            Told::Beginning => Some(LinkRates {
+        match self.experiment.declared {
+            Declared::Nothing => None,
+            Declared::Links => Some(LinkRates { up: up * times, down: down * times }),
+            Declared::Beginning => Some(LinkRates {
                 up: at_first(PortName::NodeUp(id.index())).unwrap_or(up),
                 down: at_first(PortName::NodeDown(id.index())).unwrap_or(down),
             }),
@@ -456,11 +456,11 @@ fn living_agents(processes: &Processes, play: &FaultPlay<'_>) -> Vec<u32> {
 /// From the declaration to the last commit, by the coordinator's clock where it reports both: one
 /// that was started again counts from its own start.
 fn seconds_between(
-    told: Option<(f64, f64)>,
+    times: Option<(f64, f64)>,
     began: Instant,
     last_commit: Option<Instant>,
 ) -> Result<f64> {
-    if let Some((declared, committed)) = told {
+    if let Some((declared, committed)) = times {
         return Ok(committed - declared);
     }
     let last_commit = last_commit.context("nothing was committed")?;

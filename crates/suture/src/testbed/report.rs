@@ -21,7 +21,7 @@ use suture_sim::bandwidth_trace::BandwidthTrace;
 use super::campaign::{Campaign, RunRecord};
 use super::expect::Expected;
 use super::figures::{Medians, RepairFigures};
-use super::scenario::{ChunkPlace, Told};
+use super::scenario::{ChunkPlace, Declared};
 use super::shaping::GOODPUT;
 use super::usage::machine_name;
 
@@ -41,7 +41,7 @@ pub struct CampaignReport {
     drained: bool,
     placement_seed: u64,
     declared: bool,
-    told_times: f64,
+    declared_times: f64,
     marked: bool,
     replayed: bool,
     chunks: &'static str,
@@ -96,8 +96,8 @@ pub fn document(campaign: &Campaign) -> CampaignReport {
         failed: experiment.failed.iter().map(|node| cluster.node(*node).name.clone()).collect(),
         drained: experiment.drains,
         placement_seed: experiment.placement_seed,
-        declared: experiment.told != Told::Nothing,
-        told_times: experiment.told_times,
+        declared: experiment.declared != Declared::Nothing,
+        declared_times: experiment.declared_times,
         marked: experiment.is_marked,
         replayed: experiment.traces.is_some(),
         chunks: match experiment.chunks {

@@ -59,7 +59,7 @@ struct ScenarioToml {
     failure: FailureToml,
     replay: Option<ReplayToml>,
     load: Option<LoadToml>,
-    told_times: Option<f64>,
+    declared_times: Option<f64>,
     #[serde(default)]
     marked: bool,
     #[serde(default)]
@@ -106,7 +106,7 @@ pub enum ChunkPlace {
 
 /// The link rates that agents are configured with, which they also keep to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Told {
+pub enum Declared {
     /// Nothing: they learn it.
     Nothing,
     /// What the cluster says.
@@ -142,7 +142,7 @@ pub struct Experiment {
     /// How often each is measured.
     pub repetitions: usize,
     /// The link rates that agents are configured with.
-    pub told: Told,
+    pub declared: Declared,
     /// How long links are at rest before the failure.
     pub rest: Duration,
     /// Where chunks are kept.
@@ -154,7 +154,7 @@ pub struct Experiment {
     /// What applications do meanwhile, if there are any.
     pub load: Option<Applications>,
     /// Agents are configured with so many times what their links carry.
-    pub told_times: f64,
+    pub declared_times: f64,
     /// Whether repair marks its packets, and links send these after all others.
     pub is_marked: bool,
     /// What else goes wrong during the repair.
@@ -216,7 +216,7 @@ impl Experiment {
         let has_load = toml.load.is_some();
         let expectations = toml.expect.iter().map(|expected| expected.read(&policies, has_load));
         let expectations = expectations.collect::<Result<Vec<Expectation>>>()?;
-        let told = toml.told()?;
+        let declared = toml.declared()?;
         let repetitions = checked_repetitions(toml.repetitions.unwrap_or(1))?;
         if toml.stripes == 0 {
             return Err(bad_input("stripes = 0 is nothing to repair: at least one"));
@@ -236,7 +236,7 @@ impl Experiment {
             drains: toml.failure.drain,
             policies,
             repetitions,
-            told,
+            declared,
             rest: match &toml.rest {
                 Some(rest) => parse_duration(rest).map_err(bad_input)?,
                 None => Duration::ZERO,
@@ -245,7 +245,7 @@ impl Experiment {
             agent_memory: parse_nonzero_size(agent_memory).map_err(bad_input)?,
             timeout,
             load: toml.load.map(|load| load.read()).transpose()?,
-            told_times: checked_times(toml.told_times.unwrap_or(1.0))?,
+            declared_times: checked_times(toml.declared_times.unwrap_or(1.0))?,
             is_marked: toml.marked,
             faults,
             expectations,
@@ -255,20 +255,20 @@ impl Experiment {
 
 impl ScenarioToml {
     /// The link rates that agents are configured with.
-    fn told(&self) -> Result<Told> {
+    fn declared(&self) -> Result<Declared> {
         let is_beginning = self.replay.as_ref().is_some_and(|replay| replay.declared);
         if self.declared.unwrap_or(true) {
-            return Ok(if is_beginning { Told::Beginning } else { Told::Links });
+            return Ok(if is_beginning { Declared::Beginning } else { Declared::Links });
         }
         for (is_given, key) in
-            [(self.told_times.is_some(), "told_times"), (is_beginning, "replay: declared")]
+            [(self.declared_times.is_some(), "declared_times"), (is_beginning, "replay: declared")]
         {
             if is_given {
                 let why = "agents are told nothing (declared = false)";
                 return Err(bad_input(format!("{key}: {why}")));
             }
         }
-        Ok(Told::Nothing)
+        Ok(Declared::Nothing)
     }
 }
 
@@ -316,7 +316,9 @@ fn checked_times(times: f64) -> Result<f64> {
     if times > 0.0 && times.is_finite() {
         Ok(times)
     } else {
-        Err(bad_input(format!("told_times = {times}: agents cannot be told so many times a rate")))
+        Err(bad_input(format!(
+            "declared_times = {times}: agents cannot be told so many times a rate"
+        )))
     }
 }
 
@@ -430,7 +432,7 @@ mod tests {
     #[test]
     fn what_is_left_out_has_a_default() {
         let experiment = read(SCENARIO).unwrap();
-        assert_eq!((experiment.repetitions, experiment.told), (1, Told::Links));
+        assert_eq!((experiment.repetitions, experiment.declared), (1, Declared::Links));
         assert_eq!((experiment.failed, experiment.chunks), (vec![NodeId(1)], ChunkPlace::Memory));
         assert_eq!(experiment.cluster.nodes[4].uplink, Rate(6.25e6));
     }
@@ -439,10 +441,10 @@ mod tests {
     fn agents_may_be_told_what_links_have_when_a_trace_begins() {
         let replayed = |declared: &str| {
             let replay = format!("[replay]\nmodel = \"tpch\"\n{declared}[failure]");
-            read(&SCENARIO.replacen("[failure]", &replay, 1)).unwrap().told
+            read(&SCENARIO.replacen("[failure]", &replay, 1)).unwrap().declared
         };
-        assert_eq!(replayed(""), Told::Links);
-        assert_eq!(replayed("declared = true\n"), Told::Beginning);
+        assert_eq!(replayed(""), Declared::Links);
+        assert_eq!(replayed("declared = true\n"), Declared::Beginning);
     }
 
     #[test]

@@ -1,9 +1,6 @@
-//! Ratchets of the code base: what today's code does not yet keep is listed, and the list only
-//! ever gets shorter.
+//! Rules of the house that a compiler does not know: lengths, names, documents and words.
 //!
-//! Each rule gives its findings as lines. A finding that `exceptions.txt` does not list fails the
-//! test: mend it. A listed one that is mended fails it too: `SUTURE_BLESS=1 cargo test -p suture
-//! --test ratchet` takes it off the list, and refuses to add one.
+//! Each rule gives its findings as lines, and the code base has none.
 #![forbid(unsafe_code)]
 
 mod docs;
@@ -15,13 +12,9 @@ mod sizes;
 mod source;
 mod tuples;
 
-use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
-use std::{env, fs};
-
 use source::Source;
 
-/// A rule: its name in `exceptions.txt`, and what it finds wrong.
+/// A rule: its name, and what it finds wrong.
 type Rule = (&'static str, fn(&[Source]) -> Vec<String>);
 
 const RULES: [Rule; 11] = [
@@ -38,39 +31,12 @@ const RULES: [Rule; 11] = [
     ("module", glossary::modules_without_a_row),
 ];
 
-fn list() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/ratchet/exceptions.txt")
-}
-
-/// A finding and how often it was made.
-fn counted(line: &str) -> (&str, u64) {
-    let counted = line.rsplit_once(' ').and_then(|(what, count)| Some((what, count.parse().ok()?)));
-    counted.unwrap_or((line, 1))
-}
-
 #[test]
-fn what_is_not_kept_yet_only_gets_less() {
+fn every_rule_is_kept() {
     let sources = source::all();
-    let found: BTreeSet<String> = RULES
-        .iter()
-        .flat_map(|(rule, find)| {
-            find(&sources).into_iter().map(move |what| format!("{rule} {what}"))
-        })
-        .collect();
-    let text = fs::read_to_string(list()).expect("the list of exceptions");
-    let listed: BTreeSet<String> = text.lines().map(str::to_owned).collect();
-    let is_less = |line: &&String| {
-        let (what, count) = counted(line);
-        listed.iter().map(|line| counted(line)).any(|(w, c)| w == what && c > count)
-    };
-    let new: Vec<&String> = found.difference(&listed).filter(|line| !is_less(line)).collect();
-    let mended: Vec<&String> = listed.difference(&found).collect();
-    assert!(new.is_empty(), "mend these, they are not on the list of exceptions:\n{new:#?}");
-    if env::var_os("SUTURE_BLESS").is_some() {
-        let lines: String = found.iter().map(|line| format!("{line}\n")).collect();
-        return fs::write(list(), lines).expect("the list can be written");
-    }
-    assert!(mended.is_empty(), "mended: take these off the list (SUTURE_BLESS=1):\n{mended:#?}");
+    let found = |(rule, find): Rule| find(&sources).into_iter().map(move |one| (rule, one));
+    let found: Vec<(&str, String)> = RULES.into_iter().flat_map(found).collect();
+    assert!(found.is_empty(), "mend these:\n{found:#?}");
 }
 
 #[test]

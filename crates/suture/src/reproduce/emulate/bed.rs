@@ -276,7 +276,7 @@ mod tests {
     use crate::reproduce::papers;
     use crate::testbed::applications::Applications;
     use crate::testbed::network::PortName;
-    use crate::testbed::scenario::Told;
+    use crate::testbed::scenario::Declared;
 
     fn bed(name: &str, label: &str, policies: &[&str]) -> (PointBed, Experiment) {
         let experiment = papers::find(name).unwrap()[0];
@@ -323,7 +323,7 @@ mod tests {
     #[test]
     fn a_single_chunk_is_one_of_the_failed_node_and_its_links_begin_as_they_are_told() {
         let (bed, read) = bed("pivotrepair/fig5", "(9,6)", &["rp", "pivot"]);
-        assert_eq!((read.stripes, read.told), (1, Told::Beginning));
+        assert_eq!((read.stripes, read.declared), (1, Declared::Beginning));
         let first = bed.first.unwrap();
         assert_eq!(read.failed, [first[0]]);
         assert_eq!(first.len(), 9);
@@ -337,7 +337,7 @@ mod tests {
         let phases = read.policies[0].to_string();
         assert!(phases.contains("phases:4"), "{phases}");
         let slow = bed.slow.unwrap();
-        assert_eq!((slow.from, read.told), (2.0, Told::Links));
+        assert_eq!((slow.from, read.declared), (2.0, Declared::Links));
         let at = |second| read.traces.rate(PortName::NodeUp(slow.node.index()), second).unwrap();
         assert!((at(1) - LINK_MAX).abs() < 1.0 && (at(2) / LINK_MAX - slow.factor).abs() < 1e-3);
         assert!(matches!(read.load, Some(Applications::Closed(load)) if load.clients > 0));

@@ -23,7 +23,7 @@ use suture_sim::timeline::Timeline;
 use crate::cpu_time::cpu_ns;
 use crate::testbed::applications::Applications;
 use crate::testbed::figures::FULL;
-use crate::testbed::scenario::{Experiment, Told};
+use crate::testbed::scenario::{Declared, Experiment};
 use crate::testbed::shaping::GOODPUT;
 use crate::testbed::watch::goodput_cluster;
 
@@ -132,9 +132,9 @@ fn capacities(bed: &Experiment, slow: Option<Straggler>) -> Capacities {
         let rate = |node, second| {
             let carried = trace.rate(node, second).0 * GOODPUT;
             // Agents keep to the rates that they were configured with.
-            match bed.told {
-                Told::Beginning => Rate(carried.min(trace.rate(node, 0).0)),
-                Told::Links | Told::Nothing => Rate(carried),
+            match bed.declared {
+                Declared::Beginning => Rate(carried.min(trace.rate(node, 0).0)),
+                Declared::Links | Declared::Nothing => Rate(carried),
             }
         };
         let row = |second| (0..nodes).map(|node| rate(node, second)).collect();

@@ -68,7 +68,7 @@ fn reasons(what: EmulatedWhat, simulated: f64, emulated: f64, facts: &EmulatedFa
         (EmulatedWhat::CoordinatorSeconds, _) => of_coordinator(difference, facts),
         (EmulatedWhat::P99, Some(requests)) => of_p99(difference, requests),
         (EmulatedWhat::Degree, Some(requests)) => of_degree(requests),
-        (EmulatedWhat::P99 | EmulatedWhat::Degree, None) => told(difference, "", &[], ""),
+        (EmulatedWhat::P99 | EmulatedWhat::Degree, None) => explained(difference, "", &[], ""),
     }
 }
 
@@ -121,7 +121,7 @@ fn of_time(facts: &EmulatedFacts) -> String {
         None
     };
     causes.extend(idles.map(|words| Cause { amount: idle, words }));
-    told(facts.seconds - facts.simulated_seconds, "s", &causes, &full)
+    explained(facts.seconds - facts.simulated_seconds, "s", &causes, &full)
 }
 
 /// Why nodes send another number of bytes for each lost byte.
@@ -136,7 +136,7 @@ fn of_traffic(difference: f64, facts: &EmulatedFacts) -> String {
         shown(facts.sent_bytes / 1e6),
         shown(facts.simulated_sent_bytes / 1e6)
     );
-    told(difference, "", &causes, &left)
+    explained(difference, "", &causes, &left)
 }
 
 /// Why the coordinator takes another time of the processor.
@@ -153,7 +153,7 @@ fn of_coordinator(difference: f64, facts: &EmulatedFacts) -> String {
         shown(1e3 * rest / facts.lost_chunks.max(1) as f64),
         facts.lost_chunks
     );
-    told(difference, "s", &causes, &left)
+    explained(difference, "s", &causes, &left)
 }
 
 /// Why the slowest requests wait for another time.
@@ -169,7 +169,7 @@ fn of_p99(difference: f64, requests: &RequestFacts) -> String {
         shown(requests.alone_p99_ms),
         shown(requests.simulated_alone_p99_ms)
     );
-    told(difference, "ms", &causes, &left)
+    explained(difference, "ms", &causes, &left)
 }
 
 /// What requests wait that have no byte on their way.
@@ -241,12 +241,12 @@ fn of_degree(requests: &RequestFacts) -> String {
         shown(requests.simulated_ms),
         shown(requests.simulated_alone_ms)
     );
-    told(beside + alone, "%", &causes, &left)
+    explained(beside + alone, "%", &causes, &left)
 }
 
 /// The causes of a difference, the largest first, and what of it they leave; `left` is what else
 /// was measured of that.
-fn told(difference: f64, unit: &str, causes: &[Cause], left: &str) -> String {
+fn explained(difference: f64, unit: &str, causes: &[Cause], left: &str) -> String {
     let is_named = |cause: &&Cause| (cause.amount / difference).abs() >= NAMED;
     let mut named: Vec<&Cause> = causes.iter().filter(is_named).collect();
     named.sort_by(|a, b| b.amount.abs().total_cmp(&a.amount.abs()));

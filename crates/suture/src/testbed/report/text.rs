@@ -161,7 +161,7 @@ fn runs(campaign: &Campaign) -> Table {
 
 /// What figures mean, and what to be careful with.
 pub fn notes(campaign: &Campaign, document: &CampaignReport) -> Vec<String> {
-    let told = match (document.declared, document.told_times) {
+    let declared = match (document.declared, document.declared_times) {
         (false, _) => "agents are not told what their links carry".to_string(),
         (true, 1.0) => "agents are told what their links carry".to_string(),
         (true, times) => format!("agents are told {times} times what their links carry"),
@@ -169,7 +169,7 @@ pub fn notes(campaign: &Campaign, document: &CampaignReport) -> Vec<String> {
     let mut notes = vec![
         format!("machine: {}", document.machine),
         format!(
-            "medians of {}; time from the declaration of the failure to the last commit; {told}",
+            "medians of {}; time from the declaration of the failure to the last commit; {declared}",
             counted(campaign.experiment.repetitions as u64, "repetition"),
         ),
         format!(
