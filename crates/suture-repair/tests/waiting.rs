@@ -132,6 +132,37 @@ fn plans_that_wait_do_not_begin_once_the_window_has_closed() {
     assert_eq!(end(&mut story, first), [], "what runs comes to its end, and nothing begins");
 }
 
+/// Stripes that lost a chunk with node 0, and one that can lose none once nodes 1 and 2 fail.
+fn the_turn_of_a_node(schedule: &str, others: u64, is_closed_first: bool) {
+    let stripes = (0..others).map(|id| stripe(id, [0, 3, 4, 5]));
+    let stripes = stripes.chain([stripe(9, [1, 2, 6, 7])]);
+    let mut story = Story::by(&format!("chain/greedy/{schedule}:by-node"), 9, stripes);
+    story.take();
+    let closes = Input::WindowClosed(Some(story.now + Span::from_secs(600)));
+    let fails = |node| Input::Operator(Command::FailNode(NodeId(node)));
+    let first = if is_closed_first { [closes, fails(0)] } else { [fails(0), closes] };
+    first.into_iter().for_each(|input| story.give(input));
+    let running = story.dispatched();
+    assert_eq!(running.is_empty(), is_closed_first, "{schedule}");
+    [1, 2].into_iter().for_each(|node| story.give(fails(node)));
+    let mut next = story.dispatched();
+    for task in &running {
+        next.extend(end(&mut story, task));
+    }
+    let next: Vec<u64> = next.iter().map(|task| task.stripe.id.0).collect();
+    assert!(!next.is_empty() && next.iter().all(|id| *id == 9), "{schedule}: {next:?}");
+}
+
+#[test]
+fn outside_of_the_window_the_turn_of_a_node_keeps_nothing_without_margin() {
+    for schedule in ["slots:1", "slots", "phases:20"] {
+        for others in [1, 5] {
+            the_turn_of_a_node(schedule, others, true);
+            the_turn_of_a_node(schedule, others, false);
+        }
+    }
+}
+
 #[test]
 fn what_waits_and_is_wanted_now_begins_before_all_others() {
     let stripes = (0..6).map(|id| stripe(id, [0, 1, 2, 3]));

@@ -95,10 +95,11 @@ impl ConnectionPool {
         self.silences.lock().expect("no thread panics here").covers(agent, Instant::now())
     }
 
-    /// A connection to the agent, to be given back with how it went.
+    /// A connection to the agent, to be given back with how it went; it is tried even where the
+    /// agent is silent ([`Self::is_silent`]).
     ///
     /// # Errors
-    /// When the agent does not answer, or did not a moment ago.
+    /// When the agent does not answer.
     pub async fn take(&self, agent: &AgentAddress) -> Result<ChunkConnection, ChunkError> {
         match self.idle(agent) {
             Some(connection) => Ok(connection),

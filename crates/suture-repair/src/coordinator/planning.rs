@@ -66,7 +66,7 @@ impl Coordinator {
 
     /// Plans the next stripes in one batch, and puts aside those that have no plan.
     fn make_plans(&mut self, now: Time, quota: Quota) -> Vec<PlannedRepair> {
-        let jobs = self.next_jobs(quota.stripes.min(BATCH_MAX).min(self.ready_now(now)));
+        let jobs = self.next_jobs(now, quota.stripes.min(BATCH_MAX));
         let free_bytes = self.free_bytes();
         let cluster = quota.cluster.as_ref().unwrap_or(self.ledger.cluster());
         let left = self.ledger.load_left();
@@ -132,20 +132,21 @@ impl Coordinator {
     }
 
     /// The next questions for the planner, in the order of the queue; where nodes are repaired one
-    /// after the other, all about the same node.
-    fn next_jobs(&self, quota: usize) -> Vec<Job> {
-        let ready = self.queue.ready();
+    /// after the other, all about the same node. While the window is closed, neither what is ready
+    /// nor what waits with a margin left keeps what has none.
+    fn next_jobs(&self, now: Time, quota: usize) -> Vec<Job> {
+        let ready = || self.queue.ready().take(self.ready_now(now));
         if self.config.policy.schedule.order() != policy::Order::Node {
-            return ready.take(quota).filter_map(|id| self.job(id)).collect();
+            return ready().take(quota).filter_map(|id| self.job(id)).collect();
         }
-        let waiting = self.ledger.waiting().iter().map(|work| work.plan.stripe);
+        let may_begin = |id: &StripeId| !self.throttle.is_closed(now) || self.is_urgent(*id);
+        let waiting = self.ledger.waiting().iter().map(|work| work.plan.stripe).filter(may_begin);
         let in_progress = waiting.chain(self.running());
-        let locations =
-            in_progress.chain(self.queue.ready()).flat_map(|id| self.lost_locations(id));
+        let locations = in_progress.chain(ready()).flat_map(|id| self.lost_locations(id));
         let Some(turn) = locations.map(|(_, node)| node).min() else {
-            return ready.take(quota).filter_map(|id| self.job(id)).collect();
+            return ready().take(quota).filter_map(|id| self.job(id)).collect();
         };
-        let jobs = ready.filter_map(|id| {
+        let jobs = ready().filter_map(|id| {
             let mut locations = self.lost_locations(id).into_iter();
             let (chunk, _) = locations.find(|(_, node)| *node == turn)?;
             self.job_for(self.stripes.get(id)?, self.lost.get(&id)?, Some(chunk))

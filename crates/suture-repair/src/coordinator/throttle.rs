@@ -71,7 +71,7 @@ impl Coordinator {
     }
 
     /// Whether the stripe cannot lose any more chunks.
-    fn is_urgent(&self, id: StripeId) -> bool {
+    pub(super) fn is_urgent(&self, id: StripeId) -> bool {
         let (Some(stripe), Some(lost)) = (self.stripes.get(id), self.lost.get(&id)) else {
             return false;
         };
