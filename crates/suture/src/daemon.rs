@@ -50,8 +50,8 @@ pub const AGENT_CONFIG: &str = "/etc/suture/agent.toml";
 /// Which configuration a daemon reads.
 #[derive(clap::Args, Clone, Debug)]
 pub struct ConfigArgs {
-    /// Configuration file [default: /etc/suture/coordinator.toml or agent.toml if it exists, else
-    /// every key has its default]
+    /// Configuration file [default: the daemon's in /etc/suture, coordinator.toml or agent.toml; if
+    /// there is none, every key has its default]
     #[arg(long, value_name = "FILE", env = "SUTURE_CONFIG")]
     config: Option<PathBuf>,
 }

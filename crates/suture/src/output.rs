@@ -23,7 +23,7 @@ pub use suture_edge::units::counted;
 /// The `--format` of every command that prints a table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Format {
-    /// A table to read.
+    /// Text for people to read.
     #[default]
     Text,
     /// One JSON object and nothing else.

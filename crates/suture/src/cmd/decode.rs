@@ -32,7 +32,7 @@ pub struct Args {
     #[arg(value_name = "DIR")]
     directory: PathBuf,
     /// The file to write; a regular file is replaced if it exists. `-` is standard output, which
-    /// gets the file when all of it was decoded, in the folder for temporary files (TMPDIR)
+    /// gets the file when all of it was decoded, in the directory for temporary files (TMPDIR)
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
     /// What to print: a line for people, or one JSON object

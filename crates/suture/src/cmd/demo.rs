@@ -43,7 +43,7 @@ const AGENTS_MAX: usize = 1000;
 /// lower bound and with the conventional repair (cr) of the same failure in a second run.
 #[derive(clap::Args)]
 pub struct Args {
-    /// The erasure code
+    /// The erasure code: rs(6,3) has 6 data chunks and 3 parity chunks, any 3 of which may be lost
     #[arg(long, value_name = "CODE", default_value = "rs(6,3)")]
     code: Code,
     /// How many agents; at least one more than the code has chunks
@@ -52,10 +52,10 @@ pub struct Args {
     /// A file or directory to store [default: 512MiB of generated random data]
     #[arg(long, value_name = "FILE|DIR")]
     data: Option<PathBuf>,
-    /// The length of chunks
+    /// Bytes of a chunk
     #[arg(long, value_name = "SIZE", default_value = "2MiB", value_parser = parse_nonzero_size)]
     chunk_size: u64,
-    /// What each agent's link carries each way
+    /// What each agent's link carries in each direction, per second
     #[arg(long, value_name = "RATE", default_value = "50Mbit", value_parser = parse_rate)]
     link: f64,
     /// The repair policy: a preset, or SHAPE/BALANCE/SCHEDULE
@@ -64,7 +64,8 @@ pub struct Args {
     /// The most memory that each agent uses
     #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = parse_nonzero_size)]
     memory: u64,
-    /// Show the progress on a web page too: open http://ADDR/ in a browser
+    /// Show the progress on a web page too: open http://ADDR/ in a browser; ADDR is 127.0.0.1:7480
+    /// if it is left out
     #[arg(
         long,
         value_name = "ADDR",

@@ -16,9 +16,9 @@ use crate::status::{ask, by_number, describe_file_system};
 /// Show how full the cluster is: used, free and size of each node, each rack and all.
 ///
 /// Used is what chunks have, free what more chunks could have, size both together: what else is on
-/// a disk, and what is kept free there, counts as neither. Nodes that are not used count for
-/// nothing. Agents that share a file system each show what is free on it; of racks and of all it
-/// counts once, and a line says which nodes these are.
+/// a disk, and what is kept free there, counts as neither. In the sums of racks and of all, nodes
+/// that are not up count for nothing, and what is free on a file system that several agents share
+/// counts once; a line names these.
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]

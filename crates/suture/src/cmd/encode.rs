@@ -21,8 +21,8 @@ use crate::progress::Progress;
 /// Encode a file into a directory of data and parity chunks.
 ///
 /// The directory gets manifest.json (written last: with it, the directory is complete), chunk.NN
-/// (data first, then parity) and chunk.NN.crc; a file longer than one stripe gets a folder
-/// stripe.NNNNN for each.
+/// (data first, then parity) and chunk.NN.crc; a file longer than one stripe gets a directory
+/// stripe.NNNNN for each stripe.
 #[derive(clap::Args)]
 pub struct Args {
     /// The file to encode

@@ -30,12 +30,15 @@ use crate::progress::Progress;
 
 /// Read an object into a file; chunks that are missing or corrupt are decoded from the others.
 ///
-/// The file appears whole and checked, or not at all; one that exists is replaced (unless
-/// --no-clobber) and hands on its permissions, a link to one is followed. A new file has the usual
-/// permissions and the time of now: objects have neither. A device or FIFO is written into, as
-/// standard output is, and never replaced: then the exit status says whether what it was given is
-/// whole. With --recursive an object that cannot be read does not keep the others (exit status 3,
-/// or 1 where it may be another time), nor one whose name cannot be a file's (2).
+/// The file appears whole and checked, or not at all. One that exists is replaced (unless
+/// --no-clobber) by one with its permissions; a link to a file is followed. A new file has the
+/// usual permissions and the time of now: objects have neither. A device or FIFO is written into,
+/// as standard output is, and never replaced; only the exit status says whether what was written is
+/// whole.
+///
+/// With --recursive, if one object cannot be read, the others are. Exit status 3: too few good
+/// chunks of something are left or in reach; 1: something may be read another time; 2: there is no
+/// object, or its name cannot be a file's.
 #[derive(clap::Args)]
 pub struct Args {
     /// The object

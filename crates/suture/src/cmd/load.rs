@@ -36,7 +36,8 @@ const KEEPS_UP: f64 = 0.98;
 /// there is. Exit status 1: a request failed, or it was ended early.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Which requests: ycsb-a (half reads), ycsb-b (95 % reads), ycsb-c (reads), etc, twitter, ibm
+    /// Which requests: ycsb-a (half reads), ycsb-b (95 % reads), ycsb-c (only reads), or models of
+    /// published traces: etc (Facebook's cache of that name), twitter, ibm
     #[arg(long, value_name = "W", default_value = "ycsb-a")]
     workload: Workload,
     /// Requests a second, on average
@@ -63,7 +64,7 @@ pub struct Args {
     /// Bytes of a chunk, for long values
     #[arg(long, value_name = "SIZE", default_value = "8MiB", value_parser = parse_nonzero_size)]
     chunk_size: u64,
-    /// What the names of all objects begin with; a folder of each run's own follows
+    /// What the names of all objects begin with; each run adds a part of its own
     #[arg(long, value_name = "PREFIX", default_value = "load/")]
     prefix: String,
     /// Seed of every random choice

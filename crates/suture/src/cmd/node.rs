@@ -45,8 +45,9 @@ enum NodeSubcommand {
         #[arg(long)]
         force: bool,
     },
-    /// Announce maintenance: nodes may be silent for a while, and what they hold is rebuilt only
-    /// where a stripe can lose no more chunks
+    /// Announce maintenance: nodes may be silent for a while without counting as failed
+    ///
+    /// What they hold is rebuilt only where a stripe can lose no more chunks.
     Pause {
         #[command(flatten)]
         nodes: NodeNames,
@@ -59,9 +60,11 @@ enum NodeSubcommand {
     },
     /// Remove nodes that hold no chunks and whose agents are stopped; they may join again
     Remove(NodeNames),
-    /// Give the name of nodes whose agents are stopped to the next new store that joins under it,
-    /// as after a disk was replaced. What the former store held is rebuilt. Keep its agent stopped:
-    /// it would get the name again until the new store has joined, and is refused from then on
+    /// Give the name of nodes whose agents are stopped to the next new store that joins under it
+    ///
+    /// That is for a disk that was replaced. What the former store held is rebuilt. Do not start an
+    /// agent on the former store: it would get the name again until the new store has joined, and
+    /// is refused from then on.
     Replace {
         #[command(flatten)]
         nodes: NodeNames,

@@ -38,23 +38,25 @@ use crate::verbosity::Verbosity;
 /// Store a file, a folder, or standard input in the native store.
 ///
 /// A folder becomes one object for each file in it, named FOLDER/PATH: a name and bytes. Links to
-/// files count as files; other links, pipes, devices and empty folders are left out, which is said.
-/// Who may execute a file and when it was changed is not kept. An archive has all of it: tar -cf -
-/// FOLDER | suture put - --name FOLDER.tar, and suture get FOLDER.tar -o - | tar -xf -.
+/// files count as files; other links, pipes, devices and empty folders are left out and reported.
+/// Permissions and times are not kept. An archive has all of it: tar -cf - FOLDER | suture put -
+/// --name FOLDER.tar, and suture get FOLDER.tar -o - | tar -xf -.
 ///
-/// An object is visible when all of it is durable, and not before: one chunk of each stripe more
-/// than hold its data, where nodes are silent, full or far slower than the others; repair brings
-/// the rest. Where a name is taken nothing is stored, unless --overwrite or --skip-existing says
-/// what to do. A file of a folder that cannot be stored does not keep the others, but where three
-/// in a row cannot be, the rest is not tried. Exit status 1: something failed, was left out, or is
-/// not known to be stored; 2: a name cannot be or is taken.
+/// An object is visible once it is durable, and not before. Where nodes are silent, full or far
+/// slower than the others, one chunk of each stripe more than its data needs is enough for that,
+/// and repair brings the rest. Where a name is taken nothing is stored, unless --overwrite or
+/// --skip-existing is given. If one file of a folder cannot be stored, the others are; after three
+/// failures in a row the rest is not tried.
+///
+/// Exit status 1: something failed, was left out, or is not known to be stored; 2: a name is taken
+/// or not valid.
 #[derive(clap::Args)]
 pub struct Args {
     /// What to store; `-` is standard input
     #[arg(value_name = "FILE|DIR|-", required = true)]
     sources: Vec<PathBuf>,
-    /// The object's name [default: that of the file or folder]; of a folder's a last slash is left
-    /// out
+    /// The object's name; of a folder, what the names of its objects begin with, where a slash at
+    /// the end is left out [default: the name of the file or folder]
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
     /// Leave out files whose names are taken by objects of the same length, as after a put that was
@@ -68,7 +70,8 @@ pub struct Args {
     /// The code, for instance 'rs(6,3)': 6 data chunks, 3 parity chunks, any 3 may be lost
     #[arg(long, value_name = "CODE", env = "SUTURE_CODE", default_value = "rs(6,3)")]
     code: Code,
-    /// Bytes of a chunk; a last, short stripe has shorter chunks
+    /// Bytes of a chunk, at least 4KiB for objects of several stripes; a last, short stripe has
+    /// shorter chunks
     #[arg(
         long,
         value_name = "SIZE",

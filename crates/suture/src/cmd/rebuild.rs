@@ -35,8 +35,8 @@ pub struct Args {
     /// The encoded directory
     #[arg(value_name = "DIR")]
     directory: PathBuf,
-    /// Treat these chunks as lost in every stripe. Beside them, only missing chunks and helpers
-    /// that turn out corrupt are rebuilt: what is not needed is not read
+    /// Treat these chunks as lost in every stripe, by their numbers, from 0. Beside them, only
+    /// missing chunks and helpers that turn out corrupt are rebuilt: what is not needed is not read
     #[arg(long, value_name = "I[,I..]", value_delimiter = ',', value_parser = parse_chunk)]
     lost: Vec<u8>,
     /// How to repair

@@ -30,25 +30,29 @@ pub struct Args {
 
 #[derive(clap::Subcommand)]
 enum RepairSubcommand {
-    /// Repair what is lost now, and what silent nodes hold, without waiting for timers. Exit status
-    /// 0: it is begun; 3: not all of it can be.
-    /// With an object's name: what of it is lost or on silent nodes, before everything else; with
-    /// --dry-run as well, only that of it is shown
+    /// Repair what is lost now, and what silent nodes hold, without waiting for timers
+    ///
+    /// Silent nodes count as failed at once, but for those that an operator paused, and repairs
+    /// that were paused are resumed. With NAME: only what that object lacks, before everything
+    /// else; no node counts as failed for it, and repairs stay paused if they were.
+    ///
+    /// Exit status 0: it is begun; 3: not all of it can be repaired.
     Start {
-        /// The object
+        /// Repair this object only, before all others
         #[arg(value_name = "NAME")]
         object: Option<String>,
-        /// Only show what would be done
+        /// Only show what would be rebuilt and moved, and how long the busiest link needs
         #[arg(long)]
         dry_run: bool,
         #[command(flatten)]
         common: Common,
     },
-    /// Show the progress of repairs. Exit status 3: something cannot be read, or cannot be repaired
-    /// before something changes
+    /// Show the progress of repairs
+    ///
+    /// Exit status 3: something cannot be read, or cannot be repaired before something changes.
     Status {
-        /// Draw a progress bar until nothing is left to do, or can be done before somebody does
-        /// something. Exit status 0: nothing is lost; 1: something is left, as where repairs are
+        /// Draw a progress bar until all is repaired, or until nothing more happens by itself. Exit
+        /// status 0: nothing is lost any more; 1: something is left, for instance since repairs are
         /// paused
         #[arg(long)]
         watch: bool,
@@ -62,6 +66,10 @@ enum RepairSubcommand {
     /// Stop running repairs, and pause
     Cancel(Common),
     /// Show or change the limits of repair; changes hold at once, and across restarts
+    ///
+    /// Without options the limits are shown. Rates are of payload: 200Mbit is in bits per second,
+    /// 25MB in bytes per second. An option that is not given leaves its limit as it is; what limits
+    /// are at first is in [throttle] of coordinator.toml.
     Throttle(throttle::Args),
 }
 

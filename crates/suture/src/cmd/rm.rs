@@ -19,8 +19,8 @@ use crate::output::{Format, counted, print_json};
 
 /// Remove objects permanently. Their chunks are deleted in the background.
 ///
-/// Copies in excess, as a node has that was away, go when it lists what it holds: when it joins,
-/// and every ten minutes (its `inventory`).
+/// Chunks on a node that is away are deleted when it lists what it holds: when it joins again, and
+/// then every ten minutes (`inventory` in agent.toml).
 ///
 /// Names are taken as they are, without wildcards. One that cannot be removed does not keep the
 /// others. Exit status 2: there is no object of some name; 1: something else failed.
@@ -29,10 +29,10 @@ pub struct Args {
     /// The objects
     #[arg(value_name = "NAME", required = true)]
     names: Vec<String>,
-    /// Remove every object that is named NAME or begins with NAME/; on a terminal it is asked first
+    /// Remove every object that is named NAME or begins with NAME/; on a terminal, after asking
     #[arg(short, long)]
     recursive: bool,
-    /// Do not ask
+    /// Do not ask before --recursive removes
     #[arg(short, long)]
     yes: bool,
     /// Show what would be removed, and remove nothing

@@ -23,8 +23,8 @@ const POLL_EVERY: Duration = Duration::from_millis(200);
 /// It starts from the first stripe, whatever a running pass has done, and reads as fast as [scrub]
 /// in the coordinator's configuration lets it. `suture status` shows how far it has come.
 ///
-/// Exit status with --wait: 1 bad chunks were found, which are rebuilt, or some could not be read
-/// or were not, since their nodes are paused or down, so nobody knows whether they are good (or
+/// Exit status with --wait: 0 every chunk was read and is good; 1 bad chunks were found, which are
+/// rebuilt, or some were not read, since a disk gave errors or their nodes are paused or down (or
 /// the scrub failed); 3 something cannot be repaired, or chunks do not fit each other though each
 /// has its checksum.
 #[derive(clap::Args)]

@@ -39,10 +39,11 @@ const FAILURES_SHOWN: usize = 10;
 /// `suture replay`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Seeds to run, from A up to but not including B
+    /// Seeds to run, from A up to but not including B [default: 0..1000, or from 0 on for as long
+    /// as --minutes says]
     #[arg(long, value_name = "A..B", value_parser = parse_seeds)]
     seeds: Option<(u64, u64)>,
-    /// Run for so long, from the first seed on
+    /// Run for so many minutes, from the first seed on
     #[arg(long, value_name = "M", value_parser = clap::value_parser!(u64).range(1..))]
     minutes: Option<u64>,
     /// Print every message and fault of each seed, for one seed or a few

@@ -46,7 +46,7 @@ pub struct ClusterSpec {
     /// Cores that repair may have at each node; without it nodes share this machine's
     #[arg(long, value_name = "N", requires = "nodes")]
     cores: Option<f64>,
-    /// Seed of random links
+    /// Seed of random links [default: 1]
     #[arg(long, value_name = "SEED")]
     seed: Option<u64>,
 }
