@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use super::proto::StatusReply;
 
 /// A coordinator that is not planning answers sooner than this.
-pub(super) const PATIENCE: Duration = Duration::from_millis(50);
+pub(super) const STATUS_TIMEOUT: Duration = Duration::from_millis(50);
 
 /// How often a status is made for nobody but those who come while plans are made; and how often
 /// where it has so many entries that it is not kept.

@@ -16,7 +16,7 @@ use tokio::sync::{Mutex, mpsc};
 use tonic::Status;
 
 use super::audit::Audit;
-use super::kept_status::{KEEP_EVERY, KEEP_EVERY_LONG, KeptStatus, PATIENCE};
+use super::kept_status::{KEEP_EVERY, KEEP_EVERY_LONG, KeptStatus, STATUS_TIMEOUT};
 use super::proto::RepairAction;
 use super::put_budget::PutBudget;
 use super::put_renewal::PutCallers;
@@ -377,7 +377,7 @@ impl ControlService {
     /// # Errors
     /// As [`ControlService::status`].
     pub async fn status_soon(&self) -> Result<proto::StatusReply, Status> {
-        match tokio::time::timeout(PATIENCE, self.status()).await {
+        match tokio::time::timeout(STATUS_TIMEOUT, self.status()).await {
             Ok(status) => status,
             Err(_) => match self.kept.get(Instant::now()) {
                 Some(status) => Ok(status),

@@ -76,9 +76,9 @@ const REST_MIN: f64 = 0.25;
 /// What lags and is done within so many seconds all the same is left in peace.
 const REST_SECONDS: f64 = 1.0;
 
-/// This part of a chunk may be on its way through a plan, and not have come yet: a few slices of
+/// This part of a chunk may be in flight through a plan, and not have come yet: a few slices of
 /// each lane.
-const UNDER_WAY: f64 = 1.0 / 16.0;
+const IN_FLIGHT_PART: f64 = 1.0 / 16.0;
 
 /// Which repairs are looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -353,9 +353,9 @@ impl Waves {
         let come = repair.bytes_done.saturating_sub(before) as f64;
         let bytes = repair.work.plan.range.bytes() as f64;
         let fair = self.share(cluster, repair) * seconds;
-        let is_below = |part: f64| come + UNDER_WAY * bytes < part * fair;
+        let is_below = |part: f64| come + IN_FLIGHT_PART * bytes < part * fair;
         let is_late = is_below(LAGGING);
-        if !is_late && LAGGING * fair < 2.0 * UNDER_WAY * bytes {
+        if !is_late && LAGGING * fair < 2.0 * IN_FLIGHT_PART * bytes {
             // Too little was due, whatever has come.
             return None;
         }

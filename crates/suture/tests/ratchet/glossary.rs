@@ -145,11 +145,13 @@ fn collect(tokens: TokenStream, identifiers: &mut BTreeSet<String>) {
     }
 }
 
-/// The words of an identifier, lower case: `ReadBytes` and `read_bytes` are read, bytes.
+/// The words of an identifier, lower case: `ReadBytes`, `read_bytes` and `READ_BYTES` are read,
+/// bytes.
 fn split(identifier: &str) -> Vec<String> {
+    let is_constant = !identifier.contains(char::is_lowercase);
     let mut parts = vec![String::new()];
     for letter in identifier.chars() {
-        if letter == '_' || letter.is_uppercase() {
+        if letter == '_' || letter.is_uppercase() && !is_constant {
             parts.push(String::new());
         }
         if letter != '_' {

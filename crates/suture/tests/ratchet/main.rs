@@ -42,7 +42,8 @@ fn every_rule_is_kept() {
 #[test]
 fn the_rules_see_what_they_look_for() {
     let text = format!(
-        "//! The deeds.\n/// Which.\npub struct Twin;\nmod inner {{ pub struct Twin; }}\n\
+        "//! The deeds.\n/// Which.\npub struct Twin; const LIMIT_MAX: u8 = 1;\n\
+         mod inner {{ pub struct Twin; }}\n\
          /// Does it all at once.\npub fn long(grants: u8) -> Result<(), u8> {{\n{}    Ok(())\n}}\n\
          //{}\n// |{}\npub fn pass(_: Vec<(u8, u8, u8)>) {{}}\n\
          fn pack(_: u8, (_, _): (u8, u8)) {{}}\nfn each((_, _): (u8, u8), (): ()) {{}}\n\
@@ -65,5 +66,6 @@ fn the_rules_see_what_they_look_for() {
     assert_eq!(found(docs::brief_docs), ["suture-repair 1"]);
     assert_eq!(found(glossary::modules_without_a_row), ["suture-repair odd_name"]);
     assert_eq!(found(glossary::words_not_written_here), ["suture-repair odd_name.rs 1"]);
-    assert_eq!(glossary::count_with("grant", &glossary::parts_of_identifiers(&sources)), 1);
+    let parts = glossary::parts_of_identifiers(&sources);
+    assert_eq!(["grant", "twin", "limit"].map(|word| glossary::count_with(word, &parts)), [1; 3]);
 }
