@@ -561,7 +561,7 @@ impl Agent {
             links,
         }));
         self.outcomes.more().into_iter().for_each(|outcome| self.send(outcome));
-        self.assert_said(first);
+        self.assert_sent(first);
         self.repeat_lost();
         if now >= self.next_inventory && !self.copy_operations.is_listing() {
             self.next_inventory = now + self.config.inventory_every;

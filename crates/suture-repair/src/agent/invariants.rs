@@ -20,17 +20,17 @@ impl Agent {
 
     /// A beat, whose first output is given, sends every outcome that is not forgotten, or as many
     /// as may be under way.
-    pub(super) fn assert_said(&self, first: usize) {
+    pub(super) fn assert_sent(&self, first: usize) {
         let is_outcome = |message: &FromAgent| {
             matches!(message, FromAgent::Stored { .. } | FromAgent::Failed { .. })
         };
-        let is_said = |output: &&AgentOutput| match output {
+        let is_sent = |output: &&AgentOutput| match output {
             AgentOutput::Send(message) => is_outcome(message),
             _ => false,
         };
-        let (said, all) = (self.outputs.range(first..), self.outcomes.said_each_beat());
-        let said = said.filter(is_said).count();
-        assert!(said >= all, "outcomes: {said} were said of {all} that are not forgotten");
+        let (sent, all) = (self.outputs.range(first..), self.outcomes.sent_each_beat());
+        let sent = sent.filter(is_sent).count();
+        assert!(sent >= all, "outcomes: {sent} were sent of {all} that are not forgotten");
     }
 
     fn assert_task(&self, repair: RepairId) {

@@ -2,11 +2,11 @@
 //!
 //! Place: ... slices flow -> chunk durable -> [commit] ...
 //! An agent may have more outcomes than the queue to the coordinator holds, where commits are slow
-//! or the coordinator was away. So only a few are said between two beats and not forgotten yet; the
+//! or the coordinator was away. So only a few are sent between two beats and not forgotten yet; the
 //! next ones follow as they are, and each beat begins again where the last one ended.
 //!
-//! Invariants: at most [`SAID_MAX`] are said and not forgotten between two beats; every outcome is
-//! said again and again while it is not forgotten.
+//! Invariants: at most [`SENT_MAX`] are sent and not forgotten between two beats; every outcome is
+//! sent again and again while it is not forgotten.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,51 +14,51 @@ use super::Agent;
 use crate::id::RepairId;
 use crate::message::FromAgent;
 
-/// The most outcomes that may be under way to the coordinator: a quarter of the queue there.
-const SAID_MAX: usize = 256;
+/// The most outcomes that may be in flight to the coordinator: a quarter of the queue there.
+const SENT_MAX: usize = 256;
 
 /// The outcomes that the coordinator has not acknowledged.
 #[derive(Debug, Default)]
 pub(super) struct Outcomes {
     of: BTreeMap<RepairId, FromAgent>,
-    /// Said since the last beat.
-    said: BTreeSet<RepairId>,
-    /// Where to go on when not all can be said at once.
+    /// Sent since the last beat.
+    sent: BTreeSet<RepairId>,
+    /// Where to go on when not all can be sent at once.
     next: RepairId,
 }
 
 impl Outcomes {
-    /// A new one; given back if it may be said now.
+    /// A new one; returned if it may be sent now.
     pub fn add(&mut self, repair: RepairId, outcome: FromAgent) -> Option<FromAgent> {
-        let may_be_said = self.said.len() < SAID_MAX;
+        let may_be_sent = self.sent.len() < SENT_MAX;
         self.of.insert(repair, outcome.clone());
-        may_be_said.then(|| self.said.insert(repair)).map(|_| outcome)
+        may_be_sent.then(|| self.sent.insert(repair)).map(|_| outcome)
     }
 
     /// The outcome is acknowledged or no longer needed: drops it. Returns the outcomes that may be
     /// sent instead.
     pub fn forget(&mut self, repair: RepairId) -> Vec<FromAgent> {
         self.of.remove(&repair);
-        if self.said.remove(&repair) { self.more() } else { Vec::new() }
+        if self.sent.remove(&repair) { self.more() } else { Vec::new() }
     }
 
-    /// A beat: what was said before it, and not acknowledged, counts as lost.
+    /// A beat: what was sent before it, and not acknowledged, counts as lost.
     pub fn begin_beat(&mut self) {
-        self.said.clear();
+        self.sent.clear();
     }
 
-    /// What may be said now, in the order of repairs from where it was left off.
+    /// What may be sent now, in the order of repairs from where it was left off.
     pub fn more(&mut self) -> Vec<FromAgent> {
-        let free = SAID_MAX - self.said.len();
-        let unsaid = self.of.len() - self.said.len();
+        let free = SENT_MAX - self.sent.len();
+        let unsent = self.of.len() - self.sent.len();
         let later = self.of.range(self.next..).chain(self.of.range(..self.next));
-        let wanted = later.filter(|(repair, _)| !self.said.contains(repair)).take(free.min(unsaid));
+        let wanted = later.filter(|(repair, _)| !self.sent.contains(repair)).take(free.min(unsent));
         let more: Vec<(RepairId, FromAgent)> = wanted.map(|(id, of)| (*id, of.clone())).collect();
         self.next = match more.last() {
-            Some((last, _)) if unsaid > free => RepairId(last.0 + 1),
+            Some((last, _)) if unsent > free => RepairId(last.0 + 1),
             _ => RepairId(0),
         };
-        self.said.extend(more.iter().map(|(repair, _)| *repair));
+        self.sent.extend(more.iter().map(|(repair, _)| *repair));
         more.into_iter().map(|(_, outcome)| outcome).collect()
     }
 
@@ -66,9 +66,9 @@ impl Outcomes {
         self.of.contains_key(&repair)
     }
 
-    /// How many are to be said in each beat.
-    pub fn said_each_beat(&self) -> usize {
-        self.of.len().min(SAID_MAX)
+    /// How many are to be sent in each beat.
+    pub fn sent_each_beat(&self) -> usize {
+        self.of.len().min(SENT_MAX)
     }
 
     pub fn repairs(&self) -> impl Iterator<Item = &RepairId> {
@@ -78,8 +78,8 @@ impl Outcomes {
     /// # Panics
     /// More is under way than the queue holds, or what is not known.
     pub fn assert_invariants(&self) {
-        assert!(self.said.len() <= SAID_MAX, "outcomes: {} are under way", self.said.len());
-        let is_known = self.said.iter().all(|repair| self.of.contains_key(repair));
+        assert!(self.sent.len() <= SENT_MAX, "outcomes: {} are under way", self.sent.len());
+        let is_known = self.sent.iter().all(|repair| self.of.contains_key(repair));
         assert!(is_known, "outcomes: one is under way that was forgotten");
     }
 }
@@ -89,8 +89,8 @@ impl Agent {
     pub(super) fn conclude(&mut self, repair: RepairId, outcome: FromAgent) {
         self.drop_task(repair);
         self.end(repair);
-        let said = self.outcomes.add(repair, outcome);
-        said.into_iter().for_each(|outcome| self.send(outcome));
+        let sent = self.outcomes.add(repair, outcome);
+        sent.into_iter().for_each(|outcome| self.send(outcome));
     }
 
     /// The outcome of a repair need not be repeated.
@@ -119,20 +119,20 @@ mod tests {
     #[test]
     fn all_are_said_in_turn_and_few_at_a_time() {
         let mut outcomes = Outcomes::default();
-        let count = 3 * SAID_MAX as u64 + 10;
+        let count = 3 * SENT_MAX as u64 + 10;
         let at_once = (0..count).filter_map(|n| outcomes.add(RepairId(n), outcome(n))).count();
-        assert_eq!(at_once, SAID_MAX);
+        assert_eq!(at_once, SENT_MAX);
         assert!(outcomes.more().is_empty());
         // Nobody receives them: each beat sends others, and in the end all were sent.
-        let mut said = BTreeSet::new();
+        let mut sent = BTreeSet::new();
         for _ in 0..4 {
             outcomes.begin_beat();
             let more = outcomes.more();
-            assert_eq!(more.len(), SAID_MAX);
-            said.extend(more.iter().map(id));
+            assert_eq!(more.len(), SENT_MAX);
+            sent.extend(more.iter().map(id));
             outcomes.assert_invariants();
         }
-        assert_eq!(said.len() as u64, count);
+        assert_eq!(sent.len() as u64, count);
         // They are received: each that is forgotten makes room for one.
         for n in 0..count {
             assert!(outcomes.forget(RepairId(n)).len() <= 1);
