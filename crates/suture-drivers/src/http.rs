@@ -291,7 +291,7 @@ impl<P: HttpPages> HttpServer<P> {
 
     /// Why somebody may not look, if so.
     fn refuse(&self, proven: Option<&Proven>) -> Option<HttpReply> {
-        let who = &proven?.said.principal;
+        let who = &proven?.statement.principal;
         let may = self.access.roles.contains(&who.role);
         (!may).then(|| {
             let roles: Vec<String> = self.access.roles.iter().map(ToString::to_string).collect();

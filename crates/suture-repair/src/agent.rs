@@ -375,7 +375,7 @@ impl Agent {
         let task = self.tasks.get_mut(&repair)?;
         let pump = task.pump_mut(lane)?;
         let before = pump.progress();
-        let said = event(pump);
+        let answer = event(pump);
         collect(pump, repair, lane, &mut self.outputs);
         if pump.progress() != before {
             let is_done = pump.is_done();
@@ -384,7 +384,7 @@ impl Agent {
                 self.go_on(now, repair);
             }
         }
-        Some(said)
+        Some(answer)
     }
 
     /// Moves a task on when all of its slices have left.

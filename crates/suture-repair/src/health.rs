@@ -364,8 +364,8 @@ impl HealthTable {
         for (id, node) in self.iter() {
             let is_failed = node.health == Health::Failed;
             assert!(is_failed || !node.is_kept_down(), "health: {id} was declared failed");
-            let is_said = self.liveness == Liveness::Own || node.is_kept_down();
-            assert!(!is_failed || is_said, "health: {id} is failed, though not declared so");
+            let is_declared = self.liveness == Liveness::Own || node.is_kept_down();
+            assert!(!is_failed || is_declared, "health: {id} is failed, though not declared so");
             let is_up = node.health == Health::Up;
             assert!(!is_up || node.hello.is_some(), "health: {id} is up and never said Hello");
         }

@@ -499,12 +499,12 @@ impl Reader<'_> {
 
     fn digest(&mut self) -> Result<Digest, DecodeError> {
         let (known, bytes, crc) = (self.u8(), self.u64(), self.u32());
-        let said = |bit: u8| known & bit != 0;
-        let is_kept = |is_said: bool, value: u64| is_said || value == 0;
-        if known > 3 || !is_kept(said(1), bytes) || !is_kept(said(2), crc.into()) {
+        let has = |bit: u8| known & bit != 0;
+        let is_kept = |is_recorded: bool, value: u64| is_recorded || value == 0;
+        if known > 3 || !is_kept(has(1), bytes) || !is_kept(has(2), crc.into()) {
             return Err(DecodeError::Field("recorded"));
         }
-        Ok(Digest { bytes: said(1).then_some(bytes), crc: said(2).then_some(crc) })
+        Ok(Digest { bytes: has(1).then_some(bytes), crc: has(2).then_some(crc) })
     }
 
     fn probe_bytes(&mut self) -> Result<u32, DecodeError> {

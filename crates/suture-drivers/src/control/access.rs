@@ -213,7 +213,7 @@ pub struct Caller {
 impl Caller {
     /// Someone who has proven who it is.
     pub fn proven(proof: Arc<Proven>, from: SocketAddr) -> Caller {
-        Caller { principal: Some(proof.said.principal.clone()), from, proof: Some(proof) }
+        Caller { principal: Some(proof.statement.principal.clone()), from, proof: Some(proof) }
     }
 
     /// Someone who does not have to.
@@ -223,7 +223,7 @@ impl Caller {
 
     /// What its certificate says, if it has shown one.
     pub fn statement(&self) -> Option<&Statement> {
-        self.proof.as_ref().map(|proof| &proof.said)
+        self.proof.as_ref().map(|proof| &proof.statement)
     }
 
     /// What distinguishes it from others: who it is, or where it comes from.

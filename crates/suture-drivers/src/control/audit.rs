@@ -226,15 +226,15 @@ impl Audit {
 
     /// Writes down that somebody was refused, or counts it where many are.
     pub async fn refuse(&self, caller: &Caller, call: Call, what: &str, why: &str) {
-        let said = {
+        let allowed = {
             let (mut refusals, now) = (lock(&self.refusals), Instant::now());
             refusals.retain(|_, of| !of.is_rested(now));
             refusals.entry(caller.name()).or_default().allow(now)
         };
-        let why = match said {
+        let why = match allowed {
             None => return,
             Some(0) => why.to_owned(),
-            Some(unsaid) => format!("{why} (and {unsaid} others before it)"),
+            Some(unlogged) => format!("{why} (and {unlogged} others before it)"),
         };
         warn!(from = %caller.from, "{why}");
         let line = line(None, caller, call, what, &format!("refused: {why}"));

@@ -199,8 +199,9 @@ impl Connector {
         let found = Proven::new(chain, kept, credentials.number);
         let distrust = |why: String| io::Error::other(Distrust(why));
         let found = found.map_err(|flaw| distrust(format!("its certificate: {flaw}")))?;
-        if found.said.principal.role != AccessRole::Coordinator {
-            return Err(distrust(format!("it is {}, and no coordinator", found.said.principal)));
+        let principal = &found.statement.principal;
+        if principal.role != AccessRole::Coordinator {
+            return Err(distrust(format!("it is {principal}, and no coordinator")));
         }
         *proven.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(found));
         // The coordinator sends its first bytes once it has accepted our certificate, and else an

@@ -403,9 +403,9 @@ async fn converse(
                     Err(error) => break error,
                 }
             }
-            said = feed.outbox.recv() => {
-                let Some(said) = said else { return End::Finished };
-                for part in listing::parts(convert::encode_from_agent(said)) {
+            message = feed.outbox.recv() => {
+                let Some(message) = message else { return End::Finished };
+                for part in listing::parts(convert::encode_from_agent(message)) {
                     if session.outgoing.send(part).await.is_err() {
                         break 'session anyhow!("the session is closed");
                     }

@@ -77,9 +77,9 @@ struct StripePlaces {
 }
 
 /// Follows a put to its end.
-pub async fn follow(served: Served, mut said: Streaming<proto::PutRequest>, replies: Replies) {
+pub async fn follow(served: Served, mut requests: Streaming<proto::PutRequest>, replies: Replies) {
     let mut put = None;
-    let mut result = steps(&served, &mut said, &replies, &mut put).await;
+    let mut result = steps(&served, &mut requests, &replies, &mut put).await;
     let service = &served.service;
     if let Some(mut put) = put {
         let outcome = match &result {
@@ -117,12 +117,12 @@ pub async fn follow(served: Served, mut said: Streaming<proto::PutRequest>, repl
 /// All steps; the last reply is sent when the put's places have been given back.
 async fn steps(
     served: &Served,
-    said: &mut Streaming<proto::PutRequest>,
+    requests: &mut Streaming<proto::PutRequest>,
     replies: &Replies,
     put: &mut Option<PutSession>,
 ) -> Result<Option<proto::PutReply>, Status> {
     let service = &*served.service;
-    while let Some(request) = said.message().await? {
+    while let Some(request) = requests.message().await? {
         match put {
             Some(put) => put.caller.check_still()?,
             None => served.check_still()?,

@@ -57,9 +57,9 @@ pub type Messages =
 /// Why the agent may not join.
 pub async fn begin(
     served: Served,
-    mut said: Streaming<proto::AgentMessage>,
+    mut messages: Streaming<proto::AgentMessage>,
 ) -> Result<Messages, Status> {
-    let joined = join(&served, &mut said).await;
+    let joined = join(&served, &mut messages).await;
     let joined = joined.inspect_err(|why| warn!("an agent is refused: {}", why.message()));
     let Joined { record, epoch, protocol, renews, heartbeat, file_system } = joined?;
     let (node, name) = (record.id, record.node.name.clone());
@@ -79,7 +79,7 @@ pub async fn begin(
     let new = NewSession { number: session, outbox, renews, heartbeat, file_system };
     served.service.coordinator.joined(record, new).await;
     tokio::spawn(async move {
-        if let Err(status) = receive(&served, node, session, &mut said).await {
+        if let Err(status) = receive(&served, node, session, &mut messages).await {
             debug!(node = name, why = status.message(), "session broke");
         }
         served.service.coordinator.left(node, session).await;
@@ -92,10 +92,10 @@ async fn receive(
     served: &Served,
     node: NodeId,
     session: u64,
-    said: &mut Streaming<proto::AgentMessage>,
+    messages: &mut Streaming<proto::AgentMessage>,
 ) -> Result<(), Status> {
     let mut listing = Listing::default();
-    while let Some(message) = said.message().await? {
+    while let Some(message) = messages.message().await? {
         served.check_still()?;
         if let Some(AgentWord::BackupKept(_)) = message.message {
             served.service.coordinator.backup_kept().await;
@@ -124,9 +124,9 @@ struct Joined {
 
 async fn join(
     served: &Served,
-    said: &mut Streaming<proto::AgentMessage>,
+    messages: &mut Streaming<proto::AgentMessage>,
 ) -> Result<Joined, Status> {
-    let first = tokio::time::timeout(JOIN_TIMEOUT, said.message()).await;
+    let first = tokio::time::timeout(JOIN_TIMEOUT, messages.message()).await;
     let first =
         first.map_err(|_| Status::deadline_exceeded("the agent sent no Join in time"))??;
     let Some(AgentWord::Join(join)) = first.and_then(|message| message.message) else {

@@ -37,10 +37,10 @@ impl Trust {
 
     /// Notes by which certificate an agent was accepted.
     pub(super) fn note(&self, caller: &Caller) {
-        let Some(said) = caller.statement() else { return };
-        if said.principal.role == AccessRole::Agent {
+        let Some(statement) = caller.statement() else { return };
+        if statement.principal.role == AccessRole::Agent {
             let mut agents = self.agents.lock().unwrap_or_else(PoisonError::into_inner);
-            agents.insert(said.principal.name.clone(), said.clone());
+            agents.insert(statement.principal.name.clone(), statement.clone());
         }
     }
 

@@ -192,8 +192,8 @@ impl<N: NameNode> HdfsKeeper<N> {
         self.nodes.retain(|other, known| other == uuid || known.id != id);
         let known = self.nodes.entry(uuid.to_owned());
         known.or_insert(KnownDataNode { id, state: NodeState::Up });
-        if let Some(said) = self.unknown.remove(uuid) {
-            self.set_state(&said);
+        if let Some(reported) = self.unknown.remove(uuid) {
+            self.set_state(&reported);
         }
     }
 
@@ -203,11 +203,11 @@ impl<N: NameNode> HdfsKeeper<N> {
     /// When the NameNode does not answer; what was received until then counts.
     pub fn refresh(&mut self) -> Result<Vec<DataNode>, KeeperError> {
         let NodesAnswer { nodes } = ask(&mut self.namenode, &Question::Nodes)?;
-        for said in &nodes {
-            if self.nodes.contains_key(&said.node) {
-                self.set_state(said);
+        for reported in &nodes {
+            if self.nodes.contains_key(&reported.node) {
+                self.set_state(reported);
             } else {
-                self.unknown.insert(said.node.clone(), said.clone());
+                self.unknown.insert(reported.node.clone(), reported.clone());
             }
         }
         Ok(nodes)
@@ -290,9 +290,9 @@ impl<N: NameNode> HdfsKeeper<N> {
         }
     }
 
-    fn set_state(&mut self, said: &DataNode) {
-        let Some(known) = self.nodes.get_mut(&said.node) else { return };
-        let state = match said.state {
+    fn set_state(&mut self, reported: &DataNode) {
+        let Some(known) = self.nodes.get_mut(&reported.node) else { return };
+        let state = match reported.state {
             DataNodeState::Up => NodeState::Up,
             DataNodeState::Leaving => NodeState::Decommissioning,
             DataNodeState::Dead => NodeState::Dead,

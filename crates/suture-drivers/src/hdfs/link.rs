@@ -202,7 +202,7 @@ impl Linked {
 
     /// Asks what is new, and asks HDFS to leave lost blocks alone, or not to any more.
     fn poll(&mut self) {
-        let result = self.keeper.refresh().map(|said| self.register(&said));
+        let result = self.keeper.refresh().map(|reported| self.register(&reported));
         let result = result.and_then(|()| {
             if self.connection != self.keeper.namenode().changes() {
                 self.connection = self.keeper.namenode().changes();
@@ -235,7 +235,7 @@ impl Linked {
     fn lease(&mut self) {
         let waiting = self.condition.iter().flat_map(|of| of.waiting.iter().copied());
         let left: Vec<StripeId> = waiting.chain(self.keeper.unserved()).collect();
-        let is_live = |(_, said): &&(NodeId, DataNode)| said.state != DataNodeState::Dead;
+        let is_live = |(_, reported): &&(NodeId, DataNode)| reported.state != DataNodeState::Dead;
         let scene = LeaseScene {
             observes: self.settings.observes,
             live: self.nodes.values().filter(is_live).count(),
@@ -290,13 +290,14 @@ impl Linked {
     }
 
     /// Makes a node of each DataNode that is none yet, or has moved to another rack.
-    fn register(&mut self, said: &[DataNode]) {
+    fn register(&mut self, reported: &[DataNode]) {
         // Those that the NameNode has forgotten are nobody's to wait for.
-        let uuids: BTreeSet<&str> = said.iter().map(|data_node| &*data_node.node).collect();
+        let uuids: BTreeSet<&str> = reported.iter().map(|data_node| &*data_node.node).collect();
         self.nodes.retain(|uuid, _| uuids.contains(&**uuid));
         self.unnamed.retain(|uuid| uuids.contains(&**uuid));
-        said.iter().filter(|said| !said.is_named()).for_each(|said| self.warn_of_name(said));
-        for data_node in said.iter().filter(|said| said.is_named()) {
+        let unnamed = reported.iter().filter(|node| !node.is_named());
+        unnamed.for_each(|node| self.warn_of_name(node));
+        for data_node in reported.iter().filter(|node| node.is_named()) {
             let known = self.nodes.get(&data_node.node);
             let is_same = |(_, known): &(NodeId, DataNode)| {
                 (&known.name, &known.rack) == (&data_node.name, &data_node.rack)
@@ -325,9 +326,9 @@ impl Linked {
     }
 
     /// Warns once of a DataNode that can be no node.
-    fn warn_of_name(&mut self, said: &DataNode) {
-        if self.unnamed.insert(said.node.clone()) {
-            let (name, rack) = (quoted(&said.name), quoted(&said.rack));
+    fn warn_of_name(&mut self, reported: &DataNode) {
+        if self.unnamed.insert(reported.node.clone()) {
+            let (name, rack) = (quoted(&reported.name), quoted(&reported.rack));
             warn!(
                 name,
                 rack,
@@ -359,13 +360,13 @@ pub fn store_id(uuid: &str) -> StoreId {
 
 /// The node of a DataNode, with the rates that its agent announced. The NameNode decides whose a
 /// name is.
-fn register(store: &mut MetadataStore, said: &DataNode) -> Result<NodeId, MetadataError> {
-    let id = Some(store_id(&said.node));
-    let known = store.nodes()?.into_iter().find(|record| record.node.name == said.name);
+fn register(store: &mut MetadataStore, reported: &DataNode) -> Result<NodeId, MetadataError> {
+    let id = Some(store_id(&reported.node));
+    let known = store.nodes()?.into_iter().find(|record| record.node.name == reported.name);
     let mut node = match known {
         Some(record) => record.node,
         None => NewNode {
-            name: said.name.clone(),
+            name: reported.name.clone(),
             rack: None,
             address: String::new(),
             uplink: LINK_ASSUMED,
@@ -374,9 +375,9 @@ fn register(store: &mut MetadataStore, said: &DataNode) -> Result<NodeId, Metada
             processor: None,
         },
     };
-    node.rack = Some(said.rack.clone());
+    node.rack = Some(reported.rack.clone());
     if node.store != id {
-        store.give_name_away(&said.name)?;
+        store.give_name_away(&reported.name)?;
         node.store = id;
     }
     store.join(&node)

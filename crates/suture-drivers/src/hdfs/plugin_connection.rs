@@ -131,7 +131,7 @@ fn prove(mut stream: TimedSocket, kept: Arc<Kept>) -> io::Result<(PluginWire, Op
     let chain = session.peer_certificates().unwrap_or_default().to_vec();
     let proof = Proven::new(&chain, kept, credentials.number)
         .map_err(|flaw| io::Error::other(format!("its certificate: {flaw}")))?;
-    let who = &proof.said.principal;
+    let who = &proof.statement.principal;
     if who.role != AccessRole::Keeper {
         let role = AccessRole::Keeper;
         return Err(io::Error::other(format!("it is {who}, and the role is {role}")));

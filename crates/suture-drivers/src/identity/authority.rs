@@ -188,12 +188,12 @@ impl Authority {
             vec![ExtendedKeyUsagePurpose::ClientAuth, ExtendedKeyUsagePurpose::ServerAuth];
         params.use_authority_key_identifier_extension = true;
         let certificate = params.signed_by(&key, &signer)?;
-        let said = Statement::read(certificate.der()).map_err(|flaw| anyhow!("{flaw}"))?;
+        let statement = Statement::read(certificate.der()).map_err(|flaw| anyhow!("{flaw}"))?;
         let issued = Issued {
-            serial: said.serial,
+            serial: statement.serial,
             uri: principal.uri(),
             authority: of.serial,
-            not_after: said.not_after,
+            not_after: statement.not_after,
             revoked: None,
         };
         // First what it can be revoked by: one that nobody knows of never could be.
@@ -496,7 +496,7 @@ fn refuse_other(out: &Path, principal: &Principal) -> Result<()> {
         return Ok(());
     }
     let der = CertificateDer::from_pem_slice(&read(&path)?).ok();
-    let found = der.and_then(|der| Statement::read(&der).ok()).map(|said| said.principal);
+    let found = der.and_then(|der| Statement::read(&der).ok()).map(|statement| statement.principal);
     match found {
         Some(found) if found.role == principal.role && found.name == principal.name => Ok(()),
         Some(found) => Err(bad_input(format!(

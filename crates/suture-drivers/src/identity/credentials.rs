@@ -415,8 +415,8 @@ pub struct Kept {
 /// expire and are revoked while connections last.
 #[derive(Debug)]
 pub struct Proven {
-    /// What its certificate says.
-    pub said: Statement,
+    /// What its certificate states.
+    pub statement: Statement,
     chain: Vec<CertificateDer<'static>>,
     by: Arc<Kept>,
     /// The number of those of our credentials by which it was accepted last.
@@ -429,9 +429,9 @@ impl Proven {
     /// # Errors
     /// Why it cannot be accepted.
     pub fn new(chain: &[CertificateDer<'_>], by: Arc<Kept>, number: u64) -> Result<Proven, Flaw> {
-        let said = Statement::read(chain.first().ok_or(Flaw::Malformed)?)?;
+        let statement = Statement::read(chain.first().ok_or(Flaw::Malformed)?)?;
         let chain = chain.iter().map(|of| of.clone().into_owned()).collect();
-        let proven = Proven { said, chain, by, at: AtomicU64::new(number) };
+        let proven = Proven { statement, chain, by, at: AtomicU64::new(number) };
         proven.check().map(|()| proven)
     }
 
@@ -442,7 +442,7 @@ impl Proven {
     pub fn check(&self) -> Result<(), Flaw> {
         let (now, number) = (SystemTime::now(), self.by.current.borrow().number);
         let since = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
-        if since > self.said.not_after {
+        if since > self.statement.not_after {
             return Err(Flaw::Expired);
         }
         if self.at.load(Ordering::Relaxed) != number {

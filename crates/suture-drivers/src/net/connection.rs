@@ -536,7 +536,7 @@ impl Connection {
 
     /// Who is at the other end, where that is proven.
     pub fn principal(&self) -> Option<&Principal> {
-        self.proven.as_ref().map(|proven| &proven.said.principal)
+        self.proven.as_ref().map(|proven| &proven.statement.principal)
     }
 
     /// What it is counted by: who is at the other end, or else where that is.

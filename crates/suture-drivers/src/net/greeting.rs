@@ -45,7 +45,7 @@ impl Greeting {
             _ => error.into(),
         })?;
         let proven = Proven::new(stream.peer_certificates(), kept.clone(), credentials.number)?;
-        let found = &proven.said.principal;
+        let found = &proven.statement.principal;
         if found.role != AccessRole::Agent || found.name != name {
             let (found, expected) = (found.clone(), format!("agent {name}"));
             return Err(NetError::Other { found, expected });

@@ -24,12 +24,12 @@ struct Allowed {
     lines: u32,
     since: Instant,
     /// How many were refused without a line.
-    unsaid: u64,
+    unlogged: u64,
 }
 
 impl Default for RefusalLog {
     fn default() -> RefusalLog {
-        RefusalLog(Mutex::new(Allowed { lines: BURST, since: Instant::now(), unsaid: 0 }))
+        RefusalLog(Mutex::new(Allowed { lines: BURST, since: Instant::now(), unlogged: 0 }))
     }
 }
 
@@ -44,8 +44,8 @@ impl RefusalLog {
         match self.allow(Instant::now()) {
             None => {}
             Some(0) => warn!("{what} from {from} refused: {why}"),
-            Some(unsaid) => {
-                warn!("{what} from {from} refused: {why} (and {unsaid} others before it)");
+            Some(unlogged) => {
+                warn!("{what} from {from} refused: {why} (and {unlogged} others before it)");
             }
         }
     }
@@ -54,7 +54,7 @@ impl RefusalLog {
     pub fn is_rested(&self, now: Instant) -> bool {
         let allowed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let rest = now.duration_since(allowed.since).as_secs() / EVERY.as_secs();
-        allowed.unsaid == 0 && u64::from(allowed.lines) + rest >= u64::from(BURST)
+        allowed.unlogged == 0 && u64::from(allowed.lines) + rest >= u64::from(BURST)
     }
 
     /// Whether there is to be a line now; then how many were refused without one since the last.
@@ -67,11 +67,11 @@ impl RefusalLog {
             allowed.since = now;
         }
         if allowed.lines == 0 {
-            allowed.unsaid += 1;
+            allowed.unlogged += 1;
             return None;
         }
         allowed.lines -= 1;
-        Some(std::mem::take(&mut allowed.unsaid))
+        Some(std::mem::take(&mut allowed.unlogged))
     }
 }
 
