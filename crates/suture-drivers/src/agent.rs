@@ -5,7 +5,7 @@
 //! (`net`), the disk (`disk`), the core's deadline. Each becomes one input (time for a heartbeat, a
 //! reader that has ended, and the end are the driver's own affair); the outputs that follow are
 //! handed to whoever performs them. The task itself never waits for any of them and never touches a
-//! byte, so the core always learns of what happened in the order in which it did, and needs no
+//! byte, so the core always receives what happened in the order in which it did, and needs no
 //! lock.
 //!
 //! A slice's way: a reader takes it off the wire, checks it, and sends the buffer here; it waits in
@@ -93,7 +93,7 @@ const FREE_BYTES_EVERY_MIN: Duration = Duration::from_millis(100);
 /// What an agent is given at its start.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Which node it is; the control plane learns it when the agent registers.
+    /// Which node it is: the control plane receives it when the agent registers.
     pub me: NodeId,
     /// Which cluster it belongs to.
     pub cluster: ClusterId,
@@ -113,7 +113,7 @@ pub struct Config {
     pub rates: Rates,
     /// What repair may move, where that is configured anew.
     pub repair_caps: watch::Receiver<Option<u64>>,
-    /// How it learns what its links carry.
+    /// How it measures what its links carry.
     pub links: RateSettings,
     /// Where slices that wait for others are spooled, in files without names.
     pub spool_dir: PathBuf,
@@ -151,7 +151,7 @@ struct AgentDriver {
     /// What became known while an output was performed.
     later: Vec<AgentInput>,
     peers: Peers,
-    /// Where those who take connections learn who is who.
+    /// Where acceptors of connections look up who is who.
     names: watch::Sender<NodeNames>,
     put_key: watch::Sender<Option<PutKey>>,
     grants: Arc<Grants>,
@@ -170,7 +170,7 @@ struct AgentDriver {
     /// The limits of uplink and downlink.
     ports: LinkPorts,
     meter: LinkMeter,
-    /// Where the prober learns whom it can ask.
+    /// Where the prober looks up whom it can ask.
     probed: watch::Sender<Vec<(NodeId, AgentAddress)>>,
     me: NodeId,
 }

@@ -233,7 +233,7 @@ pub struct AgentConfig {
     /// What packets of repair are marked with (DSCP); none: as all others.
     #[serde(deserialize_with = "dscp_or_off")]
     pub repair_dscp: Option<u8>,
-    /// How it learns what its links carry.
+    /// How it measures what its links carry.
     pub rates: RatesConfig,
     /// The folder with its certificate, its key and whom it trusts; none: nobody proves anything.
     pub credentials: Option<PathBuf>,

@@ -2,7 +2,7 @@
 //! what the operator wants. SQLite in WAL mode, synchronous, owned by one thread.
 //!
 //! Place: stripes affected <- `[metadata]` <- commit location. The coordinator core mirrors what is
-//! here and nothing else; it learns of each change from the thread that made it durable, in the
+//! here and nothing else; it is notified of each change by the thread that made it durable, in the
 //! order in which it became durable, and before whoever asked for the change is answered.
 //!
 //! * [`store`] is the metadata themselves, synchronous and testable without a runtime;

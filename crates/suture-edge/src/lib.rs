@@ -4,7 +4,7 @@
 //! chunk durable -> commit, wherever bytes are checked or people are answered.
 //! * [`checksum`] is CRC32C, the one checksum of chunks, blocks and slices;
 //! * [`units`] reads and writes sizes, rates and times;
-//! * [`error`] distinguishes errors that blame the input from failures of the system;
+//! * [`error`] distinguishes errors of the input from failures of the system;
 //! * [`bounded`] reads what may have no end;
 //! * [`progress`] is what a long job reports while it runs.
 //!

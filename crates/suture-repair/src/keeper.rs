@@ -1,5 +1,5 @@
-//! What the coordinator needs from the keeper of stripes: SQLite, a simulated one, or a
-//! NameNode.
+//! What the coordinator needs from the keeper of stripes: the native metadata, simulated ones, or
+//! those of a NameNode.
 //!
 //! Place: failure -> [stripes affected] -> queue -> plan -> [claim] -> dispatch -> slices flow ->
 //! chunk durable -> [commit location] -> stripe healthy.

@@ -1,4 +1,5 @@
-//! Transport: how much each node ships of each demand, so that the busiest node is done earliest.
+//! The transportation problem, as a maximum flow: how much each node ships of each demand, so that
+//! the busiest node is done earliest.
 //!
 //! Place: beside `[plan]`; the lower bound and the flow planner ask the same question. A demand (a
 //! stripe's chunks to send, a lane's sums to receive) may be shipped by some nodes, up to a limit

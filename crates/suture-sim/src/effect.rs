@@ -188,7 +188,7 @@ impl World {
     fn send_peer(&mut self, from: NodeId, to: NodeId, event: impl Fn() -> Event) {
         let is_broken = !self.can_receive(Party::Agent(from), Party::Agent(to));
         if is_broken && !self.host(to).has_vanished && self.random.per_mille(700) {
-            // The connection breaks, and the sender learns of it.
+            // The connection breaks, and the sender is notified.
             self.answer(from, agent::AgentInput::PeerLost(to), None);
             return;
         }

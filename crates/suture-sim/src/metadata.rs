@@ -206,7 +206,7 @@ impl Metadata {
         self.changes.push(Input::ClaimRefused { repair: claim.repair, stripe });
     }
 
-    /// The keeper learns how a node is; so does the coordinator, as a change.
+    /// The keeper is notified how a node is; so is the coordinator, by a change.
     pub fn set_node(&mut self, node: NodeId, state: NodeState) {
         match state {
             NodeState::Up => self.node_states.remove(&node),
@@ -220,7 +220,7 @@ impl Metadata {
         self.node_states.get(&node).copied().unwrap_or(NodeState::Up)
     }
 
-    /// Removes a stripe; the coordinator learns of it as a change.
+    /// Removes a stripe; the coordinator is notified by a change.
     pub fn remove(&mut self, id: StripeId) {
         self.stripes.remove(&id);
         self.acknowledged.remove(&(id, self.version(id)));

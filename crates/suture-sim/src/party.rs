@@ -4,7 +4,7 @@
 
 use suture_repair::id::NodeId;
 
-/// One party of a conversation.
+/// A sender or receiver of messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Party {
     /// The coordinator that is up, whichever it is.

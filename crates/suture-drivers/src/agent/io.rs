@@ -1,6 +1,6 @@
 //! Threads for slice reads and writes.
 //!
-//! Place: ... slice to be read or written -> [a thread does it] -> the core learns of it ...
+//! Place: ... slice to be read or written -> [a thread does it] -> the core receives the answer ...
 //! A slice read takes 10 to 100 microseconds from the page cache and milliseconds from a disk.
 //! The runtime's own blocking pool would start a thread for each that waits, hundreds of them;
 //! these are few and take jobs in order. Waking a thread costs about as much as a small read, so

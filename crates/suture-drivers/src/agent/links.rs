@@ -1,6 +1,6 @@
 //! What links carry: counted as it passes, and probed.
 //!
-//! Place: beside [slices flow]: what the coordinator learns of this node's links.
+//! Place: beside [slices flow]: what is reported to the coordinator of this node's links.
 //! Payload is counted at the ports. What else passes the interface is what its counters say beyond
 //! the repairs, the probes, and what segments and acknowledgements add to them; on loopback, which
 //! everybody shares, it is what clients of this agent move. A prober asks one peer after the other
@@ -47,8 +47,8 @@ const OTHER_FACTOR: u64 = 2;
 /// Short turns are repeated no sooner than this.
 const QUICK_AGAIN: Duration = Duration::from_secs(20);
 
-/// An agent whose links are both declared probes rates only so often, in turns: a peer that
-/// declares none learns of its uplink by that, and nobody else of anything.
+/// An agent whose links are both declared probes rates only so often, in turns: that measures the
+/// uplink of a peer that declares none, and nothing else.
 const DECLARED_TURNS: usize = 12;
 
 /// The wait before the next peer where one cannot be reached.

@@ -1,4 +1,4 @@
-//! How an agent learns what its links carry, as it is configured.
+//! How an agent measures what its links carry, as it is configured.
 //!
 //! Place: the first step of a daemon's start.
 

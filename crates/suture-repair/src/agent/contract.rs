@@ -193,8 +193,8 @@ pub enum AgentOutput {
         /// copy's pieces where there is one.
         spool: bool,
     },
-    /// Combine the sources of the slice that are in memory, and hand each result to its sink. A
-    /// slice of which the results were spooled is its results already.
+    /// Combine the sources of the slice that are in memory, and hand each result to its sink. Where
+    /// results were spooled, what was read of the spool is the results, and nothing is combined.
     Deliver {
         /// Its repair, lane and number.
         id: SliceId,

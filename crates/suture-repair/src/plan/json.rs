@@ -7,7 +7,7 @@
 //!
 //! Writing is serde; reading goes over the parsed value by hand, because an error must name the
 //! field (`plans[3].lanes[0].edges[2]`) and serde knows only line and column. Unknown fields are
-//! refused: a plan that says more than we understand must not be half obeyed. Reading does not
+//! refused: a plan with fields that are not known must not be carried out in part. Reading does not
 //! judge the plan; `validate.rs` does.
 
 mod reader;

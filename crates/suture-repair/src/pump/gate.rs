@@ -2,7 +2,7 @@
 //!
 //! Place: ... dispatch -> [slices flow] -> chunk proven and durable ...
 //! What a child sends is written to the spool in whatever order it comes, so each child moves at
-//! its own pace and none waits for another. The window counts from the first slice that is not on
+//! its own rate and none waits for another. The window counts from the first slice that is not on
 //! disk yet; so there are never more of them in memory than were reserved.
 //!
 //! Arithmetic: each byte that arrives is written and read once more. Kept in memory instead, the

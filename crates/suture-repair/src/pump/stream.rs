@@ -56,7 +56,7 @@ pub(super) struct Stream {
     read: u32,
     /// The children were granted all slices below this.
     credit_given: u32,
-    /// Whether the children were granted anything, if only to learn where the lane begins.
+    /// Whether the children were granted anything, if only to be notified where the lane begins.
     is_announced: bool,
     /// Slices below this have left memory.
     done: u32,

@@ -3,9 +3,9 @@
 //! Place: beside [slices flow]: what planners count with between racks.
 //! Nobody measures a rack's link itself: what passes it is the sum of what its nodes report, and
 //! what others move over it is not seen. So the estimate is of what repair gets of it. As long as
-//! it has never been the limit there is none, and it limits no plan. A node alone says nothing of
-//! it: at least two have to wait. Until it is seen how many do, no node is blamed for what it
-//! sends to other racks. A probe between racks shows that both carry that much.
+//! it has never been the limit there is none, and it limits no plan. One node is not enough to see
+//! it: at least two have to wait. Until it is known how many do, no limit is attributed to a node
+//! for what it sends to other racks. A probe between racks shows that both carry that much.
 
 use std::collections::BTreeSet;
 

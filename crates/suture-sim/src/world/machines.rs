@@ -86,7 +86,7 @@ impl World {
         self.connect_soon(node);
     }
 
-    /// The keeper learns how a node is, where it decides that, and the coordinator from it. Who
+    /// The keeper is notified how a node is, where it decides that, and the coordinator by it. Who
     /// waits for no answer cannot ask again, so this is not lost.
     pub(crate) fn keeper_sees(&mut self, node: NodeId, state: NodeState) {
         if self.options.liveness == Liveness::Own || self.metadata.node_state(node) == state {

@@ -459,7 +459,7 @@ mod tests {
         finished
     }
 
-    /// What it says, which blames the input.
+    /// The error that it gives, which is one of the input.
     fn refusal<T>(result: Result<T>) -> String {
         let Err(error) = result else { panic!("it is not refused") };
         assert_eq!(kind(&error), suture_edge::error::ErrorKind::BadInput);

@@ -259,8 +259,8 @@ fn rack_device(run: &str, rack: usize, end: &str) -> String {
     format!("{run}-r{rack}{end}")
 }
 
-/// The link of one of these hosts. All know each other from the beginning: the kernel keeps what it
-/// learns of neighbours of all namespaces in one table, which fewer than forty hosts fill.
+/// The link of one of these hosts. All know each other from the beginning: the kernel keeps the
+/// neighbours of all namespaces in one table, which fewer than forty hosts fill.
 fn host_lines(address: Ipv4Addr, hosts: &[Ipv4Addr]) -> String {
     let mut lines = format!(
         "link set lo up\naddr add {address}/16 dev {DEVICE} noprefixroute\nlink set {DEVICE} \

@@ -107,7 +107,7 @@ pub enum ChunkPlace {
 /// The link rates that agents are configured with, which they also keep to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Declared {
-    /// Nothing: they learn it.
+    /// Nothing: they measure it.
     Nothing,
     /// What the cluster says.
     Links,
