@@ -267,7 +267,7 @@ pub async fn listen(address: SocketAddr, is_open: bool) -> Result<TcpListener> {
 pub struct HttpPurpose {
     /// The beginning of a sentence that says where it is.
     pub what: &'static str,
-    /// Its path.
+    /// The path under which it is asked for.
     pub path: &'static str,
 }
 

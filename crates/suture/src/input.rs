@@ -294,7 +294,7 @@ fn find_failed(cluster: &Cluster, names: &[String]) -> Result<Vec<NodeId>> {
 /// A name that no node of a cluster has.
 #[derive(Clone, Debug)]
 pub struct UnknownNode {
-    /// The name.
+    /// The name that no node has.
     pub name: String,
     /// That there is no such node, and the nearest name that one has.
     pub why: String,

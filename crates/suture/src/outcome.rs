@@ -77,7 +77,7 @@ impl Failures {
         self.entries.push((name.into(), error));
     }
 
-    /// Whether nothing failed.
+    /// Whether nothing has failed so far.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }

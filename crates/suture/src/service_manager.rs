@@ -45,7 +45,7 @@ impl ServiceManager {
         self.send(&format!("READY=1\nSTATUS={status}\n"));
     }
 
-    /// It lives.
+    /// Notifies it that the daemon is alive.
     pub fn alive(&self) {
         self.send("WATCHDOG=1\n");
     }

@@ -27,13 +27,13 @@ pub struct VerbosityArgs {
 /// How much is said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verbosity {
-    /// Warnings and errors.
+    /// Only warnings and errors are shown.
     Quiet,
     /// Progress, and what daemons log.
     Normal,
-    /// What is done.
+    /// What is done is shown too.
     Verbose,
-    /// All of it.
+    /// All that is known is shown.
     Everything,
 }
 

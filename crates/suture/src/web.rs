@@ -128,7 +128,7 @@ fn viewer(caller: &Caller) -> HttpReply {
 enum PageCommand {
     /// No repair begins any more.
     Pause {},
-    /// Repairs go on.
+    /// Repairs are to go on.
     Resume {},
     /// What repair moves at most at each node in each direction: a rate, or `off`.
     Cap { rate: String },

@@ -113,7 +113,7 @@ struct DurabilityInput {
     runs: usize,
 }
 
-/// One policy's answer.
+/// What one policy's durability is expected to be.
 struct Prospect {
     /// `None` when the repair time was given.
     policy: Option<Policy>,

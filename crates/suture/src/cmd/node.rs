@@ -152,7 +152,7 @@ async fn command(
     Ok(Outcome::Done)
 }
 
-/// The command's word.
+/// The word by which the command is typed.
 fn word(action: proto::NodeAction) -> &'static str {
     match action {
         proto::NodeAction::Fail => "fail",

@@ -105,7 +105,7 @@ pub struct Args {
     format: Format,
 }
 
-/// One policy's run.
+/// The simulated run of one policy.
 struct Run {
     policy: Policy,
     simulated: Simulated,

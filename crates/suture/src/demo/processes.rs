@@ -75,7 +75,7 @@ impl Site {
 /// One agent as it is to be started.
 #[derive(Clone, Debug)]
 pub struct AgentSpec {
-    /// Its node's name.
+    /// The name of its node.
     pub name: String,
     /// The rack that it names, if any.
     pub rack: Option<String>,
@@ -87,14 +87,14 @@ pub struct AgentSpec {
     pub cores: f64,
     /// What it marks packets of repair with (`repair_dscp`), if with anything.
     pub mark: Option<&'static str>,
-    /// Where it runs.
+    /// The site that its process runs at.
     pub site: Site,
 }
 
 /// After how much silence a node is suspect, and counts as failed.
 #[derive(Clone, Copy, Debug)]
 pub struct SilenceTimers {
-    /// No longer used.
+    /// After so long it is no longer used.
     pub suspect: Duration,
     /// Its chunks are lost.
     pub dead: Duration,

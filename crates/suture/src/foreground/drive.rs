@@ -32,13 +32,13 @@ const LAST_ANSWERS: Duration = Duration::from_secs(5);
 /// What is made, and for how long.
 #[derive(Clone, Copy, Debug)]
 pub struct Demand {
-    /// Which requests.
+    /// Which requests are made.
     pub workload: Workload,
     /// How many a second.
     pub rate: f64,
     /// Seconds that are not counted.
     pub warm_up: Duration,
-    /// Seconds that are.
+    /// Seconds that are counted after these.
     pub duration: Duration,
     /// How long requests are begun that wait at the end.
     pub drain: Duration,

@@ -20,16 +20,16 @@ const NAMED_MAX: usize = 10;
 /// What a request does, as it is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum OperationKind {
-    /// Reads a key.
+    /// The value of a key is read.
     Read,
-    /// Writes a key.
+    /// The value of a key is written.
     Update,
     /// Asks for a key that is not there.
     Miss,
 }
 
 impl OperationKind {
-    /// In a word.
+    /// Its name as figures have it.
     pub fn name(self) -> &'static str {
         match self {
             OperationKind::Read => "read",
@@ -42,13 +42,13 @@ impl OperationKind {
 /// The latencies of one kind of requests.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LatencyFigures {
-    /// The kind.
+    /// The kind of operation, by its name.
     pub operation: &'static str,
     /// Requests that were answered, or waited to the end.
     pub count: u64,
     /// Of these, those that failed.
     pub errors: u64,
-    /// Milliseconds, on average.
+    /// Milliseconds that operations took on average.
     pub mean_ms: f64,
     /// Half of the requests took no longer.
     pub p50_ms: f64,
@@ -58,7 +58,7 @@ pub struct LatencyFigures {
     pub p99_ms: f64,
     /// 999 of a thousand took no longer.
     pub p999_ms: f64,
-    /// The longest.
+    /// Milliseconds that the longest took.
     pub max_ms: f64,
 }
 
@@ -67,7 +67,7 @@ pub struct LatencyFigures {
 pub struct ErrorCount {
     /// What it says, without the names in it.
     pub error: String,
-    /// How often.
+    /// How many operations failed with it.
     pub count: u64,
 }
 

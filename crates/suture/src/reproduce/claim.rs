@@ -23,7 +23,7 @@ const NOISE: f64 = 1.0;
 pub struct Claim {
     /// In our words, with the paper's numbers.
     pub text: &'static str,
-    /// Where it stands.
+    /// Where the paper states it.
     pub place: &'static str,
     /// What is made of the table.
     pub quantity: Quantity,
@@ -98,7 +98,7 @@ pub enum Verdict {
     Holds,
     /// In the direction that the paper says, by more or less than it says.
     Direction,
-    /// Not at all.
+    /// It does not hold at all.
     Fails,
     /// Too little could be measured to decide.
     Unknown,
@@ -107,7 +107,7 @@ pub enum Verdict {
 /// A claim with its number and its verdict.
 #[derive(Clone, Debug)]
 pub struct Judged {
-    /// The claim.
+    /// The claim that was judged.
     pub claim: Claim,
     /// What was measured, if anything was.
     pub measured: Option<f64>,
@@ -315,7 +315,7 @@ impl Said {
 }
 
 impl Verdict {
-    /// In words.
+    /// Its name as reports have it.
     pub fn name(self) -> &'static str {
         match self {
             Verdict::Holds => "holds",

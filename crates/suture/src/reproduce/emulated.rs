@@ -30,13 +30,13 @@ pub struct Emulated {
 pub struct EmulatedRow {
     /// The title of the panel that has the point.
     pub panel: String,
-    /// The point.
+    /// The point's name in its panel.
     pub label: String,
     /// The policy under the paper's name.
     pub series: String,
     /// The policy as it was run.
     pub policy: String,
-    /// What is compared.
+    /// What is compared between policies.
     pub what: EmulatedWhat,
     /// What the simulator comes to, the draw in the middle.
     pub simulated: Option<Spread>,
@@ -91,9 +91,9 @@ pub struct Spread {
 pub struct FailedPoint {
     /// The title of its panel.
     pub panel: String,
-    /// The point.
+    /// The point's name in its panel.
     pub label: String,
-    /// What went wrong.
+    /// The error that ended it.
     pub why: String,
 }
 
@@ -102,13 +102,13 @@ pub struct FailedPoint {
 pub struct KeptScenario {
     /// The title of its panel.
     pub panel: String,
-    /// The point.
+    /// The point's name in its panel.
     pub label: String,
     /// The scenario, as TOML.
     pub toml: String,
     /// What uplinks follow, where they follow something: a row a second, Mbit/s.
     pub uplinks: Option<String>,
-    /// What downlinks follow.
+    /// The file that downlinks follow, where they change.
     pub downlinks: Option<String>,
 }
 
@@ -246,7 +246,7 @@ impl EmulatedWhat {
         }
     }
 
-    /// Behind each number.
+    /// The unit that stands behind each number.
     pub fn unit(self) -> &'static str {
         match self {
             EmulatedWhat::Seconds | EmulatedWhat::CoordinatorSeconds => "s",

@@ -28,7 +28,7 @@ pub enum Paper {
 /// A figure or table of a paper, and how it is measured here.
 #[derive(Clone, Copy, Debug)]
 pub struct PaperExperiment {
-    /// Whose it is.
+    /// The paper that it is of.
     pub paper: Paper,
     /// Its name behind the paper's, such as `fig9`.
     pub id: &'static str,
@@ -73,9 +73,9 @@ pub struct PrintedValue {
 /// One group of bars: the same failure under all policies.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct PanelPoint {
-    /// Beside it.
+    /// What stands beside it in the panel.
     pub label: &'static str,
-    /// What fails where.
+    /// The cluster, and what fails there.
     pub setting: FigureSetting,
 }
 
@@ -162,7 +162,7 @@ impl PaperExperiment {
         requests.any(|(_, requests)| requests > CALM_REQUESTS)
     }
 
-    /// `PAPER/ID`.
+    /// Its name on the command line, `PAPER/ID`.
     pub fn name(&self) -> String {
         format!("{}/{}", self.paper.name(), self.id)
     }

@@ -39,9 +39,9 @@ pub const CLAIMS: &str = "claims.md";
 /// What all experiments of a folder have in common.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Configuration {
-    /// Of this file.
+    /// The format of this file.
     pub format: String,
-    /// Of the program.
+    /// The version of the program.
     pub version: String,
     /// Whether everything is measured once only, and what takes long in smaller settings.
     pub quick: bool,
@@ -67,7 +67,7 @@ pub enum Holdings {
 /// An experiment that was performed.
 #[derive(Clone, Debug)]
 pub struct Finished {
-    /// Which one.
+    /// The experiment that was finished.
     pub experiment: &'static PaperExperiment,
     /// What it came to.
     pub outcome: FinishedTables,
@@ -78,7 +78,7 @@ pub struct Finished {
 /// What was simulated or computed, and how.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct FinishedTables {
-    /// All values.
+    /// All values that were measured.
     pub table: Table,
     /// Where runs on links that change began.
     pub starts: Vec<TraceStart>,
@@ -88,7 +88,7 @@ pub struct FinishedTables {
     pub machine: String,
 }
 
-/// What was emulated.
+/// What was emulated of an experiment.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct FinishedEmulation {
     /// What it came to.
@@ -141,7 +141,7 @@ impl Folder {
         &self.configuration
     }
 
-    /// Where it is.
+    /// The path of the folder.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -332,7 +332,7 @@ impl Configuration {
         simulated(self) == simulated(other)
     }
 
-    /// In words.
+    /// The configuration in words, for people.
     pub fn describe(&self) -> String {
         format!(
             "version {}, {}seeds 1 to {}, {}{}",

@@ -52,7 +52,7 @@ pub struct RunFigures {
     pub seconds: f64,
     /// CPU time of the coordinator: planning and scheduling.
     pub coordinator_seconds: f64,
-    /// Every chunk.
+    /// What every chunk took.
     pub chunks: Vec<ChunkTimes>,
     /// What applications did meanwhile, where there are any.
     pub foreground: Option<ForegroundRun>,

@@ -106,7 +106,7 @@ pub enum LinkPlace {
 /// How a metric is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Means {
-    /// By planning alone.
+    /// By planning alone, without a simulation.
     Plans,
     /// By planning and simulating.
     Simulation,
@@ -183,7 +183,7 @@ impl Metric {
         }
     }
 
-    /// Behind each number.
+    /// The unit that stands behind each number.
     pub fn unit(self) -> &'static str {
         match self {
             Metric::Throughput | Metric::PhaseThroughput | Metric::IntervalThroughput => "MB/s",

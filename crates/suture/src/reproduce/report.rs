@@ -25,7 +25,7 @@ pub struct Reproduction<'a> {
     pub planned: usize,
     /// Those that are finished, in the order of the papers.
     pub finished: &'a [Finished],
-    /// Links that change.
+    /// What links have over time, where they change.
     pub traces: &'a Traces,
 }
 
@@ -34,11 +34,11 @@ pub struct Reproduction<'a> {
 pub struct Tally {
     /// As the paper says.
     pub holds: usize,
-    /// In its direction.
+    /// Claims that hold in their direction only.
     pub direction: usize,
-    /// Not at all.
+    /// Claims that do not hold at all.
     pub fails: usize,
-    /// Not measured.
+    /// Claims of which nothing was measured.
     pub unknown: usize,
 }
 
@@ -50,7 +50,7 @@ impl Finished {
 }
 
 impl Tally {
-    /// Of these claims.
+    /// The tally of these claims.
     pub fn of<'a>(judged: impl Iterator<Item = &'a Judged>) -> Tally {
         let mut tally = Tally::default();
         for judged in judged {
@@ -64,12 +64,12 @@ impl Tally {
         tally
     }
 
-    /// All of them.
+    /// How many claims there are.
     pub fn all(self) -> usize {
         self.holds + self.direction + self.fails + self.unknown
     }
 
-    /// In a sentence.
+    /// The tally in a sentence.
     pub fn describe(self) -> String {
         let unknown = match self.unknown {
             0 => String::new(),

@@ -55,7 +55,7 @@ pub struct FigureSetting {
     pub failed: usize,
     /// Where rebuilt chunks go.
     pub to: To,
-    /// Where chunks lie.
+    /// How chunks are placed on nodes.
     pub placing: Placing,
     /// Applications, and how many requests they have under way.
     pub foreground: Option<(&'static str, usize)>,
@@ -95,7 +95,7 @@ pub enum To {
     Replacement,
 }
 
-/// Where chunks lie.
+/// How chunks are placed on nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub enum Placing {
     /// Anywhere, with no more of a stripe in a rack than may be lost.

@@ -12,14 +12,14 @@ pub struct Table {
     pub panels: Vec<PanelTable>,
 }
 
-/// One chart.
+/// The values of one chart.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PanelTable {
     /// What distinguishes it from the others of its experiment.
     pub title: String,
-    /// What is measured.
+    /// What its values measure.
     pub what: String,
-    /// Behind each number.
+    /// The unit that stands behind each number.
     pub unit: String,
     /// Whether values are apart by orders of magnitude.
     pub is_logarithmic: bool,
@@ -32,7 +32,7 @@ pub struct PanelTable {
 /// What stands at one place of an axis.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Group {
-    /// The place.
+    /// Its place on the axis.
     pub label: String,
     /// What nobody can be better than, or what there is without a repair.
     pub bound: Option<f64>,
@@ -40,7 +40,7 @@ pub struct Group {
     pub cells: Vec<Cell>,
 }
 
-/// One bar.
+/// The value of one bar.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Cell {
     /// The policy under the paper's name.

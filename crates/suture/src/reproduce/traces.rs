@@ -22,7 +22,7 @@ pub const GBIT: f64 = 125e6;
 pub const NODES: usize = 16;
 const SECONDS: u64 = 6000;
 
-/// Seeds the models.
+/// The seed that models of traces begin with.
 const SEED: u64 = 1;
 
 /// What is left of a congested link, at most: PivotRepair counts from 90 % used.
@@ -31,18 +31,18 @@ pub const CONGESTED: f64 = 0.1 * GBIT;
 /// A published set of link measurements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum TraceName {
-    /// Analytical queries.
+    /// Analytical queries, as TPC-DS has them.
     TpcDs,
-    /// Ad-hoc queries.
+    /// Ad-hoc queries, as TPC-H has them.
     TpcH,
-    /// MapReduce jobs.
+    /// MapReduce jobs, as SWIM has them.
     Swim,
 }
 
 /// The second of a trace with which a repair begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum Start {
-    /// Any.
+    /// At any moment, drawn by the seed.
     Random,
     /// One in which more helpers are congested than can be left out, and a tree gets around it.
     Congested,
@@ -69,9 +69,9 @@ pub struct Traces {
 
 /// What the links of all nodes carry, second by second.
 pub struct LinkTrace {
-    /// Of the uplinks.
+    /// What uplinks have over time.
     pub up: BandwidthTrace,
-    /// Of the downlinks.
+    /// What downlinks have over time.
     pub down: BandwidthTrace,
 }
 

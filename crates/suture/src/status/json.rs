@@ -118,7 +118,7 @@ fn describe_history(history: &[proto::Episode]) -> Vec<Value> {
     history.iter().map(episode).collect()
 }
 
-/// Scrubbing for scripts.
+/// How scrubbing stands, as JSON for scripts.
 pub fn describe_scrub(scrub: &proto::ScrubStatus) -> Value {
     json!({
         "running": scrub.running,

@@ -58,13 +58,13 @@ pub enum Applications {
 /// Requests of the store, at a rate.
 #[derive(Clone, Copy, Debug)]
 pub struct OpenLoop {
-    /// Which requests.
+    /// Which requests are made.
     pub workload: Workload,
     /// Requests a second, on average.
     pub rate: f64,
     /// Requests under way at a time, at most.
     pub clients: usize,
-    /// Different objects.
+    /// How many different objects they are about.
     pub objects: usize,
     /// Bytes of a value, at most.
     pub value_max: u64,
@@ -72,14 +72,14 @@ pub struct OpenLoop {
     pub alone: Duration,
 }
 
-/// What requests waited.
+/// What requests waited for their answers.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Waits {
     /// Requests that are counted.
     pub requests: u64,
     /// Of these, those that failed.
     pub errors: u64,
-    /// Milliseconds, on average.
+    /// Milliseconds that they waited on average.
     pub mean_ms: f64,
     /// 99 of a hundred took no longer, of the kind of requests that waited longest.
     pub p99_ms: f64,
@@ -88,7 +88,7 @@ pub struct Waits {
 /// What was seen of requests for a while.
 #[derive(Clone, Debug)]
 pub struct Seen {
-    /// What they waited.
+    /// What requests waited for their answers.
     pub waits: Waits,
     /// Each of them, of clients in a closed loop.
     pub log: Option<RequestLog>,
@@ -97,7 +97,7 @@ pub struct Seen {
 /// The same without a repair and beside one.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Felt {
-    /// Before the failure.
+    /// What they waited before the failure.
     pub alone: Waits,
     /// From the declaration of the failure to the last commit.
     pub beside: Waits,
@@ -158,7 +158,7 @@ impl LoadToml {
 pub enum Ready {
     /// Their values are stored.
     Store(StoreClients),
-    /// Nodes answer them.
+    /// Nodes answer the requests of these clients.
     Nodes(LoopClients),
 }
 

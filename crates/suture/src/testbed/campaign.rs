@@ -47,7 +47,7 @@ pub struct RunRecord {
 /// All repairs of a scenario.
 #[derive(Clone, Debug)]
 pub struct Campaign {
-    /// What was measured.
+    /// The experiment that was measured.
     pub experiment: Experiment,
     /// In the order in which they were made.
     pub runs: Vec<RunRecord>,

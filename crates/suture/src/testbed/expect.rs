@@ -29,7 +29,7 @@ enum Against {
     Bound,
     /// The fastest of the papers' policies in the same campaign.
     Papers,
-    /// Another policy.
+    /// What another policy takes.
     Policy(Policy),
     /// What applications wait for 99 of 100 requests without a repair; what they wait beside one is
     /// held against it.
@@ -38,7 +38,7 @@ enum Against {
     Left,
 }
 
-/// One expectation.
+/// What is expected of a policy.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Expectation {
     policy: Policy,
@@ -49,7 +49,7 @@ pub struct Expectation {
 /// What became of one.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Expected {
-    /// What was expected.
+    /// What was expected, in words.
     pub expected: String,
     /// What was measured, as many times; none where something of it was not.
     pub times: Option<f64>,
@@ -152,7 +152,7 @@ impl Expectation {
 }
 
 impl Expected {
-    /// In a line.
+    /// The expectation in a line, with what came of it.
     pub fn describe(&self) -> String {
         match (self.times, self.holds) {
             (None, _) => format!("EXPECTED AND NOT MEASURED: {}", self.expected),

@@ -40,7 +40,7 @@ pub(super) struct FaultToml {
     lasts: Option<String>,
 }
 
-/// What happens.
+/// What happens to its nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FaultKind {
@@ -72,7 +72,7 @@ impl FaultKind {
 pub struct Fault {
     /// When, after the failure is declared.
     at: Duration,
-    /// How long.
+    /// How long the fault lasts.
     lasts: Duration,
     kind: FaultKind,
     /// Of which node; none: of the coordinator.

@@ -107,7 +107,7 @@ pub struct RunDetails {
 pub struct RepairFigures {
     /// Chunks that were lost with the failed nodes.
     pub lost_chunks: u64,
-    /// Their bytes.
+    /// The bytes of the lost chunks.
     pub lost_bytes: u64,
     /// From the kill to the declaration of the last failure.
     pub detection_seconds: f64,
@@ -156,7 +156,7 @@ pub struct RepairFigures {
 pub struct Counted {
     /// Chunks that were lost with the failed nodes.
     pub lost_chunks: u64,
-    /// Their bytes.
+    /// The bytes of the lost chunks.
     pub lost_bytes: u64,
     /// From the kill to the declaration of the last failure.
     pub detection_seconds: f64,
@@ -176,7 +176,7 @@ pub struct Counted {
     pub placement: u64,
     /// What links carried meanwhile.
     pub timeline: LinkTimeline,
-    /// Where everything lay.
+    /// Where every chunk lay before the failure.
     pub stripes: Vec<Stripe>,
     /// What applications waited, where there were any.
     pub felt: Option<Felt>,
@@ -218,7 +218,7 @@ impl RepairFigures {
 /// The medians of what a policy came to.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Medians {
-    /// Repetitions that count.
+    /// How many repetitions count.
     pub repetitions: usize,
     /// From the declaration to the last commit.
     pub seconds: f64,

@@ -67,9 +67,9 @@ const EMULATION: usize = 4;
 
 /// What all repairs of a campaign have in common.
 pub struct Bed<'a> {
-    /// What is measured.
+    /// The experiment that is measured.
     pub experiment: &'a Experiment,
-    /// Where.
+    /// The network that it is measured on.
     pub network: &'a Network,
     /// The data that is stored.
     pub sources: &'a [Source],

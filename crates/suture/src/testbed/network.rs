@@ -36,9 +36,9 @@ const PORT: u16 = 7400;
 pub struct Host {
     /// The name of its node; `client` where the coordinator runs.
     pub name: String,
-    /// Its network namespace.
+    /// The name of its network namespace.
     pub namespace: String,
-    /// Its address there.
+    /// Its address in that namespace.
     pub address: Ipv4Addr,
 }
 
@@ -56,7 +56,7 @@ pub struct ShapedDevice {
     pub port: PortName,
     /// The namespace of the device.
     pub namespace: String,
-    /// The device.
+    /// The name of the device.
     pub device: String,
     /// Bytes per second of what passes there.
     pub rate: f64,

@@ -47,7 +47,7 @@ pub struct Record {
     pub began: u64,
     /// Whether it is to stay when that process has ended.
     pub stays: bool,
-    /// The network namespaces.
+    /// The names of the network namespaces.
     pub namespaces: Vec<String>,
     /// Folders with what processes keep.
     pub folders: Vec<PathBuf>,

@@ -43,9 +43,9 @@ const WRITE: u8 = b'w';
 /// Clients of which each begins a request when its last one was answered.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ClosedLoop {
-    /// Which requests.
+    /// Which requests are made.
     pub workload: Workload,
-    /// How many clients.
+    /// How many clients make them.
     pub clients: usize,
     /// How long they are watched before the failure.
     pub alone: Duration,
@@ -70,7 +70,7 @@ pub struct RequestLog {
 /// The same without a repair, and beside one.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LoopLogs {
-    /// Before the failure.
+    /// Requests from before the failure.
     pub alone: RequestLog,
     /// From the declaration of the failure to the last commit.
     pub beside: RequestLog,
@@ -261,7 +261,7 @@ impl LoopClient {
     }
 }
 
-/// Makes one request.
+/// Makes one request and waits for its answer.
 async fn ask(
     stream: &mut TcpStream,
     access: Access,
@@ -301,7 +301,7 @@ fn listen(host: &Host) -> Result<std::net::TcpListener> {
     bound.map_err(|_| anyhow!("the thread that listens in {} has panicked", host.namespace))?
 }
 
-/// Answers whoever connects.
+/// Answers every client that connects.
 async fn serve(listener: TcpListener) {
     let mut connections = JoinSet::new();
     while let Ok((stream, _)) = listener.accept().await {

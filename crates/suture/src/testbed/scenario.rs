@@ -116,7 +116,7 @@ pub enum Declared {
     Beginning,
 }
 
-/// What is measured.
+/// What is measured in a scenario.
 #[derive(Clone, Debug)]
 pub struct Experiment {
     /// What it is about, in a line.

@@ -42,9 +42,9 @@ pub struct LinkFigures {
 /// What a direction of a link carried on average.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PortRate {
-    /// Which one.
+    /// The port that this is of.
     pub port: PortName,
-    /// Bytes a second.
+    /// Bytes that it moves in a second.
     pub rate: f64,
 }
 

@@ -229,7 +229,7 @@ fn ensure_distinct(items: &[Item]) -> Result<()> {
 /// Items by what is stored under their names already.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Sorted {
-    /// Nothing.
+    /// Nothing is stored under the name.
     pub new: Vec<Item>,
     /// An object of the same length.
     pub existing: Vec<Item>,

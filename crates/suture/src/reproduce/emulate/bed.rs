@@ -66,13 +66,13 @@ pub struct PointBed {
 
 /// What is the same for all points of a figure.
 pub struct BedRules<'a> {
-    /// The figure.
+    /// The figure that is emulated.
     pub figure: &'a EmulatedFigure,
     /// The same as it is simulated.
     pub experiment: &'a PaperExperiment,
     /// How often each policy is measured, at most, and whether in smaller settings.
     pub extent: Extent,
-    /// Links that change.
+    /// What links have over time, where they change.
     pub traces: &'a Traces,
 }
 

@@ -38,13 +38,13 @@ const QUICK_LOST: usize = 8;
 /// A figure that is measured on the emulated network.
 #[derive(Clone, Copy, Debug)]
 pub struct EmulatedFigure {
-    /// Whose it is.
+    /// The paper that it is of.
     pub paper: Paper,
     /// Its name behind the paper's.
     pub id: &'static str,
     /// Its panels, and the points of each that are measured.
     pub panels: &'static [EmulatedPanel],
-    /// What is compared.
+    /// What is compared between policies.
     pub shows: &'static [EmulatedWhat],
     /// About how many chunks are lost: as many as stripes give.
     pub lost: LostChunks,
@@ -61,7 +61,7 @@ pub struct EmulatedFigure {
 /// Points of a panel.
 #[derive(Clone, Copy, Debug)]
 pub struct EmulatedPanel {
-    /// Its title.
+    /// Its title as the figure has it.
     pub title: &'static str,
     /// The labels of the points.
     pub labels: &'static [&'static str],
@@ -79,9 +79,9 @@ pub enum LostChunks {
 /// A point that is measured, and the panel that it is of.
 #[derive(Clone, Copy, Debug)]
 pub struct EmulatedPoint {
-    /// The panel.
+    /// The panel that it is of.
     pub panel: &'static PanelSpec,
-    /// The point.
+    /// The point of that panel.
     pub point: &'static PanelPoint,
 }
 

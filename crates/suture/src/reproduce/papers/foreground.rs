@@ -120,7 +120,7 @@ const WORKLOADS: &[PanelPoint] = &[
     point("Facebook", under("etc")),
 ];
 
-/// The default alone.
+/// The default workload, and no other.
 pub const YCSB: &[PanelPoint] = &[point("YCSB-A", BASE)];
 
 /// The same with the paper's links.

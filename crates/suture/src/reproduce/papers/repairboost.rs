@@ -289,11 +289,11 @@ const FIGURE12: PaperExperiment = PaperExperiment {
 const BALANCED: Pick = of(&["CR RTB", "PPR RTB", "ECPipe RTB"]);
 const SCHEDULED: Pick = of(&["CR TS", "PPR TS", "ECPipe TS"]);
 
-/// What scheduling leaves.
+/// What scheduling cannot even out.
 const UNEVEN: &str = "Scheduling cannot even out a load: random selection loads some nodes more \
     than others (Table 1), and the rest waits for them.";
 
-/// What balancing leaves.
+/// What balancing leaves to be gained.
 const GAPS: &str = "Repairs that run side by side share links fairly here, and fill the gaps that \
     slots are to close.";
 

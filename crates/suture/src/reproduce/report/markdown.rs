@@ -11,7 +11,7 @@ use crate::reproduce::emulated::{FailedPoint, Spread};
 use crate::reproduce::experiment::Paper;
 use crate::reproduce::folder::{Emulated, Finished};
 
-/// All of it.
+/// The whole report, as Markdown.
 pub fn report(reproduction: &Reproduction<'_>) -> String {
     let mut out = String::from("# Reproduction of published repair figures\n\n");
     summary(&mut out, reproduction);

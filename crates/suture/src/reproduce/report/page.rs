@@ -31,7 +31,7 @@ max-width:none;display:grid;gap:8px;grid-template-columns:repeat(auto-fill,minma
 .claims .unknown{border-color:#9aa5b1}\
 .verdict{font-weight:600}.why{color:#52606d}details summary{cursor:pointer;color:#1d5f94}";
 
-/// The page.
+/// The whole page, as HTML.
 pub fn html(reproduction: &Reproduction<'_>) -> String {
     let title = "Reproduction of published repair figures";
     let mut out = format!(

@@ -91,7 +91,7 @@ impl ShownPanel<'_> {
         }
     }
 
-    /// All values.
+    /// All values of the panel, by row.
     pub fn rows(&self) -> ValueRows {
         let bound_name = &self.table.bound_name;
         let series = self.table.groups.first().into_iter().flat_map(|group| &group.cells);

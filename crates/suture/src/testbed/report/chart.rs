@@ -10,7 +10,7 @@ use crate::svg::{ACCENT, INK, Lettering, MUTED, nice_step, text};
 pub struct BarChart {
     /// What is measured, and in what.
     pub title: String,
-    /// Behind each number.
+    /// The unit that stands behind each number.
     pub unit: &'static str,
     /// A value that all bars are to be held against, with its name.
     pub mark: Option<(f64, String)>,
@@ -22,7 +22,7 @@ pub struct BarChart {
 pub struct Bar {
     /// Beside it on the left.
     pub name: String,
-    /// Its length.
+    /// Its length, in the chart's unit.
     pub value: f64,
     /// A part of it, from the left, in a darker shade.
     pub inner: Option<f64>,

@@ -23,7 +23,7 @@ border-bottom:1px solid #e4e7eb}th{font-weight:600;color:#52606d}th:first-child,
 th:last-child,td:last-child{text-align:left}.flag{color:#c8553d;font-weight:600}\
 svg{max-width:100%;height:auto}";
 
-/// The page.
+/// The whole page, as HTML.
 pub fn html(campaign: &Campaign, document: &CampaignReport) -> String {
     let title = escape(&document.title);
     let mut out = format!(

@@ -26,7 +26,7 @@ pub const HEADER: [&str; 9] = [
     "limit",
 ];
 
-/// The whole text.
+/// The whole report, as text.
 pub fn report(campaign: &Campaign, document: &CampaignReport) -> String {
     let mut out = String::new();
     let _ = writeln!(out, "{}\n{}\n", document.title, subject(document));

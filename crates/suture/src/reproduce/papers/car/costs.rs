@@ -94,7 +94,7 @@ const COMPUTED: &[PanelPoint] =
 const PLANNED: &[Series] =
     &[series("RR", "star/car:random/all"), series("CAR", "rack/car/all"), SUTURE];
 
-/// What computes.
+/// What computes here, and on the paper's machines.
 const KERNELS: &str = "Kernels with vector instructions compute here, Jerasure 1.2 on the paper's \
     processors there, beside links of the same rate.";
 

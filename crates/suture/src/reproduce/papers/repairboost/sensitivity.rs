@@ -56,7 +56,7 @@ const PACKETS: &[PanelPoint] = &[
 const DISKS: &str = "Disks of 130 MB/s are slower than links from 2 Gb/s on, and all policies \
     share them fairly here; the chart has what each comes to of the bound, which is that of disks.";
 
-/// What packets cost.
+/// What packets cost in the simulator.
 const PIPELINE: &str = "A packet costs the simulator time only while a pipeline fills, and 100 \
     chunks fill theirs side by side: disks and links work at the same time whatever the packet. In \
     the paper one packet a chunk leaves nothing to overlap.";
