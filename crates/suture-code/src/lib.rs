@@ -43,22 +43,26 @@
 
 #![forbid(unsafe_code)]
 
-pub mod butterfly;
+// The front page, and the form of answers.
 pub mod chunk;
-pub mod clay;
 pub mod code;
 pub mod dag;
 mod describe;
 pub mod error;
-pub mod execute;
-pub mod fingerprint;
-pub mod layout;
+// The codes.
+pub mod butterfly;
+pub mod clay;
 mod linear;
 pub mod lrc;
 pub mod rs;
 pub mod rs_vandermonde;
+// Less traffic, and chunks that are known to be zero.
 pub mod shortened;
 pub mod trace;
+// Answers are carried out over buffers.
+pub mod execute;
+pub mod fingerprint;
+pub mod layout;
 
 pub use butterfly::Butterfly;
 pub use chunk::ChunkIndex;

@@ -22,28 +22,41 @@
 //! Deliberately absent: arguments, printing and exit codes, which are the binary's.
 #![forbid(unsafe_code)]
 
-pub mod address;
+// A store keeps chunks and proves them; the agent performs what its core asks for.
 pub mod agent;
-pub mod attempt;
+pub mod store;
+// Slices pass between agents, within rates.
 pub mod buffer;
-pub mod chunk_client;
 pub mod combination;
-pub mod config;
-pub mod control;
-pub mod coordinator;
-pub mod data_dir;
-pub mod hdfs;
-pub mod http;
-pub mod identity;
-pub mod label;
 pub mod limit;
-pub mod maintenance_window;
-pub mod metadata;
-pub mod metrics;
 pub mod net;
+pub mod sent;
+// Chunks are put and got from outside.
+pub mod chunk_client;
+
+// The map of stripes, and who drives the coordinator's core.
+pub mod coordinator;
+pub mod metadata;
+// Messages between coordinator, agents and people.
+pub mod control;
+// Objects: what clients put and get.
 pub mod object;
 pub mod put_key;
+// The map is made again from what lies beside chunks.
+pub mod label;
 pub mod rebuild;
+// In place of the map and of the store.
+pub mod hdfs;
+
+// Who is at the other end.
+pub mod identity;
+// What daemons are configured with, and where they are.
+pub mod address;
+pub mod config;
+pub mod data_dir;
+pub mod maintenance_window;
+// What they write down, count and show.
+pub mod attempt;
+pub mod http;
+pub mod metrics;
 pub mod record;
-pub mod sent;
-pub mod store;

@@ -29,25 +29,31 @@ use suture_edge::error::bad_input;
 use directory::StripeFiles;
 use manifest::Manifest;
 
+// How a file is cut, and what should be there.
 mod checksum;
-pub mod chunk;
-mod combination;
-mod content;
-pub mod decode;
-pub mod directory;
-pub mod encode;
 pub mod geometry;
 pub mod manifest;
-pub mod method;
+// Files are named, locked, opened and published.
+pub mod directory;
 mod opening;
 pub mod output;
-mod parity;
-pub mod pool;
+// Which pieces belong together, and which chunks can be used.
+pub mod chunk;
 mod position_ranges;
-pub mod rebuild;
-pub mod scheme;
 mod stripe;
 pub mod unrepairable;
+// Who helps, and how.
+mod combination;
+pub mod method;
+pub mod scheme;
+// What is left where checksums are gone, or more is lost than can be.
+mod content;
+mod parity;
+// The work is spread, and the jobs are done.
+pub mod decode;
+pub mod encode;
+pub mod pool;
+pub mod rebuild;
 pub mod verify;
 
 /// Reads the manifest of a directory and refuses one that the files contradict.

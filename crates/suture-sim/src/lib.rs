@@ -16,32 +16,46 @@
 //! It contains no policy: everything that is decided is decided by suture-repair.
 #![forbid(unsafe_code)]
 
-pub mod bandwidth_trace;
-pub mod capacity;
-pub mod check;
-pub mod client;
+// Is it right? The cluster, its clock and what agents ask for.
+mod effect;
+pub mod party;
+mod rack;
+pub mod world;
+// What survives a crash.
 mod cut;
 pub mod disk;
-pub mod durability;
-mod effect;
-pub mod fault;
-pub mod fluid;
-pub mod fluid_agents;
-pub mod injection;
-mod link_meter;
-pub mod lone;
 pub mod metadata;
-pub mod monitor;
-pub mod party;
-pub mod ports;
-mod rack;
-pub mod record;
-pub mod scenario;
-pub mod shrink;
-pub mod simulate;
-pub mod swarm;
-pub mod timeline;
-pub mod trial;
+// What goes wrong.
+pub mod fault;
+pub mod injection;
+// What must hold.
+pub mod check;
 pub mod violation;
+// Many seeds, and one fault among slices.
+pub mod lone;
+pub mod swarm;
+pub mod trial;
+// What a failure is shown by.
+pub mod record;
+pub mod shrink;
+
+// How fast is it? Flows share ports, and plans are flows.
+pub mod fluid;
+pub mod ports;
+// What agents would answer.
+pub mod fluid_agents;
+mod link_meter;
+// Links over time.
+pub mod bandwidth_trace;
+pub mod capacity;
+// Applications.
+pub mod client;
+pub mod monitor;
 pub mod workload;
-pub mod world;
+// What is asked for, and all together.
+pub mod scenario;
+pub mod simulate;
+pub mod timeline;
+
+// What is it worth?
+pub mod durability;
