@@ -247,7 +247,7 @@ impl FluidAgents {
     ) {
         self.is_progress_heeded = true;
         self.inbox.push_back(Input::Operator(Command::Resume));
-        self.converse(network, ports, cpu_ns);
+        self.exchange(network, ports, cpu_ns);
     }
 
     /// Whether nothing is under way and nothing will be.
@@ -316,7 +316,7 @@ impl FluidAgents {
         if self.deadline().is_some_and(|at| at <= now) {
             self.inbox.push_back(Input::Tick);
         }
-        self.converse(network, ports, cpu_ns);
+        self.exchange(network, ports, cpu_ns);
     }
 
     /// Notifies the coordinator of what clients take of each node's links and disk, which holds
@@ -375,7 +375,7 @@ impl FluidAgents {
     }
 
     /// Hands over what has happened and does what the coordinator sends, until both are silent.
-    fn converse(
+    fn exchange(
         &mut self,
         network: &mut Network,
         ports: &PortMap,
@@ -615,7 +615,7 @@ mod tests {
         assert!(agents.is_moving(network) && agents.load.moved_bytes() == 0);
 
         agents.inbox.push_back(Input::Operator(Command::Cancel));
-        agents.converse(network, &ports, &mut || 0);
+        agents.exchange(network, &ports, &mut || 0);
         assert!(network.is_empty() && agents.are_done());
         assert_eq!(agents.load.moved_bytes(), 4 * CHUNK / 2);
         assert_eq!(agents.unrepaired(), [(StripeId(0), None)]);

@@ -154,7 +154,7 @@ pub async fn keep(
                 // Nobody waits for it any more when the agent could not start.
                 welcome.take().map(|welcome| welcome.send(joined));
                 wait = RETRY_FIRST;
-                converse(&mut me, session, &mut feed, &mut keeper, &file).await
+                exchange(&mut me, session, &mut feed, &mut keeper, &file).await
             }
             Err(end) => end,
         };
@@ -348,7 +348,7 @@ fn refused(me: &Introduction, status: Status) -> End {
 }
 
 /// Carries messages both ways until the session breaks, or another one takes its place.
-async fn converse(
+async fn exchange(
     me: &mut Introduction,
     mut session: JoinedSession,
     feed: &mut SessionFeed,

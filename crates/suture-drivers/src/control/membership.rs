@@ -38,7 +38,7 @@ pub struct Membership {
     pub committed: u64,
 }
 
-/// Keeps what changes of a membership, off the threads that converse: a disk that is slow or hangs
+/// Keeps what changes of a membership, off the threads of sessions: a disk that is slow or hangs
 /// holds up no session. Of several changes that wait the last one is written.
 #[derive(Debug)]
 pub(super) struct MembershipFile {

@@ -349,8 +349,8 @@ impl Coordinator {
                     && is_there
                     && !self.is_lost(copy.stripe, copy.chunk)
                 {
-                    let is_confused = self.ledger.mistake.is(Mutant::DeleteRead);
-                    let gone = if is_confused { read } else { excess };
+                    let is_broken = self.ledger.mistake.is(Mutant::DeleteRead);
+                    let gone = if is_broken { read } else { excess };
                     self.delete(gone.node, gone.copy, Some(read));
                     self.report(Report::Excess { node, copy });
                 }

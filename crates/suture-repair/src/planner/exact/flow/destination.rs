@@ -233,15 +233,15 @@ impl<'a, 'b> Greedy<'a, 'b> {
     fn choose_one(&mut self, request: &ExactRequest<'_>) -> Vec<NodeId> {
         let rule = DestinationRule::new(request.job, request.lost.len(), self.instance.view);
         let is_good = |node: NodeId| rule.allows(node, request.job, self.instance.view);
-        let (mut chosen, mut passed_over) = (Vec::new(), Vec::new());
+        let (mut chosen, mut skipped) = (Vec::new(), Vec::new());
         while chosen.len() < request.lost.len()
             && let Some(node) = self.ranking.least_where(|_| true).map(|index| NodeId(index as u32))
         {
             self.ranking.set(node.index(), f64::INFINITY);
-            if is_good(node) { chosen.push(node) } else { passed_over.push(node) }
+            if is_good(node) { chosen.push(node) } else { skipped.push(node) }
         }
         if chosen.len() < request.lost.len() {
-            // Nobody is left who could keep it in time.
+            // No node is left that could keep it in time.
             let nodes = candidates(self.instance, request);
             let mut ranked: Vec<(f64, NodeId)> =
                 nodes.into_iter().map(|node| (self.seconds(self.most, node), node)).collect();
@@ -251,7 +251,7 @@ impl<'a, 'b> Greedy<'a, 'b> {
         for &node in &chosen {
             self.loads[node.index()] += f64::from(self.instance.units(request));
         }
-        for &node in passed_over.iter().chain(&chosen) {
+        for &node in skipped.iter().chain(&chosen) {
             self.ranking.set(node.index(), self.key(node));
         }
         chosen
