@@ -149,9 +149,10 @@ struct Rising {
 }
 
 impl Rising {
-    /// The rate at which the port is full.
+    /// The level at which the port is full. Of weights that are far apart, what is left of the least
+    /// may be rounded to nothing.
     fn level(self) -> f64 {
-        self.free.max(0.0) / self.weight
+        self.free.max(0.0) / self.weight.max(f64::MIN_POSITIVE)
     }
 
     /// A flow of this weight rises no more.
