@@ -4,12 +4,15 @@
 
 mod control;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use suture_drivers::control::acceptor::{self, ControlLimits};
 use suture_drivers::control::client::{self, Client};
 use suture_drivers::control::proto::{RepairAction, RepairCommand, StatusReply, StatusRequest};
 use suture_drivers::coordinator::Handle;
+use suture_drivers::coordinator::throttle::Live;
+use suture_drivers::maintenance_window::ThrottleIntent;
 use suture_drivers::metadata::{Incomplete, MetadataStore};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
@@ -51,9 +54,10 @@ async fn while_plans_are_made_a_status_of_before_is_given_but_not_of_before_a_co
     let dir = tempfile::tempdir().unwrap();
     let store = MetadataStore::open(dir.path(), Incomplete::Refuse).unwrap();
     let (service, _metadata, coordinator) = control::coordinator_of(store);
+    let service = Arc::new(service);
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
-    tokio::spawn(acceptor::serve(listener, service, ControlLimits::default(), None));
+    tokio::spawn(acceptor::serve(listener, service.clone(), ControlLimits::default(), None));
     let mut client = client::connect(&address, None).await.unwrap();
     assert_eq!(ask(&mut client, false).await.age_seconds, None);
 
@@ -74,6 +78,13 @@ async fn while_plans_are_made_a_status_of_before_is_given_but_not_of_before_a_co
     assert!(timeout(SOON, ask(&mut client, false)).await.is_err(), "it is to be of now");
     let pause = RepairCommand { action: RepairAction::Pause.into(), ..Default::default() };
     client.command_repair(pause).await.unwrap();
+    assert!(timeout(SOON, ask(&mut client, true)).await.is_err(), "it would be of before");
+    drop(busy);
+    assert!(ask(&mut client, true).await.paused);
+
+    // A configuration that is read anew is one too.
+    let busy = Busy::begin(&coordinator).await;
+    service.configure(Live { throttle: ThrottleIntent::default(), backup_every: None }).await;
     assert!(timeout(SOON, ask(&mut client, true)).await.is_err(), "it would be of before");
     drop(busy);
     assert!(ask(&mut client, true).await.paused);

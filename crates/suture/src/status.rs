@@ -29,7 +29,10 @@ pub const ROWS_SHOWN: usize = 10;
 /// Objects named as examples.
 const OBJECTS_SHOWN: usize = 3;
 
-/// Asks the coordinator for its status.
+/// Asks the coordinator for its status of now, however long that takes: for whoever acts by it, or
+/// waits for something to happen. What [`ask_soon`] gives is of after the last command, but it may
+/// be of before a node died or a repair ended, or older than the status before it: nobody decides
+/// by it that something has come to its end.
 ///
 /// # Errors
 /// When the coordinator goes away.
@@ -37,13 +40,20 @@ pub async fn ask(client: &mut Client) -> Result<proto::StatusReply> {
     Ok(client.status(proto::StatusRequest::default()).await.map_err(refusal)?.into_inner())
 }
 
-/// The same, or how it was a moment ago where the coordinator is making plans.
+/// The same, or how it was a moment ago where the coordinator is making plans: for commands that
+/// show it and do nothing else, which say how old it is ([`age_line`], `age_seconds`).
 ///
 /// # Errors
 /// When the coordinator goes away.
 pub async fn ask_soon(client: &mut Client) -> Result<proto::StatusReply> {
     let request = proto::StatusRequest { or_kept: true };
     Ok(client.status(request).await.map_err(refusal)?.into_inner())
+}
+
+/// How old a status is, in a line; nothing where it is of now.
+pub fn age_line(status: &proto::StatusReply) -> Option<String> {
+    let age = format_seconds(status.age_seconds?);
+    Some(format!("as it was {age} ago: the coordinator is making plans"))
 }
 
 /// The exit status of a command that shows this: whether anything cannot be read, or cannot be
@@ -552,6 +562,15 @@ mod tests {
         let described = describe(&status);
         assert_eq!(described["crowded_stripes"], 3);
         assert_eq!(described["crowded_racks"][1]["stripes"], 2);
+    }
+
+    #[test]
+    fn a_status_of_a_moment_before_says_how_old_it_is() {
+        let of = |age_seconds| age_line(&proto::StatusReply { age_seconds, ..Default::default() });
+        assert_eq!(of(None), None);
+        let age = format_seconds(1.5);
+        let said = format!("as it was {age} ago: the coordinator is making plans");
+        assert_eq!(of(Some(1.5)), Some(said));
     }
 
     #[test]

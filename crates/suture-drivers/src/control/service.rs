@@ -26,6 +26,7 @@ use super::status::{
 };
 use super::trust::{NodeAddress, Trust};
 use super::{STRIPES_PER_MESSAGE, convert, proto, scrub, throttle};
+use crate::coordinator::throttle::Live;
 use crate::coordinator::{CoordinatorDriver, Handle};
 use crate::hdfs::group::group_id;
 use crate::maintenance_window::ThrottleIntent;
@@ -457,6 +458,13 @@ impl ControlService {
         self.metadata.ask(move |store| store.set_throttle(kept.as_ref())).await?;
         self.coordinator.throttle(wanted).await;
         Ok(())
+    }
+
+    /// Has what is configured anew hold, of what can change while it runs. Whoever asks for a
+    /// status from then on is given none of before.
+    pub async fn configure(&self, live: Live) {
+        self.coordinator.configure(live).await;
+        self.kept.forget();
     }
 
     pub(super) async fn start_scrub(&self) -> Result<proto::ScrubStarted, Status> {

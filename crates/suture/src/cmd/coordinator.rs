@@ -128,7 +128,6 @@ async fn serve(config: CoordinatorConfig, path: Option<&Path>, args: Args) -> Re
     }
     let trust = Trust::new(credentials.clone(), address.ip());
     let watched = coordinator.clone();
-    let followed = follow(reloads, path, config, coordinator.clone());
     let put_key = PutKey::random().context("the system has no random bits")?;
     let service = ControlService::new(metadata.clone(), coordinator, cluster, put_key);
     let audit_watch = audit.watch();
@@ -139,6 +138,7 @@ async fn serve(config: CoordinatorConfig, path: Option<&Path>, args: Args) -> Re
     let manager = ServiceManager::from_environment();
     let answers = || async { watched.query(|_| ()).await.is_some() };
     let service = Arc::new(service);
+    let followed = follow(reloads, path, config, service.clone());
     serve_metrics(monitored, credentials.clone(), service.clone(), audit_watch, metrics);
     daemon::serve_pages(browsed, credentials.clone(), WebPages::new(service.clone()));
     outln!("listening on {address}");
@@ -171,7 +171,7 @@ async fn follow(
     mut reloads: Reloads,
     path: Option<&Path>,
     mut running: CoordinatorConfig,
-    coordinator: Handle,
+    service: Arc<ControlService>,
 ) {
     loop {
         let (read, throttle) = reloads
@@ -183,7 +183,7 @@ async fn follow(
             .await;
         let is_live = reload::is_live_in_coordinator;
         daemon::log_changed(&ChangedKeys::between(&running.shown(), &read.shown(), is_live));
-        coordinator.configure(Live { throttle, backup_every: read.backup.every }).await;
+        service.configure(Live { throttle, backup_every: read.backup.every }).await;
         (running.throttle, running.backup) = (read.throttle, read.backup);
     }
 }

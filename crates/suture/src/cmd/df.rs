@@ -11,7 +11,7 @@ use crate::address::CoordinatorAddress;
 use crate::daemon;
 use crate::outcome::Outcome;
 use crate::output::{Format, print_json, print_table, table};
-use crate::status::{ask, by_number, describe_file_system};
+use crate::status::{age_line, ask_soon, by_number, describe_file_system};
 
 /// Show how full the cluster is: used, free and size of each node, each rack and all.
 ///
@@ -85,9 +85,10 @@ impl Usage {
 /// # Errors
 /// When no coordinator answers, or it goes away.
 pub fn run(args: Args) -> Result<Outcome> {
-    let status = daemon::block_on(async { ask(&mut args.coordinator.connect().await?).await })?;
-    let mut nodes = status.nodes;
-    nodes.sort_by_cached_key(|node| by_number(&node.name));
+    let mut status =
+        daemon::block_on(async { ask_soon(&mut args.coordinator.connect().await?).await })?;
+    status.nodes.sort_by_cached_key(|node| by_number(&node.name));
+    let nodes = &status.nodes;
     let up = || nodes.iter().filter(|node| is_up(node));
     let mut in_racks = BTreeMap::<String, Vec<&proto::NodeStatus>>::new();
     for (rack, node) in up().filter_map(|node| Some((node.rack.clone()?, node))) {
@@ -98,8 +99,8 @@ pub fn run(args: Args) -> Result<Outcome> {
         in_racks.map(|(rack, nodes)| (rack, Usage::of_all(nodes))).collect();
     let all = Usage::of_all(up());
     match args.format {
-        Format::Json => print_json(&describe(&nodes, &racks, all))?,
-        Format::Text => print(&nodes, &racks, all),
+        Format::Json => print_json(&describe(&status, &racks, all))?,
+        Format::Text => print(&status, &racks, all),
     }
     Ok(Outcome::Done)
 }
@@ -109,7 +110,7 @@ fn is_up(node: &proto::NodeStatus) -> bool {
     node.health == "up"
 }
 
-fn describe(nodes: &[proto::NodeStatus], racks: &BTreeMap<String, Usage>, all: Usage) -> Value {
+fn describe(status: &proto::StatusReply, racks: &BTreeMap<String, Usage>, all: Usage) -> Value {
     let named = |name: &str, usage: Usage| {
         let mut value = usage.describe();
         value["name"] = name.into();
@@ -126,14 +127,15 @@ fn describe(nodes: &[proto::NodeStatus], racks: &BTreeMap<String, Usage>, all: U
     json!({
         "total": all.describe(),
         "racks": racks.iter().map(|(name, usage)| named(name, *usage)).collect::<Vec<_>>(),
-        "nodes": nodes.iter().map(of_node).collect::<Vec<_>>(),
+        "nodes": status.nodes.iter().map(of_node).collect::<Vec<_>>(),
+        "age_seconds": status.age_seconds,
     })
 }
 
-fn print(nodes: &[proto::NodeStatus], racks: &BTreeMap<String, Usage>, all: Usage) {
+fn print(status: &proto::StatusReply, racks: &BTreeMap<String, Usage>, all: Usage) {
     let row = |name: String, cells: [String; 4]| [vec![name], cells.to_vec()].concat();
     let mut rows = table(["node", "size", "used", "free", "use"], &[1, 2, 3, 4]);
-    for node in nodes {
+    for node in &status.nodes {
         let cells = if is_up(node) {
             Usage::of(node).cells()
         } else {
@@ -146,7 +148,8 @@ fn print(nodes: &[proto::NodeStatus], racks: &BTreeMap<String, Usage>, all: Usag
     }
     rows.add_row(row("total".into(), all.cells()));
     print_table(&rows);
-    for names in sharing(nodes) {
+    age_line(status).into_iter().for_each(|line| outln!("{line}"));
+    for names in sharing(&status.nodes) {
         outln!("{} share a file system: what is free there counts once", names.join(", "));
     }
 }

@@ -111,10 +111,16 @@ pub fn run(args: Args) -> Result<Outcome> {
 }
 
 async fn list(coordinator: &CoordinatorAddress, format: Format) -> Result<Outcome> {
-    let nodes = status::ask(&mut coordinator.connect().await?).await?.nodes;
+    let status = status::ask_soon(&mut coordinator.connect().await?).await?;
     match format {
-        Format::Json => print_json(&json!({ "nodes": status::describe_nodes(&nodes) }))?,
-        Format::Text => status::print_nodes(&nodes),
+        Format::Json => print_json(&json!({
+            "nodes": status::describe_nodes(&status.nodes),
+            "age_seconds": status.age_seconds,
+        }))?,
+        Format::Text => {
+            status::print_nodes(&status.nodes);
+            status::age_line(&status).into_iter().for_each(|line| outln!("{line}"));
+        }
     }
     Ok(Outcome::Done)
 }

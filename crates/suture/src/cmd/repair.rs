@@ -131,7 +131,7 @@ async fn command(common: &Common, action: RepairAction, object: Option<String>) 
 }
 
 async fn show(client: &mut Client, common: &Common) -> Result<Outcome> {
-    let status = status::ask(client).await?;
+    let status = status::ask_soon(client).await?;
     finish(&status, common.format)
 }
 
@@ -140,6 +140,7 @@ fn finish(status: &proto::StatusReply, format: Format) -> Result<Outcome> {
         Format::Json => print_json(&status::describe(status))?,
         Format::Text => {
             outln!("{}", status::summary(status));
+            status::age_line(status).into_iter().for_each(|line| outln!("{line}"));
             status::throttle_line(status).into_iter().for_each(|line| outln!("{line}"));
             status::print_blocked(&status.blocked);
         }

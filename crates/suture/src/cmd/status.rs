@@ -9,8 +9,9 @@ use crate::daemon;
 use crate::outcome::Outcome;
 use crate::output::{Format, alarm, counted, print_json, print_table, table};
 use crate::status::{
-    ROWS_SHOWN, ask_soon, describe, hdfs_line, last_repair_line, observes, outcome, print_blocked,
-    print_nodes, print_rest, rebalance_line, scrub_line, state, summary, throttle_line,
+    ROWS_SHOWN, age_line, ask_soon, describe, hdfs_line, last_repair_line, observes, outcome,
+    print_blocked, print_nodes, print_rest, rebalance_line, scrub_line, state, summary,
+    throttle_line,
 };
 
 /// Show the cluster: nodes, what is at risk, what is being repaired, what waits and why.
@@ -42,9 +43,7 @@ pub fn run(args: Args) -> Result<Outcome> {
 
 fn print(status: &proto::StatusReply) {
     outln!("{}", summary(status));
-    if let Some(age) = status.age_seconds {
-        outln!("as it was {} ago: the coordinator is making plans", format_seconds(age));
-    }
+    age_line(status).into_iter().for_each(|line| outln!("{line}"));
     if status.unreadable_stripes > 0 && state(status) != "unreadable" {
         outln!("{} cannot be read now", counted(status.unreadable_stripes, "stripe"));
     }

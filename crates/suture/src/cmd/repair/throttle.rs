@@ -6,8 +6,9 @@
 use std::collections::HashMap;
 
 use anyhow::Result;
+use serde_json::json;
 use suture_drivers::config::throttle::{cap, floor, keep, or_off, p99};
-use suture_drivers::control::client::refusal;
+use suture_drivers::control::client::{Client, refusal};
 use suture_drivers::control::proto;
 use suture_drivers::maintenance_window::MaintenanceWindow;
 use suture_edge::error::bad_input;
@@ -69,23 +70,38 @@ pub struct Args {
 pub async fn run(args: Args) -> Result<Outcome> {
     let changes = args.changes().map_err(bad_input)?;
     let mut client = args.coordinator.connect().await?;
-    let mut status = status::ask(&mut client).await?;
-    if args.changes_something() {
-        let wanted = status.throttle.clone().unwrap_or_default().wanted.unwrap_or_default();
-        let throttle = match (args.reset, args.off) {
-            (true, _) => None,
-            (_, true) => Some(proto::Throttle::default()),
-            _ => Some(changed(wanted, changes)),
-        };
-        client.set_throttle(proto::ThrottleCommand { throttle }).await.map_err(refusal)?;
-        status = status::ask(&mut client).await?;
-    }
+    let status = if args.changes_something() {
+        change(&mut client, &args, changes).await?
+    } else {
+        status::ask_soon(&mut client).await?
+    };
     let throttle = status.throttle.clone().unwrap_or_default();
     match args.format {
-        Format::Json => print_json(&status::describe_throttle(&throttle))?,
+        Format::Json => {
+            let mut described = status::describe_throttle(&throttle);
+            described["age_seconds"] = json!(status.age_seconds);
+            print_json(&described)?;
+        }
         Format::Text => print(&throttle, &status),
     }
     Ok(Outcome::Done)
+}
+
+/// Changes what is asked for, and leaves the rest as it is; gives the status after that.
+async fn change(
+    client: &mut Client,
+    args: &Args,
+    changes: Vec<Change>,
+) -> Result<proto::StatusReply> {
+    let before = status::ask(client).await?;
+    let wanted = before.throttle.unwrap_or_default().wanted.unwrap_or_default();
+    let throttle = match (args.reset, args.off) {
+        (true, _) => None,
+        (_, true) => Some(proto::Throttle::default()),
+        _ => Some(changed(wanted, changes)),
+    };
+    client.set_throttle(proto::ThrottleCommand { throttle }).await.map_err(refusal)?;
+    status::ask(client).await
 }
 
 /// One thing that is wanted otherwise; none: no more.
@@ -194,6 +210,7 @@ fn print(throttle: &proto::ThrottleStatus, status: &proto::StatusReply) {
     }
     lines.iter().for_each(|line| outln!("  {line}"));
     status::throttle_line(status).into_iter().for_each(|line| outln!("{line}"));
+    status::age_line(status).into_iter().for_each(|line| outln!("{line}"));
 }
 
 /// What is wanted, a line for each thing.
