@@ -187,6 +187,7 @@ pub const COMMAND_LINES: &[Row] = &[
     ("suture put huge --chunk-size 4KiB", "take --chunk-size 4MiB or more", 2),
     ("suture put f --name ''", "'' is not a valid object name", 2),
     ("suture put many --name ''", "'' is not a valid object name", 2),
+    ("suture put many --name /", "'' is not a valid object name", 2),
     ("suture put f --name \"$(printf 'a\\nb')\"", r"'a\nb' is not a valid object name", 2),
     ("suture put f --name \"$(printf '\\033[2J')\"", r"'\u{1b}[2J' is not a valid object name", 2),
     ("suture put f --name \"$(printf '\\377')\"", "invalid UTF-8", 2),

@@ -120,6 +120,7 @@ impl Items {
         }
         // As where it is read: the slash is between the folder's name and what is in it.
         let name = name.strip_suffix('/').unwrap_or(name);
+        check_name(name).map_err(bad_input)?;
         let before = self.objects.len();
         self.add_folder(source, name);
         if self.objects.len() == before && self.failures.is_empty() {
@@ -347,6 +348,8 @@ mod tests {
         assert_eq!(named("u"), ("u/x".to_owned(), vec!["u".to_owned()]));
         assert_eq!(named("u/"), named("u"));
         assert_eq!(named("a/b/"), named("a/b"));
+        let refused = gather(&[folder.path().to_path_buf()], Some("/")).err().unwrap();
+        assert!(refused.to_string().contains("'' is not a valid object name"), "{refused}");
         let file = gather(&[folder.path().join("x")], Some("u/")).unwrap();
         assert_eq!(file.objects[0].name, "u/", "of a file it is part of the name");
     }
