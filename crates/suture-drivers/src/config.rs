@@ -129,7 +129,7 @@ pub struct CoordinatorConfig {
     pub throttle: ThrottleSettings,
     /// How copies that nobody reads are searched for damage.
     pub scrub: ScrubSettings,
-    /// How often agents get a copy of the metadata.
+    /// How often agents get a backup of the metadata.
     pub backup: BackupSettings,
     /// How it is joined to HDFS.
     pub hdfs: HdfsSettings,

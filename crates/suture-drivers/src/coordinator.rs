@@ -218,7 +218,7 @@ impl CoordinatorDriver {
         self.metrics = metrics;
     }
 
-    /// Has one agent after the other keep a copy of the metadata, the first one soon.
+    /// Has one agent after the other keep a backup of the metadata, the first one soon.
     pub fn spread_backups(&mut self, every: Option<Duration>) {
         self.backups.spread(Instant::now(), every);
     }
@@ -537,12 +537,13 @@ impl CoordinatorDriver {
         self.post(to, outgoing);
     }
 
-    /// Has the next agent that is there keep a copy of the metadata.
+    /// Has the next agent that is there keep a backup of the metadata.
     fn back_up(&mut self) {
         let is_up = |node: &NodeId| self.core.health(*node) == Health::Up;
         let up: Vec<NodeId> = self.nodes.keys().copied().filter(is_up).collect();
         if let Some(next) = self.backups.next(Instant::now(), &up) {
-            info!(node = self.core.cluster().node(next).name, "has it keep a copy of the metadata");
+            let node = &self.core.cluster().node(next).name;
+            info!(node, "has it keep a backup of the metadata");
             self.post(next, Outgoing::KeepBackup);
         }
     }

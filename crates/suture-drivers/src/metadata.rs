@@ -12,7 +12,7 @@
 //! * `operations` decides what comes next of all that is asked;
 //! * `place` sees that what is written can be found again;
 //! * `wal` keeps the one file whole that people copy;
-//! * [`backup`] copies it while it is in use, and puts a copy in its place;
+//! * [`backup`] copies it while it is in use, and puts a backup in its place;
 //! * [`unfinished`] keeps one that is made again from nothing out of the way until it is whole.
 //!
 //! Invariants: an object appears and disappears by one transaction; a location changes only by a
@@ -120,7 +120,7 @@ impl Metadata {
         answer.await.expect("the metadata thread answers")
     }
 
-    /// A copy of the metadata as they are at some moment from now on; they may change meanwhile.
+    /// A backup of the metadata as they are at some moment from now on; they may change meanwhile.
     ///
     /// # Errors
     /// As [`backup::take`].
@@ -136,7 +136,7 @@ impl Metadata {
             return rescued;
         }
         let taken = tokio::task::spawn_blocking(move || backup::take(&path, open));
-        let taken = taken.await.context("the copy was not finished")?;
+        let taken = taken.await.context("the backup was not finished")?;
         let why = taken.as_ref().err().and_then(|error| error.downcast_ref());
         self.note_damage(match why {
             Some(MetadataError::Damaged(what)) => Some(what.clone()),

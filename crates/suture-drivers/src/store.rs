@@ -9,7 +9,7 @@
 //! | `store` | which store this is: random, made once, and announced to every coordinator |
 //! | `chunks/SS/STRIPE.CHUNK.STAMP` | one copy of one chunk (`layout.rs`), all in hexadecimal; SS is the stripe's last byte |
 //! | `membership` | number and newest epoch of this node (`control/membership.rs`) |
-//! | `metadata-backup.db`, `metadata-backup-older.db` | a copy of the coordinator's metadata (`control/backup.rs`) |
+//! | `metadata-backup.db`, `metadata-backup-older.db` | a backup of the coordinator's metadata (`control/backup.rs`) |
 //! | `tmp/N` | chunks in the making, and such a copy; emptied at every start |
 //!
 //! The directory itself is locked while an agent runs here, so that two cannot.

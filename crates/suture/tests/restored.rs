@@ -156,7 +156,7 @@ fn what_is_no_whole_backup_leaves_the_metadata_as_they_are() {
         (
             "noise",
             b"this is no database at all, but long enough to be read as one",
-            "is not a database: name a copy",
+            "is not a database: name a backup",
         ),
     ];
     while_stopped(&mut cluster, |dir| {
@@ -284,8 +284,8 @@ fn all_keep(cluster: &Cluster, name: &str) -> bool {
     (0..cluster.agents.len()).all(|agent| kept_at(cluster, agent, name).exists())
 }
 
-/// Waits until each agent keeps a copy of the metadata, then sets these back to `backup`, of one
-/// object: agents keep copies of those beside the former ones. Gives the status then.
+/// Waits until each agent keeps a backup of the metadata, then sets these back to `backup`, of one
+/// object: agents keep backups of those beside the former ones. Gives the status then.
 fn set_back(cluster: &mut Cluster, backup: &str) -> serde_json::Value {
     let agents = 0..cluster.agents.len();
     while_stopped(cluster, |dir| {
@@ -319,7 +319,7 @@ fn copies_of_metadata_that_were_set_back_leave_those_that_know_more() {
     set_back(&mut cluster, &backup);
     let out = cluster.path("now.db");
     let said = cluster.run(&["metadata", "backup", "-o", out.to_str().unwrap()]);
-    assert!(said.stderr.contains("keep copies from before as well"), "{}", said.stderr);
+    assert!(said.stderr.contains("keep backups from before as well"), "{}", said.stderr);
     let copy = kept_at(&cluster, 3, KEPT).display().to_string();
     restore(&mut cluster, &copy, "2 objects in");
     cluster.wait_healthy();

@@ -78,7 +78,7 @@ fn a_full_disk_is_said_at_once_and_ends_when_there_is_room() {
     cluster.wait("all agents are up", |status| count(status, "up") == 4);
     let content = cluster.put("a", 90_000, &CODE);
     let is_kept = || (0..4).any(|i| cluster.path(&format!("n{i}/metadata-backup.db")).exists());
-    cluster.wait("agents keep copies", |_| is_kept());
+    cluster.wait("agents keep backups", |_| is_kept());
 
     fs::write(cluster.path("fill"), "").unwrap();
     let status = cluster.wait("it is said", |status| status["state"] == "unwritable");
@@ -91,12 +91,12 @@ fn a_full_disk_is_said_at_once_and_ends_when_there_is_room() {
     let copy = cluster.path("copy.db").display().to_string();
     let refused = cluster.run(&["metadata", "backup", "-o", &copy]);
     assert_eq!(refused.status, 1, "{}", refused.stderr);
-    assert!(refused.stderr.contains("has no space for a copy"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("has no space for a backup"), "{}", refused.stderr);
     let is_unsaved = |status: &Value| {
         let warnings = status["warnings"].to_string();
-        warnings.contains("no agent has kept a copy of the metadata")
+        warnings.contains("no agent has kept a backup of the metadata")
     };
-    cluster.wait("no copy can be taken either", |status| is_unsaved(status));
+    cluster.wait("no backup can be taken either", |status| is_unsaved(status));
 
     fs::write(cluster.path("drain"), "").unwrap();
     let status = cluster.wait("all is well again", |status| status["state"] == "healthy");

@@ -127,8 +127,8 @@ pub const TABLE: [Rule; 21] = [
     rule(Call::CommandRepair, "CommandRepair", "command repairs", Record::First, &[Operator, Admin]),
     rule(Call::SetThrottle, "SetThrottle", "throttle repairs", Record::First, &[Operator, Admin]),
     rule(Call::StartScrub, "StartScrub", "start a scrub", Record::First, &[Operator, Admin]),
-    // Agents keep copies of the metadata.
-    rule(Call::BackupMetadata, "BackupMetadata", "copy the metadata", Record::IfPossible, &[Agent, Admin]),
+    // Agents keep backups of the metadata.
+    rule(Call::BackupMetadata, "BackupMetadata", "back up the metadata", Record::IfPossible, &[Agent, Admin]),
 ];
 
 impl Call {

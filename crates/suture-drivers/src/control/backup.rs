@@ -1,9 +1,9 @@
-//! A copy of the metadata on its way between a coordinator and whoever asked for it: an operator,
+//! A backup of the metadata on its way between a coordinator and whoever asked for it: an operator,
 //! or an agent that is to keep one.
 //!
 //! Place: beside the life of a repair. It goes in steps, so neither side holds all of it.
 //! The coordinator's disk can be lost with everything on it; so one agent after the other keeps a
-//! copy, each for as long as it takes to come to its turn again.
+//! backup, each for as long as it takes to come to its turn again.
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -29,14 +29,15 @@ use crate::metadata::{Backup, Metadata};
 /// Bytes of a message.
 const STEP: usize = 256 << 10;
 
-/// Takes a copy of the metadata, for one who asked.
+/// Takes a backup of the metadata, for one who asked.
 pub(super) async fn take(metadata: &Metadata) -> Result<Backup, Status> {
-    let cannot =
-        |error: anyhow::Error| Status::internal(format!("it cannot copy its metadata: {error:#}"));
+    let cannot = |error: anyhow::Error| {
+        Status::internal(format!("it cannot back up its metadata: {error:#}"))
+    };
     metadata.backup().await.map_err(cannot)
 }
 
-/// Sends a copy, until its end or until nobody wants it any more.
+/// Sends a backup, until its end or until nobody wants it any more.
 pub(super) async fn send(
     backup: Backup,
     may_be_older: bool,
@@ -57,15 +58,15 @@ pub(super) async fn send(
         next = match Read::take(&mut file, STEP as u64).read_to_end(&mut data) {
             Ok(0) => return,
             Ok(_) => reply(Part::Data(data)),
-            Err(error) => Err(Status::internal(format!("cannot read the copy: {error}"))),
+            Err(error) => Err(Status::internal(format!("cannot read the backup: {error}"))),
         };
     }
 }
 
-/// A copy that has come whole.
+/// A backup that has come whole.
 #[derive(Clone, Copy, Debug)]
 pub struct Received {
-    /// The length of the copy.
+    /// The length of the backup.
     pub bytes: u64,
     /// What it holds of the cluster.
     pub contents: Contents,
@@ -73,7 +74,7 @@ pub struct Received {
     pub may_be_older: bool,
 }
 
-/// Receives a copy into a file, which is whole when this returns.
+/// Receives a backup into a file, which is whole when this returns.
 ///
 /// # Errors
 /// When the coordinator fails or goes away, when something else comes than it announced, or the
@@ -89,32 +90,32 @@ pub async fn receive(
         match reply.part {
             Some(Part::Head(first)) => head = Some(first),
             Some(Part::Data(data)) => {
-                into.write_all(&data).context("cannot write the copy")?;
+                into.write_all(&data).context("cannot write the backup")?;
                 crc.update(&data);
                 bytes += data.len() as u64;
             }
             None => {}
         }
     }
-    let head = head.context("the coordinator sent no copy")?;
+    let head = head.context("the coordinator sent no backup")?;
     ensure!(
         (head.bytes, head.crc) == (bytes, crc.value()),
-        "the copy did not arrive whole: {bytes} of {} bytes; try again",
+        "the backup did not arrive whole: {bytes} of {} bytes; try again",
         head.bytes
     );
-    into.flush().context("cannot write the copy")?;
+    into.flush().context("cannot write the backup")?;
     let proto::BackupHead { epoch, objects, stripes, may_be_older, .. } = head;
     Ok(Received { bytes, contents: Contents { epoch, objects, stripes }, may_be_older })
 }
 
-/// Where an agent keeps its copy of the metadata, in its data_dir.
+/// Where an agent keeps its backup of the metadata, in its data_dir.
 pub const KEPT_AS: &str = "metadata-backup.db";
 
-/// Where it keeps one of metadata that may be older than what agents hold: the copy before, which
+/// Where it keeps one of metadata that may be older than what agents hold: the backup before, which
 /// may know of that, stays.
 pub const OLDER_KEPT_AS: &str = "metadata-backup-older.db";
 
-/// An agent's part in it: one copy at a time, in the place of the one before.
+/// An agent's part in it: one backup at a time, in the place of the one before.
 #[derive(Debug)]
 pub(super) struct BackupKeeper {
     coordinator: String,
@@ -124,7 +125,7 @@ pub(super) struct BackupKeeper {
 }
 
 impl BackupKeeper {
-    /// Keeps copies of that coordinator's metadata in a folder.
+    /// Keeps backups of that coordinator's metadata in a folder.
     pub(super) fn new(
         coordinator: String,
         credentials: Option<Arc<Kept>>,
@@ -133,7 +134,7 @@ impl BackupKeeper {
         BackupKeeper { coordinator, credentials, data_dir, job: None }
     }
 
-    /// Fetches a copy meanwhile, and reports it to the session. What was kept before stays until
+    /// Fetches a backup meanwhile, and reports it to the session. What was kept before stays until
     /// all of the new one is durable.
     pub(super) fn keep(&mut self, session: mpsc::Sender<proto::AgentMessage>) {
         if self.job.as_ref().is_some_and(|job| !job.is_finished()) {
@@ -146,12 +147,12 @@ impl BackupKeeper {
             let fetched = Handle::current().block_on(fetch(&coordinator, credentials, &data_dir));
             match fetched {
                 Ok(contents) => {
-                    info!(objects = contents.objects, "keeps a copy of the metadata");
+                    info!(objects = contents.objects, "keeps a backup of the metadata");
                     let word = AgentWord::BackupKept(proto::Done {});
-                    // Where the session has ended, the next copy is reported.
+                    // Where the session has ended, the next backup is reported.
                     let _ = session.blocking_send(proto::AgentMessage { message: Some(word) });
                 }
-                Err(why) => warn!("cannot keep a copy of the metadata: {why:#}"),
+                Err(why) => warn!("cannot keep a backup of the metadata: {why:#}"),
             }
         }));
     }

@@ -50,8 +50,8 @@ pub(super) fn unknown_warning(copies: u64) -> String {
 
 pub(super) fn set_back_warning() -> String {
     "the metadata are older than what agents know of (restored from a backup or a snapshot?): what \
-     was put without bytes, removed or declared since is not known. Agents keep copies of these as \
-     metadata-backup-older.db until the coordinator is started again; their metadata-backup.db are \
+     was put without bytes, removed or declared since is not known. Agents keep backups of these \
+     as metadata-backup-older.db until the coordinator is started again; their metadata-backup.db are \
      from before, for `suture metadata restore`"
         .into()
 }
@@ -80,7 +80,7 @@ pub(super) fn refused_warnings(agents: &[proto::RefusedAgent]) -> Vec<String> {
 
 pub(super) fn backup_warning(age: Duration) -> String {
     format!(
-        "no agent has kept a copy of the metadata for {}: their logs say why; until then only this coordinator's disk has them",
+        "no agent has kept a backup of the metadata for {}: their logs say why; until then only this coordinator's disk has them",
         format_seconds(age.as_secs_f64())
     )
 }

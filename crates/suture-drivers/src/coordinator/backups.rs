@@ -1,8 +1,8 @@
-//! Which agent keeps the next copy of the metadata, and when one last did.
+//! Which agent keeps the next backup of the metadata, and when one last did.
 //!
 //! Place: beside the life of a repair: the coordinator's disk can be lost with everything on it. An
-//! agent is asked in turn, and reports when its copy is durable; that none does is a thing to know
-//! before the copy is needed.
+//! agent is asked in turn, and reports when its backup is durable; that none does is a thing to
+//! know before the backup is needed.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use suture_repair::id::NodeId;
 use suture_repair::placement;
 use tokio::time::Instant;
 
-/// The first copy after a start goes out this soon, however rare they are.
+/// The first backup after a start goes out this soon, however rare they are.
 const FIRST: Duration = Duration::from_secs(60);
 
 /// So many turns may come to nothing before that is reported: a node can be down when its turn
@@ -20,14 +20,14 @@ const TURNS: u32 = 2;
 /// What a fetch may take beside.
 const FETCH: Duration = Duration::from_secs(10);
 
-/// Copies of the metadata, one agent after the other.
+/// Backups of the metadata, one agent after the other.
 #[derive(Debug)]
 pub struct Backups {
     every: Option<Duration>,
     next: Option<Instant>,
     /// Who was asked last.
     asked: Option<NodeId>,
-    /// When a copy was last durable, or this began.
+    /// When a backup was last durable, or this began.
     kept_at: Instant,
 }
 
@@ -61,7 +61,7 @@ impl Backups {
         Some(next)
     }
 
-    /// An agent has a durable copy.
+    /// An agent has a durable backup.
     pub fn kept(&mut self, now: Instant) {
         self.kept_at = now;
     }

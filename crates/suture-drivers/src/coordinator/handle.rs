@@ -33,7 +33,7 @@ impl Handle {
         self.request(Request::Refused(agent)).await;
     }
 
-    /// An agent has a durable copy of the metadata.
+    /// An agent has a durable backup of the metadata.
     pub async fn backup_kept(&self) {
         self.request(Request::BackupKept).await;
     }

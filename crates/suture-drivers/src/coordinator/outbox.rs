@@ -29,7 +29,7 @@ pub enum Outgoing {
     Dispatch(Arc<Dispatch>),
     /// Where every node is now.
     Peers(Arc<[PeerAddress]>),
-    /// Fetch a copy of the metadata, and keep it.
+    /// Fetch a backup of the metadata, and keep it.
     KeepBackup,
     /// So many puts are committed.
     Committed(u64),

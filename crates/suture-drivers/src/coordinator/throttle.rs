@@ -21,7 +21,7 @@ const SAME_MOMENT: Span = Span::from_secs(1);
 pub struct Live {
     /// What repair may take, unless an operator wants something else.
     pub throttle: ThrottleIntent,
-    /// How often an agent is to keep a copy of the metadata.
+    /// How often an agent is to keep a backup of the metadata.
     pub backup_every: Option<Duration>,
 }
 

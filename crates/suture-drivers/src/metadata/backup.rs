@@ -1,11 +1,11 @@
-//! A copy of the metadata that is whole by itself, and how one takes their place.
+//! A backup of the metadata that is whole by itself, and how one takes their place.
 //!
 //! Place: beside the life of a repair: without the map of stripes, nothing can be repaired or read.
-//! SQLite writes the copy from one moment's state while the coordinator goes on (`VACUUM INTO`);
+//! SQLite writes the backup from one moment's state while the coordinator goes on (`VACUUM INTO`);
 //! its log is not needed, and it says so in itself. What was stored after that moment is not in it:
 //! the agents keep such chunks, and a coordinator that starts on it reports how many there are.
 //!
-//! Invariants: metadata that are replaced are renamed, never deleted; of damaged metadata no copy
+//! Invariants: metadata that are replaced are renamed, never deleted; of damaged metadata no backup
 //! is made that would take the place of a good one.
 
 use std::fs::{self, File};
@@ -29,7 +29,7 @@ use crate::data_dir;
 /// Bytes that are read at a time.
 const STEP: usize = 1 << 20;
 
-/// What a copy holds.
+/// What a backup holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Contents {
     /// How often a coordinator had started on the metadata.
@@ -40,7 +40,7 @@ pub struct Contents {
     pub stripes: u64,
 }
 
-/// A copy that has no name any more: it goes with its handle.
+/// A backup that has no name any more: it goes with its handle.
 #[derive(Debug)]
 pub struct Backup {
     /// Open at its first byte.
@@ -54,11 +54,11 @@ pub struct Backup {
 }
 
 /// Copies the metadata as they are now. They may change meanwhile. From the id `open` on there may
-/// be stripes of puts that end after that: for whoever begins with the copy they are others'.
+/// be stripes of puts that end after that: for whoever begins with the backup they are others'.
 ///
 /// # Errors
 /// [`MetadataError::Damaged`] when what is recorded is; otherwise when the database cannot be read,
-/// or no copy be written beside it.
+/// or no backup be written beside it.
 pub fn take(database: &Path, open: StripeId) -> Result<Backup> {
     let folder = database.parent().context("a database lies in a folder")?;
     let source = Connection::open_with_flags(database, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
@@ -66,7 +66,7 @@ pub fn take(database: &Path, open: StripeId) -> Result<Backup> {
     let moment = source.unchecked_transaction()?;
     if let Some(what) = find_damage(&moment)? {
         return Err(MetadataError::Damaged(format!(
-            "{what}: no copy is made, so that earlier ones stay; use one of those (suture metadata restore), or have `suture metadata rebuild` make again what is damaged"
+            "{what}: no backup is made, so that earlier ones stay; use one of those (suture metadata restore), or have `suture metadata rebuild` make again what is damaged"
         ))
         .into());
     }
@@ -74,14 +74,14 @@ pub fn take(database: &Path, open: StripeId) -> Result<Backup> {
     take_by(&source, folder, open).map_err(|error| explain_full(error, folder))
 }
 
-/// Says what is to be done where the copy finds no space: it is written beside the metadata first,
-/// wherever it is to go.
+/// Says what is to be done where the backup finds no space: it is written beside the metadata
+/// first, wherever it is to go.
 fn explain_full(error: anyhow::Error, folder: &Path) -> anyhow::Error {
     let code = error.downcast_ref().and_then(rusqlite::Error::sqlite_error_code);
     let kind = error.downcast_ref::<io::Error>().map(io::Error::kind);
     if code == Some(ErrorCode::DiskFull) || kind == Some(io::ErrorKind::StorageFull) {
         anyhow!(
-            "the disk of '{}' has no space for a copy, which is written there first: free some, but leave the data_dir as it is",
+            "the disk of '{}' has no space for a backup, which is written there first: free some, but leave the data_dir as it is",
             folder.display()
         )
     } else {
@@ -92,7 +92,7 @@ fn explain_full(error: anyhow::Error, folder: &Path) -> anyhow::Error {
 /// The same by a connection that there is, in the folder, also of what is damaged.
 ///
 /// # Errors
-/// When the database cannot be read, or no copy be written.
+/// When the database cannot be read, or no backup be written.
 pub(super) fn take_by(source: &Connection, folder: &Path, open: StripeId) -> Result<Backup> {
     let part =
         tempfile::Builder::new().prefix(schema::BACKUP_PART).tempfile_in(folder)?.into_temp_path();
@@ -110,8 +110,8 @@ pub(super) fn take_by(source: &Connection, folder: &Path, open: StripeId) -> Res
     Ok(Backup { file, bytes, crc, contents })
 }
 
-/// Marks the ids from `open` on that were given out and have no stripe in the copy: one that is
-/// committed after the copy was made must not pass for the rest of a put that never ended.
+/// Marks the ids from `open` on that were given out and have no stripe in the backup: one that is
+/// committed after the backup was made must not pass for the rest of a put that never ended.
 fn leave_unfinished(copy: &Connection, open: StripeId) -> rusqlite::Result<()> {
     let next = copy.query_row("SELECT next_stripe FROM cluster", [], |row| row.get(0))?;
     let mut stripes = copy.prepare("SELECT id FROM stripe WHERE id >= ?1 ORDER BY id")?;
@@ -153,9 +153,9 @@ fn contents(connection: &Connection) -> rusqlite::Result<Contents> {
 /// What a data_dir holds after [`restore`].
 #[derive(Debug)]
 pub struct Restored {
-    /// What the copy holds: objects, stripes, and of which epoch.
+    /// What the backup holds: objects, stripes, and of which epoch.
     pub contents: Contents,
-    /// The cluster of which the copy is.
+    /// The cluster of which the backup is.
     pub cluster: ClusterId,
     /// Where the metadata are that were there before.
     pub replaced: Option<PathBuf>,
@@ -163,13 +163,13 @@ pub struct Restored {
     pub replaced_cluster: Option<ClusterId>,
 }
 
-/// Puts a copy in the place of the metadata in `dir`, on which no coordinator may run. Those that
+/// Puts a backup in the place of the metadata in `dir`, on which no coordinator may run. Those that
 /// are there are renamed where that is wanted.
 ///
 /// # Errors
-/// Bad input for a file that is no copy of the metadata, not all of one, or a damaged one, and for
-/// a `dir` that holds metadata which are not to be replaced; a failure when something cannot be
-/// read or written, or a coordinator runs there.
+/// Bad input for a file that is no backup of the metadata, not all of one, or a damaged one, and
+/// for a `dir` that holds metadata which are not to be replaced; a failure when something cannot
+/// be read or written, or a coordinator runs there.
 pub fn restore(
     copy: &Path,
     dir: &Path,
@@ -184,7 +184,7 @@ pub fn restore(
     let is_there = path.try_exists()? || log_of(&path).try_exists()?;
     if is_there && !is_replaced {
         return Err(bad_input(format!(
-            "'{}' is there already: give --replace to put the copy in its place; it is renamed then, not deleted",
+            "'{}' is there already: give --replace to put the backup in its place; it is renamed then, not deleted",
             path.display()
         )));
     }
@@ -201,7 +201,7 @@ pub fn restore(
     restored
 }
 
-/// A copy of the copy, durable, on the disk of the metadata.
+/// A copy of the backup, durable, on the disk of the metadata.
 fn write_part(copy: &Path, part: &Path) -> Result<()> {
     let cannot = |error: io::Error| match error.kind() {
         io::ErrorKind::NotFound => bad_input(format!("there is no '{}'", copy.display())),
@@ -224,7 +224,7 @@ fn check(copy: &Path, part: &Path, incomplete: Incomplete) -> Result<(Contents, 
         let code = error.downcast_ref().and_then(rusqlite::Error::sqlite_error_code);
         if code == Some(ErrorCode::NotADatabase) {
             bad_input(format!(
-                "'{}' is not a database: name a copy that `suture metadata backup` made",
+                "'{}' is not a database: name a backup that `suture metadata backup` made",
                 copy.display()
             ))
         } else {
@@ -234,7 +234,7 @@ fn check(copy: &Path, part: &Path, incomplete: Incomplete) -> Result<(Contents, 
     schema::check(&connection).with_context(|| format!("cannot use '{}'", copy.display()))?;
     if incomplete == Incomplete::Refuse && schema::is_in_use(&connection, version)? {
         return Err(bad_input(format!(
-            "'{0}' was copied while a coordinator had it open: what was stored last may be missing. Use a copy that `suture metadata backup` made; if there is none, give --accept-copy",
+            "'{0}' was copied while a coordinator had it open: what was stored last may be missing. Use a backup that `suture metadata backup` made; if there is none, give --accept-copy",
             copy.display()
         )));
     }
@@ -243,7 +243,7 @@ fn check(copy: &Path, part: &Path, incomplete: Incomplete) -> Result<(Contents, 
     let damage = if is_summed { find_damage(&connection)? } else { None };
     if let Some(what) = damage {
         return Err(bad_input(format!(
-            "'{}' is damaged: {what}: use another copy; if there is none, give --accept-copy, and run `suture metadata rebuild` before the coordinator starts",
+            "'{}' is damaged: {what}: use another backup; if there is none, give --accept-copy, and run `suture metadata rebuild` before the coordinator starts",
             copy.display()
         )));
     }
@@ -275,7 +275,7 @@ fn free_name(dir: &Path) -> PathBuf {
     free.next().expect("there are names without end")
 }
 
-/// Has the copy take the place of the metadata, which are `aside` then, where there are some.
+/// Has the backup take the place of the metadata, which are `aside` then, where there are some.
 fn put_in_place(part: &Path, path: &Path, aside: Option<&Path>) -> Result<()> {
     let folder = path.parent().context("a database lies in a folder")?;
     let placed = aside.map_or(Ok(()), |aside| set_aside(path, aside));
@@ -291,8 +291,8 @@ fn put_in_place(part: &Path, path: &Path, aside: Option<&Path>) -> Result<()> {
 
 /// Gives the metadata another name besides their own, so that there is a database under that at
 /// every moment: a coordinator that finds none begins a new cluster. Their log is renamed: beside
-/// the copy it would be taken for the copy's, and without it no coordinator takes the metadata for
-/// all that there was.
+/// the backup it would be taken for the backup's, and without it no coordinator takes the metadata
+/// for all that there was.
 fn set_aside(path: &Path, aside: &Path) -> io::Result<()> {
     if path.try_exists()? {
         // Where a file can have but one name, there is none in between.

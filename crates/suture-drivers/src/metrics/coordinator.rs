@@ -54,7 +54,7 @@ pub struct Seen {
     pub is_unwritable: bool,
     /// Whether the audit log takes no line, so that changes are refused.
     pub is_audit_unwritable: bool,
-    /// How long ago an agent last kept a copy of the metadata, or this coordinator began.
+    /// How long ago an agent last kept a backup of the metadata, or this coordinator began.
     pub backup_age: Duration,
     /// How often a scrub begins, unless only operators begin one.
     pub scrub_period: Option<Duration>,
@@ -328,7 +328,7 @@ impl Levels {
             ),
             backup_age: of.new_one(
                 "suture_backup_age_seconds",
-                "Since an agent last kept a copy of the metadata, or this coordinator began",
+                "Since an agent last kept a backup of the metadata, or this coordinator began",
             ),
         }
     }

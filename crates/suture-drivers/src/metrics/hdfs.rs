@@ -34,7 +34,7 @@ impl HdfsLevels {
             ),
             namenodes: of.new_one("suture_hdfs_namenodes", "NameNodes whose plugins are connected"),
             groups: of
-                .new_one("suture_hdfs_groups", "Block groups at risk that the NameNode tells of"),
+                .new_one("suture_hdfs_groups", "Block groups at risk that the NameNode reports"),
             left: of.new_one(
                 "suture_hdfs_left_groups",
                 "Block groups that HDFS may rebuild by itself: they wait, or are not served",

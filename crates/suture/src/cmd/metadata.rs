@@ -1,4 +1,4 @@
-//! `suture metadata`: copies of the one map of what is stored where, and how it is made again.
+//! `suture metadata`: backups of the one map of what is stored where, and how it is made again.
 
 mod rebuild;
 
@@ -71,7 +71,7 @@ struct RestoreArgs {
     #[arg(long)]
     replace: bool,
     /// Take a metadata.db that was copied while a coordinator had it open, so that what was stored
-    /// last may be missing, or a copy of which something is damaged
+    /// last may be missing, or a backup of which something is damaged
     #[arg(long)]
     accept_copy: bool,
     /// What to print: lines for people, or one JSON object
@@ -79,11 +79,11 @@ struct RestoreArgs {
     format: Format,
 }
 
-/// Copies the metadata, puts a copy in their place, or makes them again.
+/// Backs up the metadata, puts a backup in their place, or makes them again.
 ///
 /// # Errors
-/// Bad input for a file that cannot be written or is no copy, and for metadata that would have to
-/// be replaced; a failure when no coordinator answers, or one runs where a copy is to be put.
+/// Bad input for a file that cannot be written or is no backup, and for metadata that would have
+/// to be replaced; a failure when no coordinator answers, or one runs where a backup is to be put.
 pub fn run(args: Args) -> Result<Outcome> {
     match args.command {
         MetadataSubcommand::Backup(args) => daemon::block_on(copied(args)),
@@ -120,13 +120,13 @@ async fn copied(args: BackupArgs) -> Result<Outcome> {
     if may_be_older {
         errln!(
             "suture: agents hold chunks of which these metadata know nothing, or have not listed all \
-             that they hold yet (see suture status): keep copies from before as well"
+             that they hold yet (see suture status): keep backups from before as well"
         );
     }
     Ok(Outcome::Done)
 }
 
-/// Receives a copy into a file that appears once it is whole.
+/// Receives a backup into a file that appears once it is whole.
 async fn into_file(args: &BackupArgs) -> Result<Received> {
     let path = file_place(&args.output)?;
     let mut client = args.coordinator.connect().await?;
@@ -138,7 +138,8 @@ async fn into_file(args: &BackupArgs) -> Result<Received> {
     Ok(received)
 }
 
-/// Receives a copy into standard output, of which nobody knows before the end whether it is whole.
+/// Receives a backup into standard output, of which nobody knows before the end whether it is
+/// whole.
 async fn into_stdout(args: &BackupArgs) -> Result<Received> {
     let mut client = args.coordinator.connect().await?;
     let replies = client.backup_metadata(proto::BackupRequest {}).await.map_err(refusal)?;

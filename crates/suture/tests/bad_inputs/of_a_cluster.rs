@@ -311,7 +311,7 @@ pub const OF_A_CLUSTER: &[Row] = &[
         "standard output: ",
         0,
     ),
-    ("suture metadata backup -o - > /dev/full", "cannot write the copy: No space left", 1),
+    ("suture metadata backup -o - > /dev/full", "cannot write the backup: No space left", 1),
     ("suture repair throttle --node nobody=1Mbit", "there is no node 'nobody'", 2),
     ("suture repair throttle --cap 200Mbit --keep 30% | grep -q 'at each node'", SILENT, 0),
     ("suture repair throttle --format json | grep -q 'keep_percent.*30'", SILENT, 0),

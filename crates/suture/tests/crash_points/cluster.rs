@@ -72,7 +72,7 @@ pub enum Deed {
     /// The victim's chunk has a wrong byte, and a scrub is asked for.
     Scrub,
     Backup,
-    /// The victim keeps a copy of the metadata.
+    /// The victim keeps a backup of the metadata.
     Keep,
     /// A copy becomes the metadata of another coordinator.
     Restore,
@@ -145,7 +145,7 @@ struct Field<'a> {
     objects: Vec<(String, Vec<u8>)>,
     /// What the object to be overwritten is.
     former: Vec<u8>,
-    /// Whether the victim kept a copy of the metadata before.
+    /// Whether the victim kept a backup of the metadata before.
     had_copy: bool,
     /// How often something was done.
     turn: u32,
@@ -579,7 +579,7 @@ impl<'a> Field<'a> {
         Err(format!("'{name}' is {is} after status {status:?}: {said}"))
     }
 
-    /// The copy of the metadata that the victim keeps.
+    /// The backup of the metadata that the victim keeps.
     fn kept(&self) -> PathBuf {
         self.cluster.path(&format!("n{VICTIM}/metadata-backup.db"))
     }

@@ -194,7 +194,7 @@ impl MetadataStore {
         Ok(())
     }
 
-    /// The first stripe id that may be of a put that has not ended, now or later: a copy of the
+    /// The first stripe id that may be of a put that has not ended, now or later: a backup of the
     /// metadata as they are now must not take such stripes for orphans.
     ///
     /// # Errors

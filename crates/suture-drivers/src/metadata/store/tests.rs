@@ -695,7 +695,7 @@ fn chunks_of_a_put_whose_commit_failed_stay_until_another_change_is_durable() {
         other => panic!("{other:?}"),
     };
     assert!(kept(&mut store), "it may be found at the next start");
-    assert_eq!(store.first_open().unwrap(), ids[0], "a copy of the metadata may lack it");
+    assert_eq!(store.first_open().unwrap(), ids[0], "a backup of the metadata may lack it");
     refuse_commits(&mut store, false);
     store.noted(|store| store.set_paused(false)).unwrap();
     assert!(store.fault().is_some(), "that is so already: nothing was written");

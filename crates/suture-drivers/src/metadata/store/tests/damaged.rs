@@ -78,7 +78,7 @@ fn what_is_damaged_is_not_copied_and_no_copy_of_it_is_taken_for_a_good_one() {
         damage(&store, change);
         let why = backup::take(&store.path(), StripeId(0)).unwrap_err();
         let is_damage = matches!(why.downcast_ref(), Some(MetadataError::Damaged(_)));
-        assert!(is_damage && why.to_string().contains("no copy is made"), "{change}: {why}");
+        assert!(is_damage && why.to_string().contains("no backup is made"), "{change}: {why}");
         store.close().unwrap();
         let copy = dir.path().join("copy.db");
         std::fs::copy(store.path(), &copy).unwrap();
