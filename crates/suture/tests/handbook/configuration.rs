@@ -28,7 +28,7 @@ Every key of both daemons. A configuration is TOML; an unknown key and a value t
 | address | IP address and port: `"10.0.0.1:7400"` |
 | path | used as it is: no shell replaces `~` or `$NAME`; one that does not begin with `/` is relative to the directory in which the daemon was started, and the log says where its `data_dir` is then |
 
-A daemon reads its configuration when it starts, and again on SIGHUP (`systemctl reload`). A reload changes the keys that have more than `no` in the last column; the log names other keys that changed, which take effect after a restart. A configuration that cannot be used changes nothing. Restarting a coordinator loses nothing: running repairs start again, and agents keep their chunks and rejoin.
+A daemon reads its configuration when it starts, and again on SIGHUP (`systemctl reload`). A reload changes the keys that have more than `no` in the last column; the log names other keys that changed, which take effect after a restart ([why](install.md#what-takes-a-restart)). A configuration that cannot be used changes nothing. Restarting a coordinator loses nothing: running repairs start again, and agents keep their chunks and rejoin.
 "#;
 
 /// How keys are written of which the type says only that they are text.
