@@ -326,6 +326,19 @@ impl ControlService {
     /// # Errors
     /// When the database fails, or the coordinator shuts down.
     pub async fn status(&self) -> Result<proto::StatusReply, Status> {
+        Ok(self.status_to_keep().await?.0)
+    }
+
+    /// The same, kept for [`Self::status_soon`], so that this gives none of before what a client
+    /// has seen; and whether it is short enough for that.
+    async fn status_to_keep(&self) -> Result<(proto::StatusReply, bool), Status> {
+        let (changes, asked) = (self.kept.changes(), Instant::now());
+        let status = self.make_status().await?;
+        let is_kept = self.kept.keep(changes, asked, &status);
+        Ok((status, is_kept))
+    }
+
+    async fn make_status(&self) -> Result<proto::StatusReply, Status> {
         let ask = |store: &MetadataStore| {
             let known = (store.intent()?, store.pass()?, store.is_set_back());
             Ok::<_, MetadataError>((known, store.epoch(), store.fault()))
@@ -390,9 +403,8 @@ impl ControlService {
     /// Makes a status now and then, to be there while plans are made, until it is dropped.
     pub(super) async fn keep_status(self: Arc<ControlService>) {
         loop {
-            let (changes, asked) = (self.kept.changes(), Instant::now());
-            let is_kept = match self.status().await {
-                Ok(status) => self.kept.keep(changes, asked, &status),
+            let is_kept = match self.status_to_keep().await {
+                Ok((_, is_kept)) => is_kept,
                 Err(_) => true,
             };
             tokio::time::sleep(if is_kept { KEEP_EVERY } else { KEEP_EVERY_LONG }).await;
