@@ -41,10 +41,10 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 /// How often credentials are looked at.
 const RELOAD_EVERY: Duration = Duration::from_secs(2);
 
-/// Where a coordinator's configuration is, unless somebody says otherwise.
+/// Where a coordinator's configuration is by default.
 pub const COORDINATOR_CONFIG: &str = "/etc/suture/coordinator.toml";
 
-/// Where an agent's configuration is, unless somebody says otherwise.
+/// Where an agent's configuration is by default.
 pub const AGENT_CONFIG: &str = "/etc/suture/agent.toml";
 
 /// Which configuration a daemon reads.
@@ -128,14 +128,14 @@ impl RecordArgs {
 /// Open files and sockets that an agent may need with as many repairs and connections as it takes.
 const DESCRIPTORS_WANTED: u64 = 16 * 1024;
 
-/// Below so many a daemon could listen and yet accept nobody: its files and its log take a dozen.
+/// Below so many a daemon could listen and yet accept no client: files and the log take a dozen.
 const DESCRIPTORS_LEAST: u64 = 64;
 
 /// Lets the process have as many files and sockets open as the system ever lets it: the limit that
 /// processes begin with is usually 1024. Warns where even that is little.
 ///
 /// # Errors
-/// When it is too few to serve anybody.
+/// When it is too few to serve any client.
 pub fn raise_descriptor_limit() -> Result<()> {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit { current: limit.maximum, ..limit };
@@ -218,7 +218,7 @@ pub fn open_credentials(dir: Option<&Path>, role: AccessRole) -> Result<Option<A
     Ok(Some(kept))
 }
 
-/// Has credentials read anew when they change, for as long as this process runs: whoever takes long
+/// Has credentials read anew when they change, for as long as this process runs: a long call
 /// outlives them, and those of others.
 pub fn keep_current(kept: &Arc<Kept>) {
     tokio::spawn(reload(kept.clone()));
@@ -304,7 +304,7 @@ pub const METRICS: HttpPurpose = HttpPurpose { what: "metrics are", path: "/metr
 /// Where the page of a coordinator is.
 pub const PAGE: HttpPurpose = HttpPurpose { what: "the page is", path: "/" };
 
-/// Answers whoever may see the status for as long as the process runs, if it listens for that.
+/// Answers callers that may see the status for as long as the process runs, if it listens for that.
 pub fn serve_pages(
     listener: Option<TcpListener>,
     credentials: Option<Arc<Kept>>,
@@ -322,9 +322,9 @@ pub struct Stop {
 }
 
 impl Stop {
-    /// By signals, and if `until_stdin_closes` when standard input closes: whoever started the
-    /// process holds the other end, so it cannot outlive them for long, however they end.
-    /// To be called before anybody can know of the daemon: from here on no such signal is lost.
+    /// By signals, and if `until_stdin_closes` when standard input closes: the parent
+    /// process holds the other end, so the daemon cannot outlive it for long, however it ends.
+    /// To be called before others can know of the daemon: from here on no such signal is lost.
     ///
     /// # Errors
     /// When the system does not let signals be waited for.
@@ -339,7 +339,7 @@ impl Stop {
         }
         let (closed, stdin_closed) = watch::channel(false);
         std::thread::spawn(move || {
-            // Nobody writes there; an error means the same as the end.
+            // Nothing writes there; an error means the same as the end.
             let _ = io::copy(&mut io::stdin(), &mut io::sink());
             let _ = closed.send(true);
             std::thread::sleep(STOP_TIMEOUT);

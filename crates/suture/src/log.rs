@@ -1,6 +1,6 @@
 //! The log of a process: lines to stderr, which hold up nothing that a daemon does.
 //!
-//! Place: the edge of everything. Where a log goes is somebody else's: a pipe whose reader hangs
+//! Place: the edge of everything. Where a log goes is out of our hands: a pipe whose reader hangs
 //! takes no more, and a daemon that waited for it would be silent to its cluster. So daemons hand
 //! lines to a thread of their own, and those that it cannot take are left out and counted.
 //! `SUTURE_LOG` says how much is logged, `SUTURE_LOG_FORMAT` whether it is text or JSON.
@@ -41,7 +41,7 @@ const LINES_MAX: usize = 4096;
 const FLUSHED_WITHIN: Duration = Duration::from_secs(1);
 
 /// Begins to log what is at least this important, where neither SUTURE_LOG nor -v nor -q say
-/// otherwise. Who logs already goes on.
+/// otherwise. A process that logs already goes on.
 pub fn begin(level: &'static str) {
     let level = Verbosity::current().log_level(level);
     let (wanted, filter_flaw) = usable("SUTURE_LOG", check);

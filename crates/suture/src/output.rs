@@ -142,7 +142,7 @@ pub fn terminal_columns(stream: &(impl AsFd + IsTerminal)) -> Option<u16> {
 /// Whether something could not be printed that was to be.
 static INCOMPLETE: AtomicBool = AtomicBool::new(false);
 
-/// Prints a line to stdout. A reader who has seen enough, as in `suture ls | head`, is no error;
+/// Prints a line to stdout. A reader that has seen enough, as in `suture ls | head`, is no error;
 /// any other reason is named once on stderr, and [`is_complete`] is false from then on.
 pub fn line(text: impl Display) {
     print(&visible(&text.to_string()));
@@ -154,7 +154,7 @@ pub fn lines(text: &str) {
 }
 
 /// A text with characters that are not seen, or that a terminal would act on, written as
-/// `\u{202e}`: what somebody called an object must not pass for something else. Only ends of lines
+/// `\u{202e}`: the name given to an object must not pass for something else. Only ends of lines
 /// and tabs are left, since texts of our own have them.
 pub fn visible(text: &str) -> Cow<'_, str> {
     let text = if text.contains("\r\n") {
@@ -248,7 +248,7 @@ pub fn table<const N: usize>(header: [&str; N], numbers: &[usize]) -> Table {
 }
 
 /// Prints a table, without the blanks that end its lines. On a terminal that it is too wide for,
-/// cells are wrapped; elsewhere a row is a line, for whoever searches it.
+/// cells are wrapped; elsewhere a row is a line, so that it can be searched.
 pub fn print_table(table: &Table) {
     let fitted = fitted(table, terminal_columns(&io::stdout()));
     fitted.lines().for_each(|line| outln!("{}", line.trim_end()));

@@ -115,7 +115,7 @@ impl Progress {
         self.print(&words);
     }
 
-    /// Prints the words now and then where nobody sees a bar, as in a log.
+    /// Prints the words now and then where no bar is seen, as in a log.
     fn print(&self, words: &str) {
         let Some(printed_at) = &self.printed_at else { return };
         let mut printed_at = printed_at.lock().unwrap_or_else(PoisonError::into_inner);
@@ -175,7 +175,7 @@ fn style(template: &str) -> ProgressStyle {
             let _ = write!(out, "{:.0}/s", state.per_sec());
         })
         .with_key("rest", |state: &ProgressState, out: &mut dyn Write| {
-            // Nobody knows before the first step.
+            // Unknown before the first step.
             let _ = match state.eta().as_secs_f64() {
                 left if left > 0.0 => write!(out, "about {} left", format_estimate(left)),
                 _ => write!(out, "time left unknown"),

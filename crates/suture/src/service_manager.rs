@@ -1,7 +1,7 @@
 //! What systemd is notified of by a daemon: that it is ready, that it lives, that it ends.
 //!
 //! Place: the first and the last moments of coordinator and agents, and now and then between.
-//! Where nobody asks (no `NOTIFY_SOCKET`), nothing is sent. A daemon whose loop does not answer
+//! Without one (no `NOTIFY_SOCKET`), nothing is sent. A daemon whose loop does not answer
 //! sends nothing either, and systemd starts it anew.
 
 use std::env;
@@ -11,7 +11,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::time::Duration;
 
-/// Whoever started the daemon, if it wants to know how it does.
+/// The service manager that started the daemon, if it wants notifications.
 #[derive(Debug)]
 pub struct ServiceManager {
     socket: Option<(UnixDatagram, SocketAddr)>,
@@ -25,7 +25,7 @@ impl ServiceManager {
         let socket = env::var_os("NOTIFY_SOCKET").and_then(address);
         let socket = socket.and_then(|address| {
             let socket = UnixDatagram::unbound().ok()?;
-            // Whoever does not read is not waited for.
+            // A service manager that does not read is not waited for.
             socket.set_nonblocking(true).ok()?;
             Some((socket, address))
         });

@@ -71,7 +71,7 @@ pub fn outcome(status: &proto::StatusReply) -> Outcome {
 }
 
 /// Whether lost chunks have nowhere to go, or wait for something else that no repair brings. While
-/// repairs are paused none is tried, so nobody knows.
+/// repairs are paused none is tried, so it is unknown.
 fn is_stuck(status: &proto::StatusReply) -> bool {
     status.stuck_chunks > 0 && !status.paused
 }
@@ -491,7 +491,7 @@ pub fn left_out(scrub: &proto::ScrubStatus) -> Option<String> {
     }
 }
 
-/// How copies are searched for damage, in a line; nothing where nobody has begun with it.
+/// How copies are searched for damage, in a line; nothing where no scrub has begun.
 pub fn scrub_line(scrub: &proto::ScrubStatus) -> Option<String> {
     let found = match scrub.found_copies {
         0 => String::new(),

@@ -141,7 +141,7 @@ enum PageCommand {
 }
 
 impl PageCommand {
-    /// Carries it out, if whoever sent it may have that done.
+    /// Carries it out, if its caller has the permission.
     async fn carry_out(self, service: &Arc<ControlService>, caller: Caller) -> Result<(), Status> {
         let admit = async |call: Call, what: &str| {
             Served::admit_caller(service, caller.clone(), call, what).await

@@ -156,7 +156,7 @@ fn certificates_that_cannot_be_made_are_refused_with_what_could_be() {
     check(CERT, folder.path(), &[]);
 }
 
-/// Signs what says nothing of who its holder is.
+/// Signs a certificate that does not name its holder.
 fn sign_roleless(authority: &Path, out: &Path) {
     let read = |name: &str| fs::read_to_string(authority.join(name)).unwrap();
     let signer = KeyPair::from_pem(&read("ca.key")).unwrap();
@@ -229,7 +229,7 @@ fn credentials_that_cannot_be_used_are_refused_with_the_file_or_the_peer() {
     prepare(&cluster, folder);
     let status = cluster.run(&["status", "--format", "json"]).stdout;
     let status: serde_json::Value = serde_json::from_str(&status).unwrap();
-    // Which of them has joined first nobody knows.
+    // Which of them has joined first is unknown.
     let agent = status["nodes"].as_array().unwrap().iter().find(|node| node["name"] == "n0");
     let variables = [
         ("SUTURE_COORDINATOR", cluster.address.as_str()),

@@ -1,6 +1,6 @@
-//! Certificates in the hands of whoever runs a cluster, with real processes: the authority changes
-//! while objects come and go, certificates end and are renewed, and whoever asks for what is not
-//! his own is named.
+//! Certificates in the hands of operators, with real processes: the authority changes while
+//! objects come and go, certificates end and are renewed, and a client that asks for what is not
+//! its own is named.
 //!
 //! Place: before anything of either plane is received, around the whole life of a repair.
 
@@ -242,7 +242,7 @@ fn a_certificate_that_ends_is_warned_of_shuts_its_node_out_and_is_renewed_under_
     assert!(warned.stderr.starts_with("warning: the certificate of admin root expires within"));
 }
 
-/// A connection to the first agent, as somebody.
+/// A connection to the first agent, with these credentials.
 async fn connect(cluster: &Secured, who: &str) -> ChunkConnection {
     let nodes =
         serde_json::from_str::<serde_json::Value>(&cluster.ok(&["status", "--format", "json"]));

@@ -1,5 +1,5 @@
-//! Clocks that are wrong: years ahead or behind they change dates only, and whom certificates let
-//! in; and one before 1970 is refused by whoever would write it down.
+//! Clocks that are wrong: years ahead or behind they change dates only, and which peers
+//! certificates let in; and one before 1970 is refused by each process that would write it down.
 //!
 //! Place: around whole processes, whose clock of the day is shifted by a small library that is
 //! compiled here and loaded before the C library. Without a compiler the tests say loudly that

@@ -403,12 +403,12 @@ fn a_put_does_not_wait_for_one_node_that_lags_far_behind_the_others() {
     cluster.agents = (0..5).map(start).collect();
     cluster.wait("all agents are up", |status| count(status, "up") == 5);
     let how = ["--code", "rs(3,2)", "--chunk-size", "2MiB"];
-    // Nobody else can have its chunks: it is without most of them, and repair brings them.
+    // No other node can have its chunks: it is without most of them, and repair brings them.
     let first = cluster.put("first", 60_000_000, &how);
     let missing = cluster.json(&["stat", "first"])["missing_chunks"].as_u64().unwrap();
     assert!((5..=10).contains(&missing), "{missing} of 10 chunks are missing");
     cluster.assert_reads("first", &first);
-    // Somebody else can.
+    // Another node can.
     cluster.agents.push(start(5));
     cluster.wait("six agents are up", |status| count(status, "up") == 6);
     let second = cluster.put("second", 60_000_000, &how);
@@ -431,7 +431,7 @@ fn a_get_does_not_wait_for_one_node_that_sends_far_slower_than_the_others() {
     let content = cluster.put("x", 20 * 3 * (256 << 10), &how);
     cluster.wait_healthy();
     assert!(cluster.chunks(0).len() >= 20, "a chunk of each stripe, most of them of data");
-    // Nothing is missing: what is decoded is so because somebody was not waited for.
+    // Nothing is missing: what is decoded is so because a node was not waited for.
     let back = cluster.path("back");
     let read = cluster.json(&["get", "x", "-o", back.to_str().unwrap()]);
     assert!(read["decoded_bytes"].as_u64() > Some(0), "{read}");
@@ -617,7 +617,7 @@ fn without_a_coordinator_a_command_says_what_to_do() {
     assert!(status.stderr.contains("127.0.0.1:1") && status.stderr.contains("suture coordinator"));
 }
 
-/// Starts the coordinator, which has stopped, so patient that nobody is given up who is silent.
+/// Starts the coordinator, which has stopped, so patient that no silent node is given up.
 fn start_patient(cluster: &mut Cluster) {
     let config = cluster.path("coordinator.toml");
     let text = fs::read_to_string(&config).unwrap();
@@ -644,7 +644,7 @@ fn a_node_that_is_silent_is_named_at_once_and_long_before_it_is_given_up() {
             rustix::process::kill_process(id, signal).unwrap();
         }
     };
-    // Each stripe has a chunk on each node. What is stopped hangs up on nobody.
+    // Each stripe has a chunk on each node. A stopped agent closes no connection.
     for (stopped, silent, said, exit) in
         [(0..1, "n0", "all can be read", 0), (1..3, "n0, n1, n2", "cannot be read now", 3)]
     {

@@ -160,7 +160,7 @@ fn metadata_db_is_whole_after_a_stop_and_never_served_as_less_than_it_was() {
     assert_eq!(refused.status, 2, "{}", refused.stderr);
     assert!(refused.stderr.contains("is empty"), "{}", refused.stderr);
 
-    // Who knows what is missing may go on with it.
+    // An operator who knows what is missing may go on with it.
     fs::write(&database, copy).unwrap();
     let mut command = suture();
     command.args(["coordinator", "--accept-copy", "--config"]).arg(&config).stderr(Stdio::null());

@@ -110,7 +110,7 @@ fn published_policies_and_plans_of_many_lanes_repair_in_the_demo_too() {
     }
 }
 
-/// An address that nobody listens on, and that no connection has at its own end.
+/// An address that no process listens on, and that no connection has at its own end.
 fn free_address() -> SocketAddr {
     let first = 12_000 + (std::process::id() % 4000) as u16;
     let is_free = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_ok();

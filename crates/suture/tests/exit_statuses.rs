@@ -65,7 +65,7 @@ fn what_an_operator_put_off_is_no_alarm_and_no_success() {
         let shown = ends(&cluster, args, 0);
         assert!(shown.contains("the window opens in "), "{shown}");
     }
-    // Who watches waits for it.
+    // A command that watches waits for it.
     let mut watch = suture();
     watch.args(["repair", "status", "--watch"]).env("SUTURE_COORDINATOR", &cluster.address);
     let mut watch = watch.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();

@@ -170,7 +170,7 @@ fn what_would_be_removed_is_said_and_stays() {
     assert_eq!((&listed["would_remove"][0]["name"], said.status), (&"one".into(), 2));
     assert_eq!(listed["failed"][0]["name"], "nope");
     assert_eq!(names(&cluster), ["many/a", "many/b", "one"]);
-    // Nobody is asked where nobody could answer.
+    // There is no question where no operator could answer.
     cluster.ok(&["rm", "-r", "many"]);
     assert_eq!(names(&cluster), ["one"]);
 }

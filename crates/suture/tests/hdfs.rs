@@ -1,5 +1,5 @@
 //! A coordinator of HDFS, and an agent beside a DataNode, as operators meet them: what they say
-//! while nobody answers, and what after that.
+//! while no NameNode answers, and what after that.
 
 mod daemons;
 mod listed;

@@ -127,7 +127,7 @@ fn lonely(folder: &Path) -> PathBuf {
     config
 }
 
-/// What a coordinator that is alone logs with these options and variables while somebody asks for
+/// What a coordinator that is alone logs with these options and variables while a client asks for
 /// its status a few times.
 fn log_of(options: &[&str], variables: &[(&str, &str)]) -> String {
     let folder = tempfile::tempdir().unwrap();

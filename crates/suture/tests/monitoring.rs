@@ -148,7 +148,7 @@ fn what_a_repair_does_is_counted_and_all_that_dashboard_and_alerts_name_is_there
         let labels = format!("{{direction=\"{direction}\",purpose=\"{purpose}\"}}");
         sum(&format!("suture_agent_moved_bytes_total{labels}"))
     };
-    // What was on its way when an attempt ended was sent, and nobody received it.
+    // What was on its way when an attempt ended was sent, and not received.
     let (sent, received) = (moved("sent", "repair"), moved("received", "repair"));
     assert!(received > 0.8 * sent && sent > 0.8 * received, "{sent} {received}");
     assert!(moved("received", "repair") >= rebuilt, "each rebuilt chunk takes at least one");
@@ -392,7 +392,7 @@ fn strangers_who_say_nothing_or_nonsense_keep_nobody_from_the_metrics() {
         ("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".into(), ""),
     ] {
         let shown: String = request.chars().take(60).collect();
-        // Whoever still speaks when he is refused may lose the answer with the connection.
+        // A client that still sends when it is refused may lose the answer with the connection.
         let answer = exchange(address, request.as_bytes());
         let line = answer.lines().next().unwrap_or_default();
         let is_so = line.is_empty()

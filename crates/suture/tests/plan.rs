@@ -199,7 +199,7 @@ fn several_losses_of_a_stripe_are_read_once_and_forwarded() {
         let lane = &plan["lanes"][0];
         let carries: Vec<&Value> =
             lane["edges"].as_array().unwrap().iter().map(|edge| &edge[3]).collect();
-        // Four chunks are read; whoever decodes has its own, and finished ones go on.
+        // Four chunks are read; the decoder has its own, and finished ones go on.
         let combined = carries.iter().filter(|kind| **kind == "combined").count();
         let finished = carries.iter().filter(|kind| **kind == "finished").count();
         assert_eq!(combined + finished, 5, "{carries:?}");

@@ -28,7 +28,7 @@ impl Stored {
             file("butterfly", 100_000, &["--code", "butterfly(4)", "--chunk-size", "16KiB"]),
             file("lrc", 60_000, &["--code", "lrc(2,2,1)", "--chunk-size", "8KiB"]),
         ];
-        // Of a stream nobody knows beforehand which stripe is the last.
+        // Of a stream it is not known beforehand which stripe is the last.
         for (name, bytes) in [("stream", 100_000), ("whole stripes", 2 * 3 * 16384)] {
             let content = noise(bytes);
             let mut put = suture()
@@ -193,7 +193,7 @@ fn what_was_put_since_a_backup_is_found_beside_what_is_in_it() {
     assert_eq!(found.status, 0, "{}", found.stderr);
     let found: Value = serde_json::from_str(&found.stdout).unwrap();
     assert_eq!((&found["objects"], &found["renamed"]), (&1.into(), &Value::Array(vec![])));
-    // Who has not come may hold what nobody else has.
+    // A node that has not come may hold what no other has.
     let more = (AGENTS + 1).to_string();
     let refused = rebuild(&cluster, &["--agents", &more, "--wait", "1s", "--forget-rest"]);
     assert_ne!(refused.status, 0, "{}", refused.stdout);

@@ -57,7 +57,7 @@ fn a_transcript_is_equal_different_cut_off_or_none() {
 fn an_input_that_the_machine_does_not_survive_is_shown() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("story.txt");
-    // No driver would speak of a node that nobody has added.
+    // No driver would speak of a node that was not added.
     let text = golden("coordinator-node-dies.txt") + "20.000s agent n99 holds []\n";
     fs::write(&path, &text).unwrap();
     let failed = run(&["replay", "--format", "json"], &path);

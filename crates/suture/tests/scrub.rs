@@ -1,4 +1,4 @@
-//! `suture scrub` over real processes: damage that nobody has read is found and mended.
+//! `suture scrub` over real processes: damage that no client has read is found and mended.
 
 mod daemons;
 
@@ -161,7 +161,7 @@ fn a_damaged_file_goes_with_its_object() {
     cluster.put("x", 100_000, &["--code", "rs(3,2)", "--chunk-size", "64KiB"]);
     let [damaged] = &cluster.chunks(0)[..] else { panic!("a stripe has a chunk on each node") };
     cluster.agents[0].kill();
-    // Its footer is gone, and nobody can order it away while its agent is.
+    // Its footer is gone, and no coordinator can order it away while its agent is.
     let bytes = fs::metadata(damaged).unwrap().len();
     OpenOptions::new().write(true).open(damaged).unwrap().set_len(bytes - 1).unwrap();
     cluster.ok(&["rm", "x"]);
@@ -232,7 +232,7 @@ fn damaged_copies_are_known_after_a_restart() {
     known(&cluster);
     cluster.restart_coordinator();
     known(&cluster);
-    // The stripe can lose no more: whoever keeps the only other copies is not given up lightly.
+    // The stripe can lose no more: a node with the only other copies is not given up lightly.
     let holder = files_of(&cluster, 1)[0].clone();
     let holder = (0..6).find(|agent| cluster.chunks(*agent).contains(&holder)).unwrap();
     let refused = cluster.run(&["node", "fail", &format!("n{holder}")]);

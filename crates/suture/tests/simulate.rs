@@ -75,7 +75,7 @@ fn the_json_document_has_the_fields_of_the_contract_in_their_order() {
     assert!(number("percent_of_bound") > 90.0);
     let bytes = number("lost_chunks") * number("chunk_bytes");
     assert!((number("repaired_bytes_per_second") - bytes / seconds).abs() < 1.0);
-    // Traces move less than six chunks for each, and beat the bound of those who do.
+    // Traces move less than six chunks for each, and beat the bound of plans that do.
     assert!(number("moved_bytes") < 5.0 * bytes && seconds < bound);
     let chunk = |part: &str| document["chunk_seconds"][part].as_f64().unwrap();
     assert!(chunk("p50") <= chunk("p99") && chunk("p99") <= chunk("max"));

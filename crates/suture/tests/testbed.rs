@@ -258,7 +258,7 @@ fn what_is_made_by_hand_stays_until_it_is_taken_down() {
     let run = made["run"].as_str().unwrap();
     let (first, second) = (&made["nodes"][0], &made["nodes"][1]);
     let namespace = first["namespace"].as_str().unwrap();
-    // Nobody listens there, and only who is reached can answer so.
+    // No process listens there, and only a host that is reached can answer so.
     let connect = format!("</dev/tcp/{}/9", second["address"].as_str().unwrap());
     let refused = Command::new("ip")
         .args(["netns", "exec", namespace, "timeout", "5", "bash", "-c", &connect])

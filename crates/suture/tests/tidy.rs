@@ -135,7 +135,7 @@ fn the_crates_that_decide_are_pure() {
 
 #[test]
 fn the_simulator_decides_nothing_about_repairs() {
-    // Who helps, what comes first and what runs when is the coordinator's affair, in every world.
+    // Which nodes help, what comes first and what runs when is for the coordinator, in every world.
     let deciding = [
         "planner::plan",
         "planner::{",

@@ -1,6 +1,6 @@
 //! What is calibrated: codes, shapes, links and failures that differ in what could go wrong.
 //!
-//! Place: before failure; what a cluster is like, what it holds, and who will fail.
+//! Place: before failure; what a cluster is like, what it holds, and which nodes will fail.
 //! Arithmetic: links of some 20 Mbit/s and fourteen lost chunks of 2 MiB make repairs of four to
 //! twelve seconds, long against clocks and commits, while all agents together move 30 MB/s, which
 //! two processor cores do with ease. So links are what limits, as in the model.

@@ -198,7 +198,7 @@ impl AgentProcess {
             () = self.stop.requested() => return Ok(None),
             joined = welcomed => joined,
         };
-        // Nobody welcomes a membership that has ended; it reports why.
+        // No coordinator accepts a membership that has ended; it reports why.
         let Ok(joined) = joined else { return membership.await?.map(Some) };
         let store = self.store(joined)?;
         // From here on it is known there, and no longer new.
@@ -325,7 +325,7 @@ fn open_data_dir(config: &AgentConfig, new: bool) -> Result<DataDir> {
     if config.data_dir.exists() && !config.data_dir.is_dir() {
         return Err(anyhow!("cannot use '{shown}': it is not a directory"));
     }
-    // Nothing is made or removed in somebody else's.
+    // Nothing is made or removed in the directory of another.
     if let Some(Identity { node, .. }) = store::identity(&config.data_dir).map_err(cannot)? {
         if node != config.name() {
             return Err(bad_input(format!(
@@ -379,7 +379,7 @@ async fn measured_processor(cores: f64) -> Option<Processor> {
     measured
 }
 
-/// Refuses a certificate of another node: nobody would accept this one.
+/// Refuses a certificate of another node: no peer would accept this one.
 ///
 /// # Errors
 /// Bad input for such a one.

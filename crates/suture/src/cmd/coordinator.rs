@@ -277,7 +277,7 @@ pub(super) fn load(
         failed: intent.failed,
         draining: intent.draining,
         paused_nodes: pauses_left(&intent.paused_nodes),
-        // Nobody else repairs what the native metadata keep: a claim is answered with the label.
+        // Nothing else repairs what the native metadata keep: a claim is answered with the label.
         claims: true,
         // The native metadata know nothing of nodes, and what is in excess is ours to remove; a
         // NameNode does both.

@@ -21,7 +21,7 @@ use crate::outcome::Outcome;
 use crate::output::{Format, counted, print_json, print_table, table};
 use crate::progress::Progress;
 
-/// More would be a load on whoever makes it.
+/// More would be a load on the client itself.
 const RATE_MAX: f64 = 100_000.0;
 const CLIENTS_MAX: usize = 512;
 const OBJECTS_MAX: usize = 1_000_000;

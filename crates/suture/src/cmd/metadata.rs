@@ -138,8 +138,7 @@ async fn into_file(args: &BackupArgs) -> Result<Received> {
     Ok(received)
 }
 
-/// Receives a backup into standard output, of which nobody knows before the end whether it is
-/// whole.
+/// Receives a backup into standard output, which only at its end is known to be whole.
 async fn into_stdout(args: &BackupArgs) -> Result<Received> {
     let mut client = args.coordinator.connect().await?;
     let replies = client.backup_metadata(proto::BackupRequest {}).await.map_err(refusal)?;

@@ -382,7 +382,7 @@ fn check_chunk_size(args: &Args) -> Result<()> {
 /// Refuses stripes without end before anything is stored.
 fn check_stripes(args: &Args, item: &Item) -> Result<()> {
     let stripes_of = |chunk: u64| item.bytes.div_ceil(chunk * args.code.data_chunks() as u64);
-    // Of a stream nobody knows the length.
+    // The length of a stream is unknown.
     let is_long = item.is_stdin() || stripes_of(args.chunk_size) > 1;
     let is_short = is_long && args.chunk_size < CHUNK_BYTES_MIN;
     if !is_short && stripes_of(args.chunk_size) <= STRIPES_MAX {

@@ -173,7 +173,7 @@ async fn watch(common: &Common) -> Result<Outcome> {
     Ok(if is_left(&status) { shown.or_missed() } else { shown })
 }
 
-/// Whether something is being rebuilt or moved, or will be without anybody doing anything.
+/// Whether something is being rebuilt or moved, or will be without a command.
 fn goes_on(status: &proto::StatusReply) -> bool {
     let runs = !status.running.is_empty();
     if status.at_risk.iter().sum::<u64>() > 0 {
@@ -314,7 +314,7 @@ mod tests {
         let paused = |running| proto::StatusReply { paused: true, running, ..lost(3, 0) };
         assert!(!goes_on(&paused(Vec::new())) && goes_on(&paused(running)), "what runs ends first");
         assert!(!goes_on(&proto::StatusReply::default()), "it is healthy");
-        // What is beyond repair is not counted as lost, and keeps nobody from the rest.
+        // What is beyond repair is not counted as lost, and does not hold up the rest.
         let mut mixed = lost(3, 0);
         mixed.blocked = vec![proto::BlockedStripe { unrepairable: true, ..Default::default() }];
         assert_eq!((status::state(&mixed), goes_on(&mixed)), ("unrepairable", true));

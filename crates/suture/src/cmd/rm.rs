@@ -48,7 +48,7 @@ pub struct Args {
 /// Removes objects, one after the other; a name that cannot be removed does not keep the others.
 ///
 /// # Errors
-/// A failure when no coordinator answers, or when somebody who was asked does not want it.
+/// A failure when no coordinator answers, or when the operator was asked and declined.
 pub fn run(args: Args) -> Result<Outcome> {
     daemon::block_on(async {
         let mut client = args.coordinator.connect().await?;
@@ -79,7 +79,7 @@ pub fn run(args: Args) -> Result<Outcome> {
     })
 }
 
-/// Refuses to show what would go to whoever may remove nothing, as the coordinator would.
+/// Refuses to show what would go to a caller that may remove nothing, as the coordinator would.
 fn check_own_role(client: &Client) -> Result<()> {
     let Some(kept) = &client.credentials else { return Ok(()) };
     let credentials = kept.current();

@@ -48,8 +48,8 @@ const MODEL_SECONDS: u64 = 6000;
 /// What the timeline of the one policy that was asked for is called.
 const TIMELINE: &str = "timeline";
 
-/// What stands for links that nobody declares and agents have probed, and what such a link is taken
-/// for where nobody has: a gigabit, in bytes per second.
+/// What stands for links that are not declared and agents have probed, and the rate of such a
+/// link where none has: a gigabit, in bytes per second.
 const PROBED: &str = "probed";
 const ASSUMED: Rate = Rate(125e6);
 

@@ -331,7 +331,7 @@ fn down(args: &DownArgs) -> Result<Outcome> {
     Ok(Outcome::Done)
 }
 
-/// Whether nobody uses it any more; who does is named.
+/// Whether no process uses it any more; one that does is named.
 fn is_over(record: &Record) -> bool {
     let is_used = record.is_live() && !record.stays;
     if is_used {

@@ -1,9 +1,9 @@
 //! The processes of a demo or a testbed: one coordinator and its agents, on loopback or each in a
 //! network namespace of its own, and their folder.
 //!
-//! Place: around the whole life of a repair. They are real processes, started as anybody would
-//! start them, and whatever happens to the demo they end with it: they hold the read end of a pipe
-//! and stop when it closes, so that not even killing the demo leaves one behind.
+//! Place: around the whole life of a repair. They are real processes, started as an operator
+//! would start them, and whatever happens to the demo they end with it: they hold the read end of
+//! a pipe and stop when it closes, so that not even killing the demo leaves one behind.
 
 use std::fs::File;
 use std::net::SocketAddr;

@@ -234,7 +234,7 @@ async fn serve(shared: Arc<Shared>, index: usize, mut client: Client) {
             lock(&shared.latencies).add(kind(&due.request), due.at.elapsed(), result);
         }
         if let Some(version) = former {
-            // It is in nobody's way; what is left can be removed by its prefix.
+            // It disturbs nothing; what is left can be removed by its prefix.
             let _ = shared.keyspace.remove(&mut client, due.request.key, version).await;
         }
     }

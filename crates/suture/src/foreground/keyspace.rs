@@ -1,10 +1,10 @@
 //! The objects that the foreground reads and writes.
 //!
 //! Place: between a workload's keys and the names of the store.
-//! An object that is overwritten is gone for whoever reads it just then. So a key is written under
+//! An object that is overwritten is gone for a client that reads it then. So a key is written under
 //! a name of a new version, reads turn to it from then on, and the former one is removed when
-//! nobody reads it any more. What is stored is noise of a seed, so that nothing has to be kept to
-//! make it.
+//! no client reads it any more. What is stored is noise of a seed, so that nothing has to be kept
+//! to make it.
 //!
 //! Whatever may be stored is known here from the moment that its put begins, so that nothing is
 //! left behind by a put that was cut off. What is known not to be stored is forgotten.
@@ -41,7 +41,7 @@ pub struct Keyspace {
     code: Code,
     chunk_bytes: u64,
     noise: Arc<Vec<u8>>,
-    /// Key by key the version that is read; nobody holds it for writing while someone reads.
+    /// Key by key the version that is read; no client holds it for writing while one reads.
     versions: Vec<RwLock<Option<u64>>>,
     next_version: AtomicU64,
     /// What is stored, or may be: keys and versions.
@@ -103,7 +103,7 @@ impl Keyspace {
     }
 
     /// A put failed: what has the name now, if anything has it, is not to be removed. Only where
-    /// nobody knows what became of the put it may be what was put.
+    /// the outcome of the put is unknown it may be what was put.
     fn not_stored(&self, key: usize, version: u64, why: &anyhow::Error) {
         if !why.is::<NotKnown>() {
             self.left().remove(&(key, version));
@@ -139,7 +139,7 @@ impl Keyspace {
         }
     }
 
-    /// Removes a version of a key that nobody reads any more.
+    /// Removes a version of a key that no client reads any more.
     ///
     /// # Errors
     /// When the coordinator refuses; it is no error that there is none.
@@ -152,7 +152,7 @@ impl Keyspace {
         Ok(())
     }
 
-    /// Another version that may be stored; nobody writes or reads any more.
+    /// Another version that may be stored; no client writes or reads any more.
     pub fn take(&self) -> Option<(usize, u64)> {
         self.left().pop_first()
     }
@@ -183,7 +183,7 @@ impl Read for Noise {
     }
 }
 
-/// Bytes that nobody wants: they were checked when they were read.
+/// Bytes that are not needed: they were checked when they were read.
 struct Nowhere;
 
 impl Sink for Nowhere {

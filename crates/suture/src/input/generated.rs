@@ -18,7 +18,7 @@ use suture_repair::id::{NodeId, RackId};
 use suture_repair::processor::Processor;
 use suture_repair::random::Random;
 
-/// More than anybody has, and what still fits memory.
+/// More than any cluster has, and what still fits memory.
 const NODES_MAX: usize = 100_000;
 const STRIPES_MAX: usize = 10_000_000;
 

@@ -265,7 +265,7 @@ impl Compare<'_> {
         EmulatedRow { simulated, facts: Some(facts), why, ..row }
     }
 
-    /// What nobody can be better than, or what applications have without a repair.
+    /// What no policy can be better than, or what applications have without a repair.
     fn bound(&self, what: EmulatedWhat) -> Option<f64> {
         let RepairFigures { bound_seconds, lost_bytes, stripes, details, .. } = self.typical;
         match what {

@@ -42,7 +42,7 @@ pub struct EmulatedRow {
     pub simulated: Option<Spread>,
     /// What the testbed came to, the repetition in the middle.
     pub emulated: Option<Spread>,
-    /// What nobody can be better than, or what there is without a repair.
+    /// What no policy can be better than, or what there is without a repair.
     pub bound: Option<f64>,
     /// Repetitions that came to their end.
     pub runs: usize,

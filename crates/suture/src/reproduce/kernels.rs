@@ -41,7 +41,7 @@ pub fn seconds_per_byte(prepared: &Prepared, measured: &Measured) -> Result<f64>
     Ok(seconds / measured.lost_bytes as f64)
 }
 
-/// What is lost, who helps, and by which scheme.
+/// What is lost, which nodes help, and by which scheme.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct RepairKey {
     lost: Vec<ChunkIndex>,

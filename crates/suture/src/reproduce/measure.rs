@@ -72,8 +72,8 @@ pub struct ChunkTimes {
     pub bytes: u64,
 }
 
-/// What applications did beside a repair. What they would have done without it is simulated when
-/// somebody asks.
+/// What applications did beside a repair. What they would have done without it is simulated on
+/// request.
 pub struct ForegroundRun {
     scenario: Scenario,
     during: Served,

@@ -18,7 +18,7 @@ use super::traces::Traces;
 pub use super::traces::{GBIT, Start, StartKind, TraceName};
 use crate::input::{Input, place};
 
-/// Those who make a straggler of a node, and the bytes of an object: a client of Redis with eight
+/// Clients that make a straggler of a node, and the bytes of an object: one of Redis with eight
 /// threads that read 1 MB at a time (ChameleonEC, Exp#11).
 const READERS: usize = 8;
 const OBJECT_BYTES: u64 = 1 << 20;
@@ -110,7 +110,7 @@ pub struct Prepared {
     pub input: Input,
     /// What links carry over time.
     pub capacities: Capacities,
-    /// Who reads from a node and makes a straggler of it.
+    /// The clients that read from a node and make a straggler of it.
     pub readers: Option<Readers>,
 }
 

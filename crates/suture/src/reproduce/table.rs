@@ -34,7 +34,7 @@ pub struct PanelTable {
 pub struct Group {
     /// Its place on the axis.
     pub label: String,
-    /// What nobody can be better than, or what there is without a repair.
+    /// What no policy can be better than, or what there is without a repair.
     pub bound: Option<f64>,
     /// In the order of the series.
     pub cells: Vec<Cell>,

@@ -46,7 +46,7 @@ pub struct LoadToml {
     closed: bool,
 }
 
-/// Who asks for what while a repair runs.
+/// Which clients ask for what while a repair runs.
 #[derive(Clone, Copy, Debug)]
 pub enum Applications {
     /// Users of the store, whose requests come when they come.
@@ -102,7 +102,7 @@ pub struct Felt {
     /// From the declaration of the failure to the last commit.
     pub beside: Waits,
     /// The k-chunk bound on what applications alone leave of links, over the time of the repair, in
-    /// percent; none for clients in a closed loop, who take whatever they get.
+    /// percent; none for clients in a closed loop, which take whatever they get.
     pub left_percent: Option<f64>,
 }
 

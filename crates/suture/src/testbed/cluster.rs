@@ -13,7 +13,7 @@ use suture_repair::cluster::{Cluster, Rate};
 
 use crate::input::{Bandwidth, Shape, generate_cluster, of_cores, oversubscribed, read_cluster};
 
-/// What every link is where nobody says.
+/// What every link is by default.
 const LINK_DEFAULT: &str = "50Mbit";
 
 /// The table `[cluster]` of a scenario, and the arguments of `up`.

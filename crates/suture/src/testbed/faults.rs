@@ -56,7 +56,7 @@ pub enum FaultKind {
     Corrupt,
     /// Some chunks of a node are deleted.
     Delete,
-    /// The disk of a node gives an error to whoever reads some of its chunks or writes another.
+    /// The disk of a node gives errors to reads of some of its chunks and to all writes.
     DiskErrors,
 }
 

@@ -85,7 +85,7 @@ pub struct IdleRates {
     pub sent_bytes: f64,
 }
 
-/// What was measured of a repair beside its figures, for whoever explains them.
+/// What was measured of a repair beside its figures, to explain them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RunDetails {
     /// From the declaration of the failure to the dispatch of the first repair.

@@ -226,7 +226,7 @@ impl Bed<'_> {
         let idle = self.rest(processes).await?;
         let (alone, replay) = (self.alone(load).await?, self.replay()?);
         let mut links = LinkWatch::open(experiment, network)?;
-        // It plans at once, before anybody is notified of the failure.
+        // It plans at once, before any other node is notified of the failure.
         let coordinator: Vec<u32> = processes.coordinator().into_iter().collect();
         let before_there = ProcessorTime::now(&coordinator)?;
         let killed_at = status::ask(client).await?.uptime_seconds;

@@ -1,5 +1,5 @@
 //! The network of a testbed: a namespace for each node, one for the core with its bridges, and one
-//! for the coordinator and those who ask it.
+//! for the coordinator and its clients.
 //!
 //! Place: before any process of a testbed. Nodes hang on the bridge of their rack, racks on the
 //! core's bridge; where racks have no links of their own, all nodes hang on the core's bridge.
@@ -275,7 +275,7 @@ fn host_lines(address: Ipv4Addr, hosts: &[Ipv4Addr]) -> String {
     lines
 }
 
-/// The address of a host's link by that of the host: one of those that nobody else gives out.
+/// The address of a host's link by that of the host: one of those that are not given out elsewhere.
 fn link_address(address: Ipv4Addr) -> String {
     let [a, b, c, d] = address.octets();
     format!("02:53:{a:02x}:{b:02x}:{c:02x}:{d:02x}")

@@ -3,7 +3,7 @@
 //! Place: before anything of a testbed is stored. A coordinator numbers nodes in the order in which
 //! they join, and places by these numbers and by the stripe's own. So the seed of that order
 //! decides where everything lies, and where the first stripe will lie can be asked before there is
-//! any process: whoever has a single stripe has to name a node that holds a chunk of it.
+//! any process: a scenario with a single stripe has to name a node that holds a chunk of it.
 
 use suture_code::Code;
 use suture_repair::cluster::{Cluster, NodeIntent};
@@ -61,7 +61,7 @@ mod tests {
         let code: Code = "rs(4,2)".parse().unwrap();
         let found = first_stripe(&cluster, code, 1);
         assert_eq!(found.iter().collect::<BTreeSet<_>>().len(), 6, "{found:?}");
-        // The numbers are the same under every seed; who has them is not.
+        // The numbers are the same under every seed; which nodes have them is not.
         let number = |seed, node: &NodeId| {
             join_order(&cluster, seed).iter().position(|other| other == node).unwrap()
         };

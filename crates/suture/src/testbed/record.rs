@@ -242,7 +242,7 @@ impl Watcher {
 /// # Errors
 /// When something of the run is left.
 pub fn watch(run: &str) -> Result<()> {
-    // Nobody writes there; an error means the same as the end.
+    // Nothing writes there; an error means the same as the end.
     let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
     sleep(WATCH_GRACE);
     let left = all()?.into_iter().find(|record| record.run == run && !record.is_live());

@@ -127,7 +127,7 @@ pub struct LoopClients {
     load: ClosedLoop,
     nodes: Vec<(NodeId, SocketAddr)>,
     source: Arc<Source>,
-    /// Connected, for whoever begins next.
+    /// Connected, for the request that begins next.
     clients: Mutex<Vec<LoopClient>>,
     /// They end with this.
     _servers: JoinSet<()>,

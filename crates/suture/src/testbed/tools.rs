@@ -95,7 +95,7 @@ impl Feed {
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
-            // Ctrl-C is for whoever holds it.
+            // Ctrl-C is for the process that holds it.
             .process_group(0)
             .spawn()
             .context("cannot run tc")?;

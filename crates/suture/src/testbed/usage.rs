@@ -1,7 +1,7 @@
 //! What a repair takes of the machine: processor time, memory, and what passed through links.
 //!
 //! Place: beside the testbed's repair. Everything is read where the kernel counts it (`/proc`), by
-//! nobody who takes part, before the repair and after it.
+//! no process that takes part, before the repair and after it.
 
 use std::collections::BTreeMap;
 use std::fs;

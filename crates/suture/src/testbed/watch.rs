@@ -33,7 +33,7 @@ pub struct LinkFigures {
     /// The same over time.
     pub timeline: LinkTimeline,
     /// All that nodes sent since the watch was opened: before the failure, since the first bytes of
-    /// a repair may pass before anybody else is notified of it.
+    /// a repair may pass before any other node is notified of it.
     pub sent_bytes: u64,
     /// When they last sent more than they do without a repair, in seconds from the beginning.
     pub last_moved: f64,

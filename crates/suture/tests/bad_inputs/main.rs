@@ -259,7 +259,7 @@ fn a_cluster_answers_what_cannot_be_done() {
     let folder = tempfile::tempdir().unwrap();
     prepare(folder.path());
     write_rivals(&cluster, folder.path());
-    // A port on which nobody ever sends anything.
+    // A port on which nothing is ever sent.
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let silent = silent.local_addr().unwrap().to_string();
     let nodes = cluster.json(&["node", "list"]);

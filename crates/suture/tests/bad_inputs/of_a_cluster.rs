@@ -113,7 +113,7 @@ pub const OF_A_CLUSTER: &[Row] = &[
     ),
     ("suture ls prefix-none && suture ls 'x*'", SILENT, 0),
     ("set -o pipefail 2>/dev/null; suture ls | head -1 && suture status | head -1", SILENT, 0),
-    // More than a pipe holds, so that it is written to when nobody reads any more.
+    // More than a pipe holds, so that it is written to when no process reads any more.
     (
         "d=$(printf %0200d 7); mkdir -p long/$d/$d/$d && touch long/$d/$d/$d/{1..200} && suture put long $CODE",
         SILENT,

@@ -1,7 +1,7 @@
 //! What a story says while it runs, and what must hold of what it leaves behind.
 //!
 //! Place: between a story and the judgement of it. The attacked process prints a line before and
-//! after each of its steps; whoever reads them knows what was promised. A step that said `done` is
+//! after each of its steps; a reader of them knows what was promised. A step that said `done` is
 //! durable; one that began and did not say so is there in full or not at all; nothing else is
 //! different.
 
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use super::attack::BEGIN;
 use super::disk::{Loss, copy, folder};
 
-/// What a folder holds, by name, as whoever opens it next sees it.
+/// What a folder holds, by name, as the process that opens it next sees it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct State {
     /// Each thing and what it is.
@@ -129,7 +129,7 @@ impl Said {
     /// Why what was found cannot be, after a story with these states; nothing if it can.
     pub fn contradiction(&self, states: &[State], found: &State, loss: Loss) -> Option<String> {
         let steps = states.windows(2).map(|pair| (&pair[0].things, &pair[1].things)).enumerate();
-        // Deletions are no promise of a disk: whoever asked sees it again, and asks again.
+        // Deletions are no promise of a disk: the caller sees it again, and asks again.
         let may_return = loss != Loss::Nothing;
         let mut allowed: BTreeMap<&String, Vec<Option<&String>>> = BTreeMap::new();
         for (name, thing) in &states[0].things {

@@ -11,7 +11,7 @@ use std::path::Path;
 use super::call::{Call, role};
 use super::disk::{Disk, Durable, Loss};
 
-/// A name that no file has: whoever asks for it says that the story begins.
+/// A name that no file has: a process that asks for it marks the beginning of the story.
 pub const BEGIN: &str = "the-story-begins";
 
 /// The call of which nothing is left but the end.
@@ -143,7 +143,7 @@ impl Attack {
         self.has_struck
     }
 
-    /// Whether the process ends of a fault, and nobody has buried it yet.
+    /// Whether the process ends of a fault, and was not waited for yet.
     pub fn is_dying(&self) -> bool {
         self.is_dead || self.pending.values().any(|pending| pending.is_last)
     }

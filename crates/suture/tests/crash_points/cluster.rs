@@ -31,7 +31,7 @@ use super::tracer::{Traced, Tracer};
 /// How long a command may take, and the cluster to be whole again.
 const LIMIT: Duration = Duration::from_secs(40);
 
-/// How long what is nobody's may stay, at agents that list it three times a second.
+/// How long chunks of no stripe may stay, at agents that list it three times a second.
 const SETTLED_WITHIN: Duration = Duration::from_secs(1);
 
 /// Each of the agents has had its turn to keep a copy by then.
@@ -49,7 +49,7 @@ const BASE_BYTES: usize = 100_000;
 
 const HOW: [&str; 4] = ["--code", "rs(2,1)", "--chunk-size", "64KiB"];
 
-/// Who is attacked.
+/// Which process is attacked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Victim {
     Agent,
@@ -364,7 +364,7 @@ impl<'a> Field<'a> {
             self.spread_copies(false);
         }
         if watched.is_ok() && fault == Some(Fault::Killed) {
-            // What it takes for nobody's by then is deleted.
+            // What it takes for chunks of no stripe by then is deleted.
             thread::sleep(SETTLED_WITHIN);
             self.traced.as_mut().unwrap().end();
             watched = self.revive(fault);

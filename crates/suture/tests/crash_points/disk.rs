@@ -112,7 +112,7 @@ impl Disk {
         self.durable.insert(key, found);
     }
 
-    /// Leaves in the folder what would be there after the loss. Nobody may be using it.
+    /// Leaves in the folder what would be there after the loss. No process may be using it.
     pub fn lose(&mut self, loss: Loss) {
         let tree = match loss {
             Loss::Nothing => return,

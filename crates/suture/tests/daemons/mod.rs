@@ -258,7 +258,7 @@ pub fn address_in_log(log: &Path, what: &str) -> SocketAddr {
 pub fn exchange(address: SocketAddr, request: &[u8]) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(40))).unwrap();
-    // Whoever is refused early cannot say everything.
+    // A client that is refused early cannot send everything.
     let _ = stream.write_all(request);
     let mut answer = Vec::new();
     let _ = stream.read_to_end(&mut answer);

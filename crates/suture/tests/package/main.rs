@@ -107,7 +107,7 @@ fn the_package_has_what_a_machine_needs_and_its_binary_runs() {
     is_installed_as_units_say(&root);
 }
 
-/// All that is packed is root's, for everybody to read and nobody else to change.
+/// All that is packed is root's, for all users to read and for no other to change.
 fn assert_roots_own(deb: &Path) {
     let listed = ok(Command::new("dpkg-deb").arg("-c").arg(deb));
     for line in listed.lines() {
@@ -147,7 +147,7 @@ fn is_installed_as_units_say(root: &Path) {
     if is_here("systemd-tmpfiles") {
         let mut make = Command::new("systemd-tmpfiles");
         let output = make.arg("--root").arg(root).args(["--create", "suture.conf"]).output();
-        // Who is not root may give nothing to another user.
+        // A user other than root may give nothing to another user.
         let output = output.unwrap();
         let is_root = rustix::process::geteuid().is_root();
         assert!(output.status.success() || !is_root, "{}", said(&output));

@@ -16,7 +16,7 @@ impl StandIns {
             let text = stand_ins.path(&format!("{name}.text"));
             fs::write(&text, format!("#!/bin/sh\n{script}")).unwrap();
             // What this process has open for writing, a child that another test starts just then
-            // has open as well, and nobody can run it.
+            // has open as well, and it cannot be run.
             let mut install = Command::new("install");
             install.args(["-m", "755"]).arg(text).arg(stand_ins.path(name));
             assert!(install.status().unwrap().success());

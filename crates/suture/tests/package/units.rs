@@ -17,7 +17,7 @@ const BOTH: [(&str, &str); 46] = [
     ("WatchdogSec", "2min"),
     ("TimeoutStartSec", "5min"),
     ("TimeoutStopSec", "30s"),
-    // Whose it is, and its folders.
+    // Its user, and its folders.
     ("User", "suture"),
     ("Group", "suture"),
     ("StateDirectoryMode", "0700"),

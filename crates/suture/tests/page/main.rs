@@ -1,4 +1,4 @@
-//! The coordinator's page: what it shows, what it takes from whom, and a walk through it in a
+//! The coordinator's page: what it shows, what it takes from callers, and a walk through it in a
 //! browser.
 
 #[path = "../daemons/mod.rs"]
@@ -217,7 +217,7 @@ fn strangers_who_say_nothing_or_half_of_it_keep_nobody_from_the_page() {
         answers.iter().partition(|answer| answer.starts_with("HTTP/1.1 408"));
     assert!(late.iter().all(|answer| answer.contains("did not come within 10 s")), "{late:?}");
     assert!(!late.is_empty(), "{answers:?}");
-    // Whoever still speaks when he is refused may lose the answer with the connection.
+    // A client that still sends when it is refused may lose the answer with the connection.
     let is_refusal = |answer: &&String| answer.is_empty() || answer.starts_with("HTTP/1.1 503");
     assert!(refused.iter().all(is_refusal), "{refused:?}");
     assert!(is_shown(), "their places are free again");
@@ -240,7 +240,7 @@ fn strangers_who_say_nothing_or_half_of_it_keep_nobody_from_the_page() {
     assert_eq!(cluster.json(&["status"])["paused"], json!(false), "nothing was commanded");
 }
 
-/// What is answered to somebody with a certificate; nothing where the connection is refused.
+/// What is answered to a client with a certificate; nothing where the connection is refused.
 fn ask_as(cluster: &Secured, who: &str, page: SocketAddr, request: &str) -> String {
     let kept = Kept::open(&cluster.own(who), SystemTime::now()).unwrap();
     let name = "suture".try_into().unwrap();

@@ -4,7 +4,7 @@ use syn::visit::{self, Visit};
 
 use crate::source::{Source, is_test, visit_production};
 
-/// Of more values nobody knows which is which where they are read.
+/// Of more values it is not clear which is which where they are read.
 const VALUES_MAX: usize = 2;
 
 /// `crate file function` of each function for others that takes or gives a longer tuple.

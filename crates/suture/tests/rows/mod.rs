@@ -22,7 +22,7 @@ pub fn run(line: &str, folder: &Path, variables: &[(&str, &str)]) -> Finished {
     let binary = Path::new(env!("CARGO_BIN_EXE_suture")).parent().unwrap();
     let path = format!("{}:{}", binary.display(), std::env::var("PATH").unwrap());
     let mut command = Command::new("timeout");
-    // Whoever has all capabilities may read every file.
+    // A process with all capabilities may read every file.
     let drops = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"];
     let may_drop = rustix::process::getuid().is_root();
     command.arg("60").args(drops.iter().filter(|_| may_drop)).args(["bash", "-c", line]);

@@ -57,7 +57,7 @@ impl Secured {
         self.folder.path().join(name)
     }
 
-    /// The folder with somebody's credentials.
+    /// The folder with the credentials of a principal.
     pub fn own(&self, name: &str) -> PathBuf {
         self.path("own").join(name)
     }
@@ -77,7 +77,7 @@ impl Secured {
         self.run_as("root", args)
     }
 
-    /// A command of somebody.
+    /// A command of a principal.
     pub fn run_as(&self, who: &str, args: &[&str]) -> Finished {
         finish(self.command(who).args(args))
     }

@@ -1,4 +1,4 @@
-//! Answers for people: what is lost, who helps, what cannot be repaired.
+//! Answers for people: what is lost, which nodes help, what cannot be repaired.
 //!
 //! Place: `failure -> stripes -> queue -> plan -> ...`; the words that `plan`, `simulate` and
 //! `durability` have in common.
@@ -19,7 +19,7 @@ use crate::output::counted;
 /// Stripes that are named for one reason; the rest are counted.
 const STRIPES_SHOWN: usize = 10;
 
-/// What was lost with whom.
+/// What was lost with which nodes.
 pub fn what_is_lost(input: &Input, damage: &Damage) -> String {
     let failed: Vec<&str> =
         input.failed.iter().map(|node| input.cluster.node(*node).name.as_str()).collect();
@@ -38,7 +38,7 @@ pub fn what_is_lost(input: &Input, damage: &Damage) -> String {
 }
 
 /// What the k-chunk bound says of plans. A code that repairs with less than k chunks has the bound
-/// of that; whoever takes more of its helpers may be faster, where one of those is slow.
+/// of that; a plan that takes more of its helpers may be faster, where one of those is slow.
 pub fn bound_meaning(code: &Code) -> &'static str {
     match code {
         Code::Rs(_) | Code::RsVandermonde(_) => "no plan that reads whole chunks is faster",

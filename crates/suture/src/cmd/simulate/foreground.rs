@@ -1,6 +1,6 @@
 //! `--foreground W[:clients]`: which applications share the links.
 //!
-//! Place: before `[slices flow]`: who else uses the links.
+//! Place: before `[slices flow]`: what else uses the links.
 
 use std::str::FromStr;
 

@@ -41,7 +41,7 @@ const AGENT_MEMORY: u64 = 64 << 20;
 const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// How long applications are watched without a repair: about as long as with one, or just enough to
-/// connect where nobody asks what they wait.
+/// connect where their waits are not measured.
 const ALONE: Duration = Duration::from_secs(8);
 const ALONE_MIN: Duration = Duration::from_secs(1);
 
@@ -60,7 +60,7 @@ pub struct PointBed {
     pub kept: KeptScenario,
     /// The nodes of a single stripe, chunk by chunk, by which its links were chosen.
     pub first: Option<Vec<NodeId>>,
-    /// A node that turns slow, which nobody is notified of.
+    /// A node that turns slow, of which no process is notified.
     pub slow: Option<Straggler>,
 }
 

@@ -2,8 +2,7 @@
 //!
 //! Place: beside an emulated repair. Links have their goodput, as they have on the testbed; nothing
 //! that agents or the kernel cost is in it, so that a difference is theirs. What applications take
-//! is reported to nobody, here as there. Policies that choose by chance choose otherwise in each
-//! draw.
+//! is not reported, here as there. Policies that choose by chance choose otherwise in each draw.
 
 use std::ops::Range;
 
@@ -67,7 +66,7 @@ pub struct DrawnRequests {
 }
 
 /// Simulates the repair of these stripes several times, the fastest draw first; `slow` is a node
-/// that turns slow and that nobody is notified of.
+/// that turns slow without a notification.
 ///
 /// # Errors
 /// When the simulator does not rebuild all of it.

@@ -429,7 +429,7 @@ mod tests {
         let words = degree(&requests());
         assert!(words.contains("+64.7 %: without a repair its bytes pass in 109 ms"), "{words}");
         assert!(words.contains("+35.7 %: beside the repair") && !is_unexplained(&words), "{words}");
-        // Nobody waits, so queues explain nothing.
+        // No repair waits, so queues explain nothing.
         let words = degree(&RequestFacts { waited_ms: 5.0, ..requests() });
         assert!(
             !words.contains("beside the repair requests take 300 ms, in the simulator 210 ms, and")
