@@ -4,9 +4,9 @@
 //! One task owns the core and waits for what comes next: the control plane (`session`), the network
 //! (`net`), the disk (`disk`), the core's deadline. Each becomes one input (time for a heartbeat, a
 //! reader that has ended, and the end are the driver's own affair); the outputs that follow are
-//! handed to whoever performs them. The task itself never waits for any of them and never touches a
-//! byte, so the core always receives what happened in the order in which it did, and needs no
-//! lock.
+//! handed to the parts that perform them. The task itself never waits for any of them and never
+//! touches a byte, so the core always receives what happened in the order in which it did, and
+//! needs no lock.
 //!
 //! A slice's way: a reader takes it off the wire, checks it, and sends the buffer here; it waits in
 //! its repair's `task_data` for the other sources; the core orders `Deliver` or `Spool`, and all
@@ -121,14 +121,14 @@ pub struct Config {
     pub record: Option<RecordTo>,
     /// What clients may hold of it.
     pub clients: ClientLimits,
-    /// What proves who is at each end of its connections, if anything does.
+    /// What proves the principal at each end of its connections, if anything does.
     pub credentials: Option<Arc<Kept>>,
     /// What is counted for monitoring.
     pub metrics: Arc<AgentMetrics>,
 }
 
 impl Config {
-    /// Who this agent is to others.
+    /// The identity that this agent announces to others.
     fn greeting(&self) -> Greeting {
         let (cluster, who) = (self.cluster, Who::Agent(self.me));
         Greeting { cluster, who, credentials: self.credentials.clone() }
@@ -151,7 +151,7 @@ struct AgentDriver {
     /// What became known while an output was performed.
     later: Vec<AgentInput>,
     peers: Peers,
-    /// Where acceptors of connections look up who is who.
+    /// Where acceptors of connections look up the names of nodes.
     names: watch::Sender<NodeNames>,
     put_key: watch::Sender<Option<PutKey>>,
     grants: Arc<Grants>,
@@ -170,7 +170,7 @@ struct AgentDriver {
     /// The limits of uplink and downlink.
     ports: LinkPorts,
     meter: LinkMeter,
-    /// Where the prober looks up whom it can ask.
+    /// Where the prober looks up the agents that it can ask.
     probed: watch::Sender<Vec<(NodeId, AgentAddress)>>,
     me: NodeId,
 }
@@ -290,7 +290,7 @@ fn heartbeats(every: Span) -> Interval {
     beat
 }
 
-/// A store of which every call is watched, and who watches it.
+/// A store of which every call is watched, and the watch itself.
 fn watched(
     store: Arc<dyn ChunkStore>,
     hangs_after: Duration,
@@ -305,8 +305,8 @@ fn core(config: &Config, free_bytes: u64) -> std::io::Result<RecordedAgent> {
     let header = transcript::agent::header(&settings);
     let recording = config.record.as_ref().map(|to| to.begin(&header)).transpose()?;
     let mut core = RecordedAgent::new(Agent::new(settings), recording);
-    // Before its first word, so that nobody takes a fresh agent for a full one. The copies are
-    // listed when somebody listens.
+    // Before the first message, so that no coordinator takes a fresh agent for a full one. The
+    // copies are listed once a session stands.
     core.handle(Time::ZERO, AgentInput::Listed { copies: Vec::new(), free_bytes });
     Ok(core)
 }
@@ -534,7 +534,7 @@ impl AgentDriver {
         }
     }
 
-    /// What a slice whose sources are all in memory is to become.
+    /// The combination of a slice, once all of its sources are in memory.
     fn combination(&mut self, id: SliceId, role: &Arc<Role>) -> Option<Combination> {
         let sources = self.task(id.repair).take(id);
         for (source, slice) in &sources {

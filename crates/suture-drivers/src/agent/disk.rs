@@ -375,7 +375,7 @@ impl Disk {
                 Ok(event) => notify(&events, event),
                 Err(error) => {
                     error!("a disk job failed: {error}");
-                    // Whoever waits for a list would wait for ever.
+                    // Without this event a caller that waits for a list would wait for ever.
                     let failed = (operation == DiskOperation::List).then_some(DiskEvent::NotListed);
                     notify(&events, failed);
                 }

@@ -1,8 +1,8 @@
 //! Whether the disk answers: every call of the store is watched from its begin to its end.
 //!
 //! Place: [failure detected] -> ...; it only watches, and heartbeats report what it saw.
-//! A disk that hangs gives no error: whoever asks it waits, and an agent that reports all the same
-//! that it lives is counted on for what it cannot give. So a call that takes longer than anything
+//! A disk that hangs gives no error: its callers wait, and plans still use an agent that reports
+//! that it is alive, although it cannot read or write. So a call that takes longer than anything
 //! that a disk does makes the agent report that its disk hangs. A call that reads a whole chunk is
 //! as old as the last part that it has shown, and one that makes a chunk durable, or makes space
 //! for it, has time by its bytes. Listings do not count: they take as long as there are copies.
@@ -19,8 +19,8 @@ use tracing::{error, info, warn};
 
 use crate::chunk_client::SLOWEST_DISK;
 
-/// For so long after an error a disk counts as failing: as long as somebody who looks at the status
-/// now and then needs to see it.
+/// For so long after an error a disk counts as failing: long enough for an operator who reads the
+/// status now and then to see it.
 const FAILING_FOR: Duration = Duration::from_secs(600);
 
 /// What is known of a disk.

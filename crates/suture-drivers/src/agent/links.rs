@@ -3,9 +3,9 @@
 //! Place: beside [slices flow]: what is reported to the coordinator of this node's links.
 //! Payload is counted at the ports. What else passes the interface is what its counters say beyond
 //! the repairs, the probes, and what segments and acknowledgements add to them; on loopback, which
-//! everybody shares, it is what clients of this agent move. A prober asks one peer after the other
-//! for a byte now and then, as clients ask, and waits; and while nothing is repaired, rarely, for
-//! as much as the links carry for a moment.
+//! all processes of the machine share, it is what clients of this agent move. A prober asks one
+//! peer after the other for a byte now and then, as clients ask, and waits; and while nothing is
+//! repaired, rarely, for as much as the links carry for a moment.
 
 use std::collections::{HashMap, VecDeque};
 use std::fs;
@@ -126,7 +126,7 @@ impl Probes {
         let mut found = self.found();
         let found = &mut *found;
         let tried = if answers { &mut found.reached } else { &mut found.unreached };
-        // Nobody takes reports for a while: what is known is enough.
+        // No coordinator takes reports for a while: what is known is enough.
         if tried.len() < PROBED_MAX && !tried.contains(&node) {
             tried.push(node);
         }
@@ -265,7 +265,7 @@ fn moved(before: [Counters; 2], after: [Counters; 2]) -> [message::Moved; 2] {
 }
 
 /// The interface whose network has the address, by the kernel's table of routes: that of the most
-/// particular one. None for loopback, which carries everybody's traffic, and for IPv6.
+/// particular one. None for loopback, which carries the traffic of all processes, and for IPv6.
 fn interface_of(address: IpAddr, routes: &str) -> Option<String> {
     let IpAddr::V4(address) = address else { return None };
     if address.is_loopback() {
@@ -426,7 +426,7 @@ fn is_answer(error: &NetError) -> Option<bool> {
         | NetError::Decode(_)
         | NetError::Damaged
         | NetError::Unexpected(_) => Some(true),
-        // Nobody, or somebody else.
+        // No agent answers there, or another one.
         NetError::Io(_)
         | NetError::Closed
         | NetError::Stalled { .. }
@@ -437,8 +437,8 @@ fn is_answer(error: &NetError) -> Option<bool> {
 }
 
 /// Has a peer send so many bytes; gives how many came per second after those that are skipped,
-/// where any did. Who waits for the processor meanwhile finds the rest in memory: so no more counts
-/// than twice what came per second from the first byte on.
+/// where any did. A process that waits for the processor meanwhile finds the rest in memory: so no
+/// more counts than twice what came per second from the first byte on.
 async fn ask(
     connection: &mut Connection,
     bytes: u32,

@@ -1,4 +1,4 @@
-//! Whom this agent sends to: addresses, and a connection for each peer that is being sent to.
+//! The peers of this agent: their addresses, and a connection for each that is being sent to.
 //!
 //! Place: ... result to be sent -> [which connection it takes] -> queued there ...
 //! Tasks and addresses come in any order: frames for a node of which nothing is known yet wait.
@@ -47,7 +47,7 @@ struct Sending {
 }
 
 impl Peers {
-    /// Nobody is known yet.
+    /// The peers before any address is known.
     pub fn new(
         greeting: Greeting,
         uplink: Arc<Port>,
@@ -57,8 +57,8 @@ impl Peers {
         Peers { greeting, uplink, dscp, events, known: HashMap::new(), waiting: HashMap::new() }
     }
 
-    /// Where everyone is now; none: out of reach. Gives the peers that were being sent to elsewhere
-    /// or are waited for in vain.
+    /// Takes the present address of each node; none: out of reach. Gives the peers that were being
+    /// sent to elsewhere or are waited for in vain.
     pub fn update(&mut self, addresses: Vec<(NodeId, Option<AgentAddress>)>) -> Vec<NodeId> {
         let mut former = std::mem::take(&mut self.known);
         for (id, agent) in addresses {

@@ -1,6 +1,6 @@
 //! Which chunks a client may name: those of objects whose names begin with its prefix.
 //!
-//! Place: a client asks for a chunk -> [the chunk's label says whose it is] -> it is served.
+//! Place: a client asks for a chunk -> [the chunk's label names its object] -> it is served.
 //! A coordinator shows a client its own objects only, but an agent is asked by stripe, chunk and
 //! stamp, and these can be guessed. What a chunk belongs to is in its label, which the put wrote
 //! with it, so that nothing has to be asked of the coordinator.
@@ -12,7 +12,7 @@ use suture_repair::wire::Denial;
 use crate::identity::Principal;
 use crate::label::StripeLabel;
 
-/// What whoever is at the other end of a connection may name.
+/// Which objects' chunks the principal at the other end of a connection may name.
 #[derive(Debug)]
 pub struct Scope {
     prefix: String,
@@ -21,7 +21,7 @@ pub struct Scope {
 }
 
 impl Scope {
-    /// That of a caller; where nobody has to prove who it is, everything.
+    /// The scope of a caller; without credentials, where no principal is proven, everything.
     pub fn of(principal: Option<&Principal>) -> Scope {
         let prefix = principal.map_or_else(String::new, |who| who.prefix.clone());
         Scope { prefix, last: None }
@@ -45,8 +45,8 @@ impl Scope {
         }
     }
 
-    /// The same of a stored copy and its own label, which is seen with it. A label that somebody
-    /// sends says nothing of a copy that is there.
+    /// The same of a stored copy and its own label, which is seen with it. A label that a client
+    /// sends proves nothing about a copy that is stored.
     ///
     /// # Errors
     /// As [`Scope::check`].

@@ -4,14 +4,14 @@
 //! Place: beside the whole life of a repair; a read that meets a bad copy is [failure detected].
 //! A written chunk goes the way of a rebuilt one: temporary file, read back against its checksum,
 //! durable, then named. A read that meets a damaged block reports that, to the client and to the
-//! coordinator, who has the chunk repaired.
+//! coordinator, which has the chunk repaired.
 //!
-//! Memory: one buffer for each operation that moves bytes, and few of them at a time. Clients may
-//! be anybody, so they hold nothing for long: an operation that waits for its other side goes
-//! without its place and its buffer while others wait for one, whoever has the fewest places is
-//! served first, and clients have other places than those who run the cluster. One that falls too
-//! far behind the least rate ends, and so does a connection on which nothing is asked for; space on
-//! disk is taken as a chunk's bytes come.
+//! Memory: one buffer for each operation that moves bytes, and few of them at a time. Clients are
+//! not trusted, so they hold nothing for long: an operation that waits for its other side gives up
+//! its place and its buffer while others wait for one, the holder of the fewest places is served
+//! first, and clients have other places than operators. One that falls too far behind the least
+//! rate ends, and so does a connection on which nothing is asked for; space on disk is taken as a
+//! chunk's bytes come.
 
 mod limits;
 
@@ -77,7 +77,7 @@ pub struct ChunkService {
 
 /// What a [`ChunkService`] is made of.
 pub struct ChunkServiceParts {
-    /// Whose chunks it serves.
+    /// The store whose chunks it serves.
     pub store: Arc<dyn ChunkStore>,
     /// What watches the store.
     pub disk: Arc<DiskWatch>,
@@ -320,8 +320,8 @@ impl ChunkService {
         Ok(())
     }
 
-    /// Denies the rest of a read; in the middle of a frame by the end of the connection, since
-    /// whoever waits for the rest of its payload would take the reason for it.
+    /// Denies the rest of a read; in the middle of a frame by the end of the connection, since a
+    /// client that waits for the rest of its payload would take the reason for payload.
     async fn deny_part(
         &self,
         connection: &mut Connection,
@@ -342,8 +342,8 @@ impl ChunkService {
         copy: ChunkCopy,
         fault: CopyFault,
     ) -> Result<(), NetError> {
-        // Anybody may ask for what never was; whoever misses a copy reports that to the
-        // coordinator.
+        // Any client may ask for a copy that never existed; a reader that misses one reports that
+        // to the coordinator.
         if fault != CopyFault::Missing {
             // A closed channel means that the agent is stopping.
             let _ = self.events.send(DiskEvent::Found { copy, fault });
@@ -422,7 +422,7 @@ impl ChunkService {
         self.note_refusal(connection, what, why);
     }
 
-    /// Whoever names what is not its own may be looking for what it can have.
+    /// Logs a refusal: a client that names the chunks of others may be probing for access.
     fn note_refusal(&self, connection: &Connection, what: &str, why: String) {
         let address = connection.address();
         if let Some(who) = connection.principal() {
@@ -476,7 +476,7 @@ impl ChunkService {
             }
             buffer = self.write_part(arriving, buffer, came).await?;
             if left > 0 {
-                // Somebody else wants the place, and there is nothing to be done with it.
+                // Another operation wants the place, and this one has nothing to do with it.
                 place.end();
                 buffer = Vec::new();
                 connection.readable().await?;

@@ -1,7 +1,7 @@
 //! Slices of a lane that wait on disk for the rest of it.
 //!
 //! Place: ... dispatch -> [slices flow] -> chunk proven and durable ...
-//! A spool is the agent's own: it is no chunk, nobody asks for it, and it need not outlive the
+//! A spool is the agent's own: it is no chunk, no message names it, and it need not outlive the
 //! process. So it is a file without a name in a directory of the agent's choice, which goes with
 //! its value or with the process, and no store of chunks knows of it.
 

@@ -1,6 +1,6 @@
 //! What clients may hold of an agent, and the places for their operations.
 //!
-//! Place: beside the whole life of a repair, before a chunk is read or written for somebody.
+//! Place: beside the whole life of a repair, before a chunk is read or written for a client.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,10 +16,9 @@ use crate::net::refusals::RefusalLog;
 /// What clients may hold of an agent, and for how long.
 #[derive(Clone, Copy, Debug)]
 pub struct ClientLimits {
-    /// Connections that may be open at a time: so many of clients, and so many of those who run the
-    /// cluster.
+    /// Connections that may be open at a time: so many of clients, and so many of operators.
     pub connections: usize,
-    /// How many of them one may have: whoever proves who it is, or else an address.
+    /// How many of them one holder may have: a proven principal, or else an address.
     pub connections_each: usize,
     /// Connections that have not identified themselves; the oldest give way to more.
     pub newcomers: usize,
@@ -88,9 +87,9 @@ impl ClientLimits {
 pub(super) struct OperationPlaces {
     begun: Places,
     clients: Arc<FairPlaces>,
-    /// For those who run the cluster.
+    /// The places for operators and coordinators.
     operators: Arc<FairPlaces>,
-    /// For agents, who ask for probes.
+    /// For agents that ask for probes.
     probers: Arc<FairPlaces>,
 }
 
