@@ -2,14 +2,14 @@
 //!
 //! Place: [failure detected] -> ... -> `[dispatch]` -> ... -> [commit location] -> stripe healthy.
 //! * [`convert`] is the one place where the core's types become messages and come back, checked;
-//! * [`acceptor`] takes the connections, [`rpc`] the calls; who asks what is judged by [`access`],
-//!   what is changed comes into the [`audit`] log ([`served`]; what operators command:
-//!   [`command`]), and [`trust`] knows when certificates end; [`service`] answers clients and
-//!   operators (of scrubs with [`scrub`]), [`session`] talks to one agent, [`put`] follows one put
-//!   within a [`put_budget`] and across changes of certificates ([`put_renewal`]), [`backup`] sends
-//!   the metadata: the coordinator's side;
-//! * [`join`] is the agent's side of its session, of which [`membership`] is kept, [`client`]
-//!   everybody else's; what an agent has is sent as a [`listing`].
+//! * [`acceptor`] takes the connections, [`rpc`] the calls; whether a caller may make a call is
+//!   judged by [`access`], what is changed comes into the [`audit`] log ([`served`]; what operators
+//!   command: [`command`]), and [`trust`] knows when certificates end; [`service`] answers clients
+//!   and operators (of scrubs with [`scrub`]), [`session`] talks to one agent, [`put`] follows one
+//!   put within a [`put_budget`] and across changes of certificates ([`put_renewal`]), [`backup`]
+//!   sends the metadata: the coordinator's side;
+//! * [`join`] is the agent's side of its session, of which [`membership`] is kept, [`client`] the
+//!   side of all others; what an agent has is sent as a [`listing`].
 //!
 //! Invariant: a message with an impossible value ends the stream or the call that it came
 //! on, with the reason; it never reaches the core.
@@ -92,8 +92,7 @@ pub fn agreed_protocol(join: &proto::Join) -> Result<u32, String> {
 pub const REQUEST_BYTES_MAX: usize = 4 << 20;
 
 /// The longest message of any other call: names and numbers. A stripe of 255 chunks that was put
-/// has some 7 KB. Whoever connects can make the coordinator keep so much for each of its calls,
-/// whatever its role.
+/// has some 7 KB. A caller of any role can make the coordinator keep so much for each of its calls.
 pub const SHORT_REQUEST_BYTES_MAX: usize = 16 << 10;
 
 /// The longest message that it sends: a status with two million blocked stripes has some 256 MB.

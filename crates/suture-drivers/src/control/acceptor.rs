@@ -1,13 +1,13 @@
-//! Who may be connected to the coordinator, and what a connection may ask for at a time.
+//! Which connections the coordinator takes, and what each may ask for at a time.
 //!
 //! Place: before anything of the control plane is received.
-//! Where there are credentials, a connection is encrypted and its other end has proven who it is
-//! before it can ask anything; every call sees who that is (`CallerCell`).
-//! Everybody reaches the listener, and agents need it most. So what can be held is counted: a
-//! connection has to begin HTTP/2 at once or gives way to newer ones, whoever proves who it is (or
-//! an address) has its share of the connections that have begun, viewers and clients have others
-//! than those who run the cluster, and a connection has so many calls and so much time for each.
-//! Streams (sessions, puts) last; keepalive ends those whose other end is gone.
+//! Where there are credentials, a connection is encrypted and its other end has proven its
+//! principal before it can make a call; every call sees the caller (`CallerCell`).
+//! Any process on the network reaches the listener, and agents need it most. So what can be held is
+//! counted: a connection has to begin HTTP/2 at once or gives way to newer ones, each proven
+//! principal (or else address) has its share of the connections that have begun, viewers and
+//! clients have others than operators and agents, and a connection has so many calls and so much
+//! time for each. Streams (sessions, puts) last; keepalive ends those whose other end is gone.
 
 use std::future::Future;
 use std::io::{self, ErrorKind};
@@ -38,7 +38,7 @@ use crate::metrics::calls::RefusalReason;
 use crate::net::places::{HeldPlace, Holder, Newcomer, Newcomers, Places};
 use crate::net::refusals::RefusalLog;
 
-/// What HTTP/2 begins with: so many bytes distinguish a client from somebody who only connected.
+/// What HTTP/2 begins with: so many bytes distinguish a client from a peer that only connected.
 const PREFACE_BYTES: usize = 24;
 
 /// Headers of a call: a path and a few short ones.
@@ -47,7 +47,7 @@ const HEADERS_BYTES_MAX: u32 = 16 << 10;
 /// The pause after the system could not give a connection, mostly for want of descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// How long a connection lasts whose certificate is known to be taken back; what comes on it after
+/// How long a connection lasts once its certificate is known to be revoked; what comes on it after
 /// that ends it, and answers to pings come all the time.
 const REVOKED_FOR: Duration = Duration::from_secs(5);
 
@@ -56,10 +56,9 @@ const REVOKED_FOR: Duration = Duration::from_secs(5);
 pub struct ControlLimits {
     /// Connections at a time: one for each agent and each command.
     pub connections: usize,
-    /// How many of them one may have: whoever proves who it is, or else an address.
+    /// How many of them one holder may have: a proven principal, or else an address.
     pub connections_each: usize,
-    /// Connections of viewers and clients at a time, which take no place of those who run the
-    /// cluster.
+    /// Connections of viewers and clients at a time, which take no place of operators or agents.
     pub guests: usize,
     /// How many of them one may have.
     pub guests_each: usize,
@@ -210,7 +209,7 @@ struct Accepted {
 /// The bytes of a connection.
 enum Wire {
     Plain(TcpStream),
-    /// Who is at the other end is not proven yet; by those of our credentials with that number.
+    /// A TLS handshake in progress, with those of our credentials that have that number.
     Shaking(Box<Accept<TcpStream>>, Arc<Kept>, u64),
     Tls(Box<TlsStream<TcpStream>>),
 }
@@ -224,7 +223,7 @@ impl Wire {
 }
 
 enum Handshake {
-    /// Nothing distinguishes it from somebody who only connected.
+    /// Nothing distinguishes it from a peer that only connected.
     New {
         newcomer: Newcomer,
         deadline: Pin<Box<Sleep>>,
@@ -248,7 +247,7 @@ impl Accepted {
 
     /// Goes on with the handshake, if there is one; ready when bytes can pass.
     fn poll_proven(&mut self, waker: &mut Waker<'_>) -> Poll<io::Result<()>> {
-        // What is written first goes through here too: nobody waits for a handshake for ever.
+        // What is written first goes through here too, so that every handshake has a timeout.
         self.check_new(waker)?;
         let Wire::Shaking(accept, kept, number) = &mut self.wire else {
             return Poll::Ready(Ok(()));
@@ -300,8 +299,9 @@ impl Accepted {
 }
 
 impl Accepted {
-    /// Ends the connection of somebody whose certificate was taken back, some time after that: a
-    /// call that comes meanwhile is refused with the reason, and nobody holds a place for ever.
+    /// Ends a connection whose certificate was revoked, `REVOKED_FOR` after that was noticed: a
+    /// call that comes meanwhile is refused with the reason, and no connection holds a place for
+    /// ever.
     fn check_still(&mut self) -> io::Result<()> {
         if !self.caller.get().is_some_and(Caller::is_revoked) {
             return Ok(());

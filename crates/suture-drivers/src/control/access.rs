@@ -1,10 +1,10 @@
-//! Who may ask what of a coordinator: one table.
+//! Which roles may make which calls of a coordinator: one table.
 //!
-//! Place: a call comes -> [whoever asks may ask it] -> it is answered.
-//! A certificate says a role, and a role which calls. Nobody who has no certificate gets as far as
-//! this where certificates are asked for; where none are, on loopback or by `insecure`, everybody
-//! may ask everything, as the machine's own users may. A client's calls are about objects whose
-//! names begin with its prefix, and about no others.
+//! Place: a call comes -> [its caller may make it] -> it is answered.
+//! A certificate names a role, and the table the calls of each role. Where certificates are
+//! required, a peer without one is refused before this; where they are not, on loopback or by
+//! `insecure`, every caller may make every call, as the machine's own users may. A client's calls
+//! are about objects whose names begin with its prefix, and about no others.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -28,7 +28,7 @@ pub enum Call {
     Put,
     /// The same in the place of others of their names.
     Overwrite,
-    /// Whoever puts has a new certificate.
+    /// The client of a put has a new certificate.
     RenewPut,
     /// Where an object's chunks are, to read them.
     Lookup,
@@ -104,7 +104,7 @@ const fn rule(
 
 use AccessRole::{Admin, Agent, Client, Operator, Viewer};
 
-/// Who may ask what, a line for each call.
+/// The roles that may make each call, a line for each call.
 #[rustfmt::skip]
 pub const TABLE: [Rule; 21] = [
     rule(Call::Session, "Session", "join as an agent", Record::IfPossible, &[Agent]),
@@ -137,7 +137,7 @@ impl Call {
         TABLE.iter().find(|rule| rule.call == self).expect("every call has a rule")
     }
 
-    /// Lets whoever has that certificate ask it, or not.
+    /// Checks that a principal's role permits the call.
     ///
     /// # Errors
     /// That its role may not, and which may.
@@ -164,17 +164,17 @@ impl Call {
     }
 }
 
-/// Who is at the other end of a connection, once that is known: before it is, no call comes.
+/// The caller at the other end of a connection, once it is known: before that no call comes.
 #[derive(Clone, Debug, Default)]
 pub struct CallerCell(Arc<OnceLock<Caller>>, Arc<AtomicBool>);
 
 impl CallerCell {
-    /// Whoever that is, if it is known.
+    /// The caller, if it is known.
     pub fn get(&self) -> Option<&Caller> {
         self.0.get()
     }
 
-    /// Notes who it is; once for each connection.
+    /// Notes the caller; once for each connection.
     pub fn set(&self, caller: Caller) {
         self.0.set(caller).expect("a connection is believed once");
     }
@@ -200,10 +200,10 @@ impl CallerCell {
     }
 }
 
-/// Who asks, and from where.
+/// A caller: its principal, and its address.
 #[derive(Clone, Debug)]
 pub struct Caller {
-    /// Who it is; none where nobody has to prove it.
+    /// Its principal; none where callers are not authenticated.
     pub principal: Option<Principal>,
     /// Where its connection comes from.
     pub from: SocketAddr,
@@ -211,12 +211,12 @@ pub struct Caller {
 }
 
 impl Caller {
-    /// Someone who has proven who it is.
+    /// A caller that has proven its principal.
     pub fn proven(proof: Arc<Proven>, from: SocketAddr) -> Caller {
         Caller { principal: Some(proof.statement.principal.clone()), from, proof: Some(proof) }
     }
 
-    /// Someone who does not have to.
+    /// A caller without credentials, which has nothing to prove.
     pub fn unproven(from: SocketAddr) -> Caller {
         Caller { principal: None, from, proof: None }
     }
@@ -226,7 +226,7 @@ impl Caller {
         self.proof.as_ref().map(|proof| &proof.statement)
     }
 
-    /// What distinguishes it from others: who it is, or where it comes from.
+    /// What distinguishes it from others: its principal, or else its address.
     pub fn name(&self) -> String {
         let address = || self.from.ip().to_string();
         self.principal.as_ref().map_or_else(address, ToString::to_string)
@@ -299,7 +299,7 @@ impl Caller {
     /// The name that it joins under must be its own.
     ///
     /// # Errors
-    /// That it is somebody else's.
+    /// When it is the name of another node.
     pub fn check_node(&self, name: &str) -> Result<(), Status> {
         match &self.principal {
             Some(who) if who.name != name => Err(Status::permission_denied(format!(

@@ -3,13 +3,13 @@
 //! Place: a change is asked for -> [it is written down] -> it is carried out -> [and how it went]
 //! -> it is answered. A line of JSON for each, appended to a file that is kept in pieces; nothing
 //! in it is ever changed. Where the first line cannot be written nothing is changed, so a full disk
-//! stops changes that somebody asks for; what repairs wait for, sessions of agents and reports of
+//! stops changes that callers ask for; what repairs wait for, sessions of agents and reports of
 //! readers, goes on. Refusals are written down as far as that goes, and only some of each caller's,
-//! with the number of the others: whoever is refused must not fill the disk.
+//! with the number of the others: a caller that is refused must not fill the disk.
 //!
-//! There are two files. What those do who run the cluster is kept apart from what agents, clients
-//! and viewers do, so that no number of calls of the others makes it go. Of these, whoever has
-//! changes fail over and over is refused further ones for some seconds.
+//! There are two files. What operators and admins do is kept apart from what agents, clients and
+//! viewers do, so that no number of calls of the latter displaces it. An agent, client or viewer
+//! whose changes fail over and over is refused further ones for some seconds.
 //!
 //! A line about a change is on the disk before what follows it: one call to the system for all that
 //! were written meanwhile.
@@ -44,17 +44,17 @@ const PIECE_BYTES_MAX: u64 = 64 << 20;
 /// Pieces that are kept beside the one that is written: the newest is `audit.jsonl.1`.
 const PIECES_KEPT: u32 = 15;
 
-/// Of longer texts only the beginning is written down, and how long they were: whoever may name
-/// things must not fill the log. No object has a longer name.
+/// Of longer texts only the beginning is written down, and how long they were: a caller that
+/// chooses names must not fill the log. No object has a longer name.
 const SHOWN_CHARS: usize = 1024;
 
-/// What stands in the name of the file of all others than those who run the cluster.
+/// The part of the file's name for callers other than operators and admins.
 const OTHERS: &str = "others";
 
 /// The log of one coordinator.
 #[derive(Clone, Debug)]
 pub struct Audit {
-    /// Of operators, admins, and those who do not have to prove who they are.
+    /// Of operators, admins, and callers that do not have to prove who they are.
     runners: AuditLog,
     /// Of agents, clients and viewers.
     others: AuditLog,
@@ -122,7 +122,7 @@ const LINE_BYTES_MAX: u64 = 16 << 10;
 /// About as long as most lines are.
 const LINE_BYTES_USUAL: u64 = 1 << 10;
 
-/// How long whoever asks waits until it is known whether a line can be written.
+/// How long a caller waits until it is known whether a line can be written.
 const PROBE_WAIT: Duration = Duration::from_secs(1);
 
 /// Changes that may fail at once.
@@ -169,7 +169,7 @@ impl Audit {
         if runs_the_cluster(caller) { &self.runners } else { &self.others }
     }
 
-    /// Writes down that somebody asks for a change of `what`.
+    /// Writes down that the caller asks for a change of `what`.
     ///
     /// # Errors
     /// When it cannot be written down, or too many of the caller's changes failed just now: then
@@ -224,7 +224,7 @@ impl Audit {
         }
     }
 
-    /// Writes down that somebody was refused, or counts it where many are.
+    /// Writes down that a caller was refused, or counts it where many are.
     pub async fn refuse(&self, caller: &Caller, call: Call, what: &str, why: &str) {
         let allowed = {
             let (mut refusals, now) = (lock(&self.refusals), Instant::now());
@@ -284,7 +284,8 @@ impl AuditLog {
         Ok(AuditLog { pieces: Arc::new(pieces), open: Arc::default() })
     }
 
-    /// Writes a line, if it leaves the space that all who have begun need for their second one.
+    /// Writes a line, if it leaves the space that all changes in progress need for their second
+    /// one.
     async fn write(&self, line: String, is_synced: bool) -> io::Result<()> {
         let space = (Arc::strong_count(&self.open) as u64 - 1) * LINE_BYTES_MAX;
         let written = self.append(is_synced, move |log| log.append(&line, space)).await;
@@ -339,8 +340,8 @@ impl AuditPieces {
         }
     }
 
-    /// Returns when that line is on the disk. Whoever waits for another's sync finds that it was of
-    /// its own line too.
+    /// Returns when that line is on the disk. A writer that waits for another's sync finds that it
+    /// covered its own line too.
     fn sync(&self, number: u64) -> io::Result<()> {
         let mut synced = lock(&self.synced);
         if *synced >= number {
@@ -413,7 +414,7 @@ fn others_path(path: &Path) -> PathBuf {
     path.with_extension(format!("{OTHERS}.{extension}").trim_end_matches('.'))
 }
 
-/// A line about what somebody asks.
+/// A line about what a caller asks for.
 fn line(number: Option<u64>, caller: &Caller, call: Call, what: &str, result: &str) -> String {
     let who = caller.principal.as_ref().map(ToString::to_string);
     json!({
@@ -497,7 +498,7 @@ impl AuditFile {
 
     fn write_line(&mut self, before: u64, line: &str) -> io::Result<()> {
         (&*self.file).write_all(format!("{line}\n").as_bytes()).inspect_err(|_| {
-            // Half a line is none; whoever reads the log finds whole ones.
+            // Half a line is removed: a reader of the log finds whole ones only.
             let _ = self.file.set_len(before);
         })
     }

@@ -1,5 +1,5 @@
-//! A backup of the metadata on its way between a coordinator and whoever asked for it: an operator,
-//! or an agent that is to keep one.
+//! A backup of the metadata on its way between a coordinator and the caller that asked for it: an
+//! operator, or an agent that is to keep one.
 //!
 //! Place: beside the life of a repair. It goes in steps, so neither side holds all of it.
 //! The coordinator's disk can be lost with everything on it; so one agent after the other keeps a
@@ -29,7 +29,7 @@ use crate::metadata::{Backup, Metadata};
 /// Bytes of a message.
 const STEP: usize = 256 << 10;
 
-/// Takes a backup of the metadata, for one who asked.
+/// Takes a backup of the metadata, for a caller.
 pub(super) async fn take(metadata: &Metadata) -> Result<Backup, Status> {
     let cannot = |error: anyhow::Error| {
         Status::internal(format!("it cannot back up its metadata: {error:#}"))
@@ -37,7 +37,7 @@ pub(super) async fn take(metadata: &Metadata) -> Result<Backup, Status> {
     metadata.backup().await.map_err(cannot)
 }
 
-/// Sends a backup, until its end or until nobody wants it any more.
+/// Sends a backup, until its end or until the caller has gone.
 pub(super) async fn send(
     backup: Backup,
     may_be_older: bool,
@@ -172,7 +172,7 @@ async fn fetch(
     part.persist(data_dir.join(name))?;
     File::open(data_dir)?.sync_all()?;
     if !received.may_be_older {
-        // Nobody is to take it for the newer one. That there is none is as good.
+        // Removed, so that it is not taken for the newer one. That there is none is as good.
         let _ = fs::remove_file(data_dir.join(OLDER_KEPT_AS));
     }
     Ok(received.contents)

@@ -1,7 +1,7 @@
 //! The way to a coordinator for commands and agents, and its refusals as errors for people.
 //!
 //! Place: [a connection made] -> put, get or an operator's command.
-//! What a call has ended with is said as far as it is known: that nobody listens, that nobody
+//! What a call has ended with is said as far as it is known: that nothing listens, that nothing
 //! answers, that a certificate is not accepted, that the coordinator ended the connection. Only
 //! where none was recognized yet (`recognized.rs`) it may be something else that listens.
 
@@ -38,26 +38,26 @@ use crate::identity::certificate::explain;
 use crate::identity::credentials::{Kept, Proven};
 use recognized::{CoordinatorChannel, EndedCall, PlainConnector, Recognized};
 
-/// What the system says of a port where nobody listens.
+/// What the system says of a port where no process listens.
 const REFUSED: &str = "Connection refused";
 
 /// A coordinator that is there answers at once.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A connection to a coordinator, and what proves who we are to agents too. Where credentials have
-/// changed the next call goes by a new connection, since each shows its certificate once; answers
-/// that come by the former one still come.
+/// A connection to a coordinator, and the credentials that prove the client's identity, to agents
+/// too. Where credentials have changed the next call goes by a new connection, since each shows its
+/// certificate once; answers that come by the former one still come.
 #[derive(Clone, Debug)]
 pub struct Client {
     rpc: CoordinatorClient<CoordinatorChannel>,
     endpoint: Endpoint,
     /// The number of the credentials that the connection was made with.
     number: u64,
-    /// None: nobody proves anything.
+    /// None: neither end proves its identity.
     pub credentials: Option<Arc<Kept>>,
-    /// Who the coordinator has proven to be, by its newest connection.
+    /// The identity that the coordinator has proven, by its newest connection.
     proven: Arc<Mutex<Option<Arc<Proven>>>>,
-    /// How further connections are made; none where nobody proves anything.
+    /// How further connections are made; none without credentials.
     connector: Option<Connector>,
 }
 
@@ -104,7 +104,8 @@ impl DerefMut for Client {
 /// one, if there are credentials.
 ///
 /// # Errors
-/// Bad input when `address` is none; a failure when nobody answers there, or somebody else does.
+/// Bad input when `address` is none; a failure when nothing answers there, or anything but a
+/// coordinator.
 pub async fn connect(address: &str, credentials: Option<Arc<Kept>>) -> Result<Client> {
     let address = parse_address(address).map_err(bad_input)?;
     let endpoint = Endpoint::from_shared(format!("http://{address}"))
@@ -185,7 +186,7 @@ impl Service<Uri> for Connector {
 }
 
 impl Connector {
-    /// An encrypted connection to whoever listens there, if that is a coordinator.
+    /// An encrypted connection to the process that listens there, if it is a coordinator.
     async fn secure(self) -> io::Result<TokioIo<BufReader<TlsStream<TcpStream>>>> {
         let Connector { address, kept, proven, recognized } = self;
         let tcp = TcpStream::connect(&*address).await?;
@@ -214,7 +215,7 @@ impl Connector {
     }
 }
 
-/// What an error has to do with who is at either end, if anything.
+/// What an error has to do with the identity of either end, if anything.
 fn explained(error: io::Error) -> io::Error {
     let cause = error.get_ref().and_then(|cause| cause.downcast_ref());
     cause.map(|cause| Distrust(explain(cause))).map_or(error, io::Error::other)
@@ -227,7 +228,7 @@ pub fn refusal(status: Status) -> anyhow::Error {
     explained_status(status, if is_of_coordinator { gone } else { broken })
 }
 
-/// The same of a stream that the coordinator had answered on: whoever listens there is one.
+/// The same of a stream that the coordinator had answered on: what listens there is one.
 pub fn stream_ended(status: Status) -> anyhow::Error {
     explained_status(status, gone)
 }

@@ -1,6 +1,6 @@
 //! What operators command, carried out between the two lines of the audit log.
 //!
-//! Place: a call or the page brings a command -> whoever asks may ask it -> [it is written down and
+//! Place: a call or the page brings a command -> its caller may give it -> [it is written down and
 //! carried out]. Both ways lead here, so that neither can do what the other may not.
 
 use tonic::Status;

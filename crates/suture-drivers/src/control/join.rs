@@ -2,11 +2,12 @@
 //!
 //! Place: [failure detected] -> ... -> `[dispatch]` -> ... : an agent without a session is idle.
 //! A coordinator that restarts or is out of reach is waited for, for ever: chunks are safe
-//! meanwhile, and whoever started the agent wants it there when the coordinator returns. So is the
-//! right one where a new one of another cluster listens: the disk with the metadata may not be
-//! mounted yet. An agent that was never welcomed ends when it is refused for good (a cluster that
-//! others have joined, another protocol, a name that is taken): it serves nobody, and whoever
-//! started it should know. One that was serves reads, so it waits whatever a coordinator answers.
+//! meanwhile, and the agent has to be there when the coordinator returns. The agent also waits
+//! where a coordinator of another cluster listens at the address: the disk with the metadata may
+//! not be mounted yet. An agent that was never welcomed ends when it is refused for good (a cluster
+//! that others have joined, another protocol, a name that is taken): it serves no client, and its
+//! end is an error that the operator sees. One that was serves reads, so it waits whatever a
+//! coordinator answers.
 //! Invariants: one membership has one number: where the cluster has another, it ends, and the
 //! process begins anew under that; and it follows no coordinator of an older epoch than another
 //! that it has followed.
@@ -40,8 +41,8 @@ use crate::metadata::Mark;
 use crate::put_key::PutKey;
 use crate::store::StoreId;
 
-/// The wait before joining again; it doubles up to `RETRY_MAX`. The first is shorter than anyone
-/// notices, the longest shorter than a coordinator's grace for nodes that it has not received of.
+/// The wait before joining again; it doubles up to `RETRY_MAX`. The first is too short to be
+/// noticed, the longest shorter than a coordinator's grace for nodes that it has not received of.
 const RETRY_FIRST: Duration = Duration::from_millis(100);
 const RETRY_MAX: Duration = Duration::from_secs(3);
 
@@ -66,11 +67,11 @@ pub struct Introduction {
     pub uplink: f64,
     /// Bytes per second that it can receive.
     pub downlink: f64,
-    /// Whose chunks it has, if it has any.
+    /// The cluster whose chunks it has, if it has any.
     pub cluster: Option<ClusterId>,
     /// Which store it has, unless that cannot be kept.
     pub store: Option<StoreId>,
-    /// Whether it is to have the name, whoever had it: a new data_dir, meant to be one.
+    /// Whether it takes the name over from another store: its data_dir is new, and meant to be.
     pub takes_name: bool,
     /// How often it reports.
     pub heartbeat: Duration,
@@ -151,7 +152,7 @@ pub async fn keep(
                     warn!(%before, now = %joined.node, "the cluster has another number for this node");
                     return Ok(Left::Renumbered);
                 }
-                // Nobody waits for it any more when the agent could not start.
+                // The receiver is gone when the agent could not start.
                 welcome.take().map(|welcome| welcome.send(joined));
                 wait = RETRY_FIRST;
                 exchange(&mut me, session, &mut feed, &mut keeper, &file).await
@@ -221,7 +222,7 @@ struct JoinedSession {
 }
 
 /// A new session, once this agent has other credentials than those of that number: it stands before
-/// the one before it ends, so that the node is missed by nobody. Never, where there are no
+/// the former one ends, so that the coordinator never misses the node. Never returns without
 /// credentials.
 async fn renewed(me: &Introduction, number: u64) -> Box<(Welcome, JoinedSession)> {
     let Some(kept) = &me.credentials else { return std::future::pending().await };

@@ -1,10 +1,10 @@
-//! The last status, for whoever rather has that at once than waits until plans are made.
+//! The last status, for clients that take it at once rather than wait until plans are made.
 //!
 //! Place: beside stripes affected -> queue -> [plan]. A batch of plans takes the coordinator's task
-//! a second or two, in which it answers nobody. How things were a moment before is what most who
-//! look at a status want then, with its age.
+//! a second or two, in which it answers no request. Most clients of `status` are served best by the
+//! last one then, with its age.
 //!
-//! Invariant: what is kept was asked for after the last change that anybody commanded.
+//! Invariant: what is kept was asked for after the last change that an operator commanded.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -14,8 +14,8 @@ use super::proto::StatusReply;
 /// A coordinator that is not planning answers sooner than this.
 pub(super) const STATUS_TIMEOUT: Duration = Duration::from_millis(50);
 
-/// How often a status is made for nobody but those who come while plans are made; and how often
-/// where it has so many entries that it is not kept.
+/// How often a status is made only to be kept for calls that come while plans are made; and how
+/// often where it has so many entries that it is not kept.
 pub(super) const KEEP_EVERY: Duration = Duration::from_secs(1);
 pub(super) const KEEP_EVERY_LONG: Duration = Duration::from_secs(60);
 

@@ -58,7 +58,7 @@ impl MembershipFile {
                 let write = move || membership.map_or(Ok(()), |membership| membership.write(&dir));
                 let result = tokio::task::spawn_blocking(write).await;
                 if let Err(why) = result.unwrap_or_else(|why| Err(io::Error::other(why))) {
-                    // It keeps nobody from serving: then only a restart has forgotten it.
+                    // The agent serves all the same: only after a restart these are not known.
                     warn!("cannot keep the number and epoch of this node: {why}");
                 }
                 written.send_replace(membership);

@@ -23,13 +23,13 @@ use crate::coordinator::CoordinatorDriver;
 use crate::metadata::store::{KeptIntent, seconds_since_1970};
 use crate::metadata::{Intent, MetadataError, NewNode};
 
-/// The longest pause: whoever needs more empties the node.
+/// The longest pause: for a longer absence an operator drains the node.
 pub const PAUSE_MAX: Duration = Duration::from_secs(30 * 86400);
 
 /// Objects named as examples.
 const OBJECTS_SHOWN: usize = 3;
 
-/// What is answered to whoever commands a DataNode here.
+/// What is answered to a command about a DataNode.
 const HDFS_DECIDES: &str = "HDFS decides which DataNodes are dead or drained: stop the DataNode, \
                             or name it in dfs.hosts.exclude (hdfs dfsadmin -refreshNodes)";
 

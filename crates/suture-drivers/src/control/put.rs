@@ -3,9 +3,9 @@
 //!
 //! Place: put begun -> [stripes placed] -> chunks durable -> [object visible]; before any failure.
 //! A put lives exactly as long as its stream. Whatever ends the stream before `Commit` ends the
-//! put: nothing becomes visible, its places are given back, and what it wrote is nobody's: the
-//! agents that had places of it are asked at once to list what they hold, and it goes. So there is
-//! no lease to renew, and no space that an abandoned put keeps.
+//! put: nothing becomes visible, its places are given back, and the chunks that it wrote are
+//! orphans: the agents that had places of it are asked at once to list what they hold, and the
+//! orphans are deleted. So there is no lease to renew, and no space that an abandoned put keeps.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem;
@@ -59,7 +59,7 @@ struct PutSession {
     stripes: Vec<ObjectStripe>,
     /// What the audit log has of it.
     begun: Option<Begun>,
-    /// Whether whoever puts is to be accepted still.
+    /// The client of the put, and whether it is still accepted.
     caller: RenewablePut,
     /// The memory that it takes.
     share: PutShare,
@@ -257,7 +257,7 @@ impl PutSession {
         Ok(self.places(service, &stripes).await)
     }
 
-    /// Other nodes for chunks that could not be stored; none where nobody else can take them.
+    /// Other nodes for chunks that could not be stored; none where no other node can take them.
     async fn replace(
         &mut self,
         service: &ControlService,

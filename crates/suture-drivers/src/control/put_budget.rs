@@ -1,8 +1,8 @@
 //! How much memory puts that have not ended may take of the coordinator.
 //!
 //! Place: put begun -> [stripes placed] -> chunks durable -> object visible; before any failure.
-//! A put keeps where each of its stripes goes and what was stored of it until it ends, and whoever
-//! may put decides when that is, and how many stripes there are until then: it costs nothing to ask
+//! A put keeps where each of its stripes goes and what was stored of it until it ends, and the
+//! client decides when that is, and how many stripes there are until then: it costs nothing to ask
 //! for places and store nothing. So what is kept is counted, for each caller and for all of them.
 //!
 //! Invariant: what is counted is given back with the put, however it ends.

@@ -1,10 +1,10 @@
 //! Puts that outlive the certificate with which they began.
 //!
-//! Place: put begun -> [whoever puts proves anew who it is] -> stripes placed -> object visible.
+//! Place: put begun -> [the client proves its identity anew] -> stripes placed -> object visible.
 //! A certificate is shown once for each connection, when it is made, and a put lives as long as its
-//! stream. So whoever puts and has a new certificate announces that on a new connection, by the
-//! number of the put, and the put is accepted by that one from then on. It has to be the same
-//! principal: who has stolen a former certificate has none to renew his puts by.
+//! stream. So a client with a put under way and a new certificate announces that on a new
+//! connection, by the number of the put, and the put is accepted by that one from then on. It has
+//! to be the same principal: a stolen former certificate renews no put.
 //!
 //! Invariant: a put is accepted by a certificate that its own principal has shown.
 
@@ -15,7 +15,7 @@ use tonic::Status;
 
 use super::access::Caller;
 
-/// Who does the puts that are under way.
+/// The callers of the puts that are under way.
 #[derive(Debug, Default)]
 pub struct PutCallers(Mutex<Open>);
 
@@ -65,7 +65,7 @@ impl PutCallers {
 }
 
 impl RenewablePut {
-    /// Whether whoever puts is to be accepted still.
+    /// Whether the client of the put is still accepted.
     ///
     /// # Errors
     /// Why it is not.

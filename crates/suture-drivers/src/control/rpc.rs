@@ -1,4 +1,4 @@
-//! The calls of clients, operators and agents, each handed to whoever answers it.
+//! The calls of clients, operators and agents, each handed to the service that answers it.
 //!
 //! Place: around all of failure -> ... -> stripe healthy: where gRPC ends.
 
@@ -166,7 +166,7 @@ impl Coordinator for RpcAdapter {
         }
         let ask = move |store: &mut MetadataStore| store.names_of(&[copy.stripe]);
         let name = served.service.metadata.ask(ask).await?.remove(&copy.stripe);
-        // What belongs to no object is nobody's to name by a prefix.
+        // A stripe of no object has the empty name, which no client's prefix permits.
         served.check_name(&name.unwrap_or_default()).await?;
         let service = served.service.clone();
         let suspect = async move {

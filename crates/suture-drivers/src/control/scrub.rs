@@ -1,6 +1,6 @@
 //! What is reported of scrubbing to operators.
 //!
-//! Place: [failure detected] -> ...: damage that nobody has met yet.
+//! Place: [failure detected] -> ...: damage that no read has met yet.
 
 use suture_repair::event::ScrubStatus;
 use suture_repair::id::{CopyAt, NodeId, StripeId};

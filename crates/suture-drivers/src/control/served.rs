@@ -1,8 +1,8 @@
-//! A call that was let in: who asks, what of which service, and how it comes into the audit log.
+//! A call that was let in: its caller, its service, and how it comes into the audit log.
 //!
-//! Place: a call comes -> [whoever asks may ask it, and a change is written down] -> it is
-//! answered. Nothing gets at the service but through here, and a streamed answer ends when the
-//! caller's certificate is no longer valid.
+//! Place: a call comes -> [its caller may make it, and a change is written down] -> it is answered.
+//! Nothing gets at the service but through here, and a streamed answer ends when the caller's
+//! certificate is no longer valid.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use super::service::{ControlService, OF_HDFS, REBUILDING};
 use crate::metadata::MetadataError;
 use crate::metrics::calls::RefusalReason;
 
-/// An answer of many parts, for as long as whoever asked is accepted.
+/// An answer of many parts, for as long as the caller is accepted.
 #[derive(Debug)]
 pub struct Guarded<T> {
     parts: ReceiverStream<Result<T, Status>>,
@@ -57,7 +57,7 @@ impl Served {
     /// Lets a call in, or not.
     ///
     /// # Errors
-    /// When whoever asks is not to be accepted any more, or may not ask that; and when only agents
+    /// When the caller is not accepted any more, or may not make that call; and when only agents
     /// are served now.
     pub async fn admit<T>(
         service: &Arc<ControlService>,
@@ -75,7 +75,7 @@ impl Served {
         Served::admit_caller(service, caller, call, what).await
     }
 
-    /// The same for who is known already.
+    /// The same for a caller that is known already.
     ///
     /// # Errors
     /// As [`Served::admit`].
@@ -151,12 +151,12 @@ impl Served {
         listed
     }
 
-    /// What distinguishes whoever asks from others.
+    /// What distinguishes the caller from others.
     pub fn caller_name(&self) -> String {
         self.caller.name()
     }
 
-    /// Whether whoever asks is to be accepted still.
+    /// Whether the caller is still accepted.
     ///
     /// # Errors
     /// Why it is not.
@@ -164,15 +164,15 @@ impl Served {
         self.caller.check_still()
     }
 
-    /// A put of whoever asks begins.
+    /// Begins a put of the caller.
     pub fn begin_put(&self) -> RenewablePut {
         self.service.put_callers.enter(self.caller.clone())
     }
 
-    /// Has a put be accepted by the certificate of whoever asks.
+    /// Has a put be accepted by the caller's present certificate.
     ///
     /// # Errors
-    /// That it is none of theirs.
+    /// When the put is not one of the caller's.
     pub async fn renew_put(&self, number: u64) -> Result<(), Status> {
         let renewed = self.service.put_callers.renew(number, &self.caller);
         self.judge(&number.to_string(), renewed).await
@@ -184,7 +184,7 @@ impl Served {
         Guarded { parts, caller, has_ended: false }
     }
 
-    /// Carries out a change between its two lines of the audit log. Whoever asked may go away
+    /// Carries out a change between its two lines of the audit log. The caller may go away
     /// meanwhile: both lines are written all the same.
     ///
     /// # Errors

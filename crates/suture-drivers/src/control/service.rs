@@ -35,15 +35,15 @@ use crate::metrics::calls::{PutMemory, RefusalReason};
 use crate::metrics::coordinator::CoordinatorMetrics;
 use crate::put_key::PutKey;
 
-/// What is answered to whoever wants an object of HDFS's coordinator.
+/// What is answered to a call about an object on a coordinator for HDFS.
 pub(super) const OF_HDFS: &str =
     "this coordinator repairs HDFS and keeps no objects: store and read by HDFS's own commands";
 
-/// What is answered to whoever would have a coordinator repair that only observes.
+/// What is answered to a command to repair on a coordinator that only observes.
 const OBSERVES: &str = "this coordinator only observes, and HDFS repairs: set [hdfs] mode to \
                         'repair' in its configuration and restart it";
 
-/// What is answered to whoever is not served while metadata are made again.
+/// What is answered to all but agents while metadata are made again.
 pub(super) const REBUILDING: &str =
     "the metadata are being rebuilt from what the agents hold: try again when that is done";
 
@@ -65,7 +65,7 @@ pub struct ControlService {
     pub(super) is_hdfs: bool,
     /// Where changes are written down, if anywhere.
     pub(super) audit: Option<Audit>,
-    /// How it is known who asks, where that is reported.
+    /// How callers are authenticated, where that is reported.
     pub(super) trust: Option<Trust>,
     /// What makes the stamps of puts; agents know them by it.
     pub(super) put_key: PutKey,
@@ -75,7 +75,7 @@ pub struct ControlService {
     metrics: Arc<CoordinatorMetrics>,
     /// The last status that was kept.
     pub(super) kept: KeptStatus,
-    /// Who does the puts that are under way, by their numbers.
+    /// The callers of the puts that are under way, by the puts' numbers.
     pub(super) put_callers: Arc<PutCallers>,
     /// Held while all that is lost is planned for a preview.
     previewing: Mutex<()>,
@@ -160,7 +160,7 @@ impl ControlService {
         ControlService { audit: Some(audit), ..self }
     }
 
-    /// The same, with refusals counted there; to be called before anybody puts.
+    /// The same, with refusals counted there; to be called before the first put.
     pub fn with_metrics(self, metrics: Arc<CoordinatorMetrics>) -> ControlService {
         ControlService { puts: PutBudget::new(metrics.clone()), metrics, ..self }
     }
@@ -175,7 +175,7 @@ impl ControlService {
         self.metrics.refused(why);
     }
 
-    /// The same, with what `status` says of those who ask.
+    /// The same, with what `status` says of the authentication of callers.
     pub fn with_trust(self, trust: Trust) -> ControlService {
         ControlService { trust: Some(trust), ..self }
     }
@@ -372,7 +372,7 @@ impl ControlService {
             reply.warnings.push(set_back_warning());
         }
         reply.warnings.extend(rack_warning(&reply.nodes));
-        // Where HDFS places blocks, nobody here can have others placed.
+        // Where HDFS places blocks, no command here can place them otherwise.
         let crowded = Some(&reply.crowded).filter(|_| !self.is_hdfs);
         reply.warnings.extend(crowded.and_then(|racks| crowded_warning(racks)));
         reply.warnings.extend(refused_warnings(&reply.refused));

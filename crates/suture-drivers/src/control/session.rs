@@ -33,7 +33,7 @@ use crate::coordinator::{CoordinatorDriver, Handle, NewSession};
 use crate::metadata::{Mark, MetadataError, MetadataStore, NewNode, NodeRecord, Remembered};
 use crate::store::StoreId;
 
-/// How long a peer may take from connecting to announcing who it is.
+/// How long a peer may take from connecting to announcing its identity.
 const JOIN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How long an agent that was let in may take to introduce itself, and how often that is looked
@@ -114,7 +114,7 @@ struct Joined {
     epoch: u32,
     /// The version of its session.
     protocol: u32,
-    /// Whether it has a session already, whose place this one takes.
+    /// Whether it has a session already, which this one replaces.
     renews: bool,
     /// How often it reports, if it announces that.
     heartbeat: Option<Duration>,
@@ -174,7 +174,7 @@ async fn admit(service: &ControlService, join: proto::Join) -> Result<(NodeRecor
         node.rack = known.and_then(|record| record.node.rack);
     }
     let joined = node.clone();
-    // First: who has lost the name to another store is to be refused for that.
+    // First, so that a store that has lost the name to another is refused for that reason.
     let check = move |store: &mut MetadataStore| store.check_joining(&joined, is_new, takes_name);
     service.metadata.ask(check).await?;
     let joined = node.clone();
@@ -251,8 +251,8 @@ async fn incarnation(coordinator: &Handle, node: NodeId) -> Option<u64> {
     coordinator.query(ask).await.flatten()
 }
 
-/// Refuses an agent whose name or address another one has that is there. Who has it may be gone in
-/// a moment, so whoever is refused goes on asking.
+/// Refuses an agent whose name or address another agent with a session has. That one may be gone in
+/// a moment, so the agent that is refused tries again.
 async fn check_unique(service: &ControlService, node: &NewNode) -> Result<(), Status> {
     let (name, address) = (node.name.clone(), node.address.clone());
     let others = service.coordinator.query(move |driver: &CoordinatorDriver| {
@@ -282,7 +282,7 @@ pub fn check(cluster: ClusterId, join: proto::Join) -> Result<NewNode, Status> {
     if let Some(theirs) = join.cluster.map(ClusterId)
         && theirs != cluster
     {
-        // Another one may be at this address tomorrow: whoever keeps chunks goes on asking.
+        // Another coordinator may be at this address later: an agent with chunks tries again.
         return Err(Status::unavailable(format!(
             "the agent's chunks belong to cluster {theirs}, this is the coordinator of cluster {cluster}; if this coordinator lost the metadata of cluster {theirs}, stop it, empty its data_dir, and use `suture metadata restore` or `suture metadata rebuild`"
         )));

@@ -1,7 +1,7 @@
 //! What `status` says of the cluster, in the protocol's words.
 //!
-//! Place: beside every step of failure -> ... -> stripe healthy. The core and the driver know how
-//! things are; this puts it down for whoever asks.
+//! Place: beside every step of failure -> ... -> stripe healthy. The core and the driver know the
+//! state; this encodes it for the caller.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};

@@ -72,7 +72,7 @@ pub fn decode(wanted: proto::Throttle) -> Result<ThrottleIntent, Status> {
     Ok(ThrottleIntent { config, window })
 }
 
-/// Refuses names that nobody has: a cap that silently does not exist is none.
+/// Refuses names that no node has: such a cap would silently have no effect.
 ///
 /// # Errors
 /// The first such name.

@@ -1,4 +1,4 @@
-//! How it is known who asks, and until when: what an operator has to know of certificates.
+//! How callers are authenticated, and until when: what an operator has to know of certificates.
 //!
 //! Place: beside the life of a repair: a certificate that ended unnoticed ends repairs too.
 
@@ -12,10 +12,10 @@ use crate::identity::AccessRole;
 use crate::identity::certificate::Statement;
 use crate::identity::credentials::Kept;
 
-/// Whom a coordinator accepts by what.
+/// What a coordinator authenticates its callers by.
 #[derive(Debug)]
 pub struct Trust {
-    /// The coordinator's own; none where nobody proves anything.
+    /// The coordinator's own; none where no caller is authenticated.
     credentials: Option<Arc<Kept>>,
     listen: IpAddr,
     /// The certificates that agents showed last, by their names.

@@ -2,8 +2,8 @@
 //! ended with.
 //!
 //! Place: [a connection made] -> put, get or an operator's command.
-//! A port may be anybody's, and a connection that ends does not show whose it was. A coordinator
-//! speaks HTTP/2, which begins with a frame of settings that nobody has to ask for; a coordinator
+//! Any process may listen on a port, and a connection that ends does not show which one did. A
+//! coordinator speaks HTTP/2, which begins with an unrequested frame of settings; a coordinator
 //! with credentials has proven itself before. After either the end of a connection is that of a
 //! coordinator, and no sign of another protocol.
 
@@ -29,7 +29,7 @@ const HEADER: usize = 9;
 /// The type of a frame of settings.
 const SETTINGS: u8 = 4;
 
-/// Whether whoever listens at an address has spoken as coordinators do, by any connection so far.
+/// Whether the process at an address was recognized as a coordinator, by any connection so far.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Recognized(Arc<AtomicBool>);
 
@@ -105,7 +105,7 @@ impl Error for EndedCall {
     }
 }
 
-/// Connects to whoever listens there, who proves nothing.
+/// Connects without credentials: the process that listens there proves nothing.
 #[derive(Clone, Debug)]
 pub(super) struct PlainConnector {
     pub address: Arc<str>,

@@ -1,8 +1,8 @@
 //! Plans as messages, by the numbers of their nodes, and back again with everything checked.
 //!
 //! Place: ... plan -> admit -> [dispatch] -> slices flow -> ...
-//! Whether a plan makes sense is judged by who executes it (`plan/validate.rs`); here it is only
-//! made sure that it says something.
+//! Whether a plan can be executed is checked by the agent that executes it (`plan/validate.rs`);
+//! here only its fields are checked.
 
 use std::collections::BTreeMap;
 
