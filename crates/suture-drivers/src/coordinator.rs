@@ -4,13 +4,13 @@
 //! commit location -> stripe healthy]. What is decided is decided in `suture_repair::coordinator`;
 //! here inputs are gathered, outputs are performed and the clock is read.
 //!
-//! The loop is `perform everything -> wait for one thing -> handle it`. Nothing in it waits for
-//! anyone: agents are written to through queues, the metadata through their thread's, and
+//! The loop is `perform everything -> wait for one thing -> handle it`. Nothing in it waits for a
+//! peer: agents are written to through queues, the metadata through their thread's, and
 //! what comes back comes as the next input. An agent that lets its queue fill up is cut off, as
 //! if it had gone away; it will join again, and what it has to know is sent anew.
 //!
-//! Changes of the metadata come before requests, so whoever saw a put or a removal succeed sees it
-//! in the next status.
+//! Changes of the metadata come before requests, so a client that saw a put or a removal succeed
+//! sees it in the next status.
 
 mod backups;
 mod beat_watch;
@@ -66,7 +66,7 @@ use scrub_watch::ScrubWatch;
 use throttle::Live;
 use unreported::Unreported;
 
-/// Requests that may wait; whoever comes after waits longer.
+/// Requests that may wait in the queue; senders of further ones wait for space in it.
 const REQUESTS_MAX: usize = 1024;
 
 /// How often progress is measured while something runs.
@@ -124,7 +124,7 @@ pub struct CoordinatorDriver {
     origin: Instant,
     nodes: BTreeMap<NodeId, Contact>,
     backups: Backups,
-    /// What agents have listed, where somebody wants to know.
+    /// What agents have listed, where a rebuild asks for it.
     listings: Option<Listings>,
     /// Agents that were not let in.
     refused: RefusedAgents,
@@ -284,8 +284,8 @@ impl CoordinatorDriver {
         Time { ns: self.origin.elapsed().as_nanos() as u64 }
     }
 
-    /// Every node, each at the place of its number, with its address unless it is dead. One that
-    /// only nobody reaches is to be tried again.
+    /// Every node, each at the place of its number, with its address unless it is dead. A node that
+    /// is only cut off keeps its address and is tried again.
     pub fn peers(&self) -> Vec<PeerAddress> {
         let peer = |(&node, contact): (&NodeId, &Contact)| {
             let is_known = !contact.address.is_empty();
@@ -315,8 +315,8 @@ impl CoordinatorDriver {
         conflicts.then(|| contact.address.clone())
     }
 
-    /// Another node than `name` whose agent is there and announces that address, if there is one:
-    /// whoever connects there would take either for the other.
+    /// Another node than `name` that has a session and announces that address, if there is one: a
+    /// client that connects there could reach either of them.
     pub fn other_at(&self, address: &str, name: &str) -> Option<String> {
         let wanted: SocketAddr = address.parse().ok()?;
         let own = self.core.cluster().find(name);
@@ -426,7 +426,7 @@ impl CoordinatorDriver {
         let (address, session) = (record.node.address, Some((number, outbox)));
         self.nodes.insert(id, Contact { address, session, file_system });
         self.peers_changed = true;
-        // Whoever is new receives both with the others.
+        // A new agent receives both with the others.
         self.sent_news = None;
     }
 
@@ -548,7 +548,7 @@ impl CoordinatorDriver {
         }
     }
 
-    /// Has agents list what they hold, of which the core orders away what is nobody's.
+    /// Has agents list what they hold, of which the core has the orphans deleted.
     fn search_orphans(&mut self) {
         let listed = |node| orphan_search::rest(self.core.stripes().count_on(node));
         for node in self.orphans.take_due(Instant::now(), listed) {
@@ -563,7 +563,7 @@ impl CoordinatorDriver {
         everyone.into_iter().for_each(|node| self.post(node, Outgoing::Peers(peers.clone())));
     }
 
-    /// Queues a message for an agent. Whoever is away misses it, as `message.rs` allows.
+    /// Queues a message for an agent. An agent without a session misses it, as `message.rs` allows.
     fn post(&mut self, to: NodeId, message: Outgoing) {
         let Some((_, outbox)) = self.nodes.get(&to).and_then(|c| c.session.as_ref()) else {
             return;

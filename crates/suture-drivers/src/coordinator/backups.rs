@@ -25,7 +25,7 @@ const FETCH: Duration = Duration::from_secs(10);
 pub struct Backups {
     every: Option<Duration>,
     next: Option<Instant>,
-    /// Who was asked last.
+    /// The node that was asked last.
     asked: Option<NodeId>,
     /// When a backup was last durable, or this began.
     kept_at: Instant,
@@ -53,7 +53,7 @@ impl Backups {
         self.next
     }
 
-    /// Whose turn it is now, of those that are up.
+    /// The next node to keep a copy if one is due now, of those that are up.
     pub fn next(&mut self, now: Instant, up: &[NodeId]) -> Option<NodeId> {
         self.next = self.every.map(|every| now + every);
         let next = placement::next_in_turn(up, self.asked)?;

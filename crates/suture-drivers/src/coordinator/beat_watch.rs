@@ -15,7 +15,7 @@ use crate::config::advice::rare_beats;
 /// Which agents report too rarely.
 #[derive(Clone, Debug, Default)]
 pub struct BeatWatch {
-    /// Silence after which a node is not used; none where nobody has said.
+    /// Silence after which a node is not used; none where none is configured.
     suspect: Option<Duration>,
     /// How often they do.
     rare: BTreeMap<NodeId, Duration>,

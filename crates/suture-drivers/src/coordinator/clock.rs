@@ -2,7 +2,7 @@
 //!
 //! Place: beside the whole life of a repair, which no clock of the day decides. Dates of objects
 //! and of the audit log, windows, pauses that outlast a restart, and the validity of certificates
-//! go by it: whoever operates the cluster is notified when it was set.
+//! go by it: the operator is warned when it was set.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 

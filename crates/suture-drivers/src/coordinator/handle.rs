@@ -86,13 +86,13 @@ impl Handle {
         self.request(Request::Stored(chunks)).await;
     }
 
-    /// A put that had places on these nodes has ended, and what it wrote is nobody's.
+    /// A put that had places on these nodes has ended, and the chunks that it wrote are orphans.
     pub async fn search_orphans(&self, nodes: BTreeSet<NodeId>) {
         self.request(Request::SearchOrphans(nodes)).await;
     }
 
-    /// What `query` makes of the driver; nothing while it shuts down. Nothing is made of it for who
-    /// waits no more.
+    /// What `query` makes of the driver; nothing while it shuts down. `query` is not run when its
+    /// caller waits no more.
     pub async fn query<T: Send + 'static>(
         &self,
         query: impl FnOnce(&CoordinatorDriver) -> T + Send + 'static,

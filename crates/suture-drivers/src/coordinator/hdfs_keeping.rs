@@ -69,7 +69,8 @@ impl CoordinatorDriver {
         }
     }
 
-    /// Writes down what a commit is asked for, in case that nobody here receives the answer.
+    /// Writes down what a commit is asked for, in case that this process does not receive the
+    /// answer.
     fn note_asked(&mut self, commit: &Commit) {
         let asked = self.attempts.asked(self.now(), commit, self.core.stripes());
         if let (Some(asked), Some(hdfs)) = (&asked, &mut self.hdfs) {
@@ -88,7 +89,8 @@ impl CoordinatorDriver {
         }
     }
 
-    /// Reports how repairs stand to whoever decides whether HDFS is kept from its own.
+    /// Reports how repairs stand to the view that decides whether HDFS is kept from its own
+    /// repairs.
     pub(super) fn note_condition(&self, condition: Condition) {
         if let Some(hdfs) = &self.hdfs {
             hdfs.link.note(condition);

@@ -88,7 +88,7 @@ impl Meter {
         self.rate
     }
 
-    /// How long it takes until all is rebuilt that can be now; none where nobody can say.
+    /// How long it takes until all is rebuilt that can be now; none where that cannot be estimated.
     pub fn eta(&self, now: Time, status: &Status) -> Option<Estimate> {
         let may_begin = !status.paused && status.throttle.closed_for.is_none();
         let goes_on = may_begin || !status.running.is_empty();

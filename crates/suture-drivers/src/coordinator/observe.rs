@@ -35,14 +35,14 @@ impl CoordinatorDriver {
             unknown_copies: core.unknown_copies(),
             refused_agents: self.refused_agents().len(),
             is_unwritable: self.metadata.is_faulty(),
-            // Whoever has the audit log adds it.
+            // Set by the service, which has the audit log.
             is_audit_unwritable: false,
             backup_age: self.backups.age(Instant::now()),
             scrub_period: times.map(|times| times.period),
             scrub_least: times.and_then(|times| times.least),
             scrub_age: times.map(|times| times.age),
             hdfs: self.hdfs_seen(),
-            // Whoever answers calls adds it.
+            // Set by the service, which counts puts.
             puts: PutMemory::default(),
             status,
         }

@@ -2,10 +2,10 @@
 //!
 //! Place: put begun -> chunks durable -> [the put ends, nothing is visible]; what it wrote goes.
 //! Such chunks are orphans, which are ordered away when an agent lists them: by itself it does so
-//! every few minutes only, and until then they take space that nobody can free. So it is asked to
-//! at once, and once more: what it was about to make durable when the put ended shows only later.
-//! Who puts in vain again and again must not keep disks busy with listings, so each agent is left
-//! alone between two of them.
+//! every few minutes only, and until then they take space that cannot be freed. So it is asked to
+//! at once, and once more: what it was about to make durable when the put ended shows only later. A
+//! client whose puts fail again and again must not keep disks busy with listings, so there is a
+//! pause for each agent between two of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -88,13 +88,13 @@ mod tests {
         search.begin(at(0), &one);
         assert_eq!((search.due(), take(&mut search, at(0))), (Some(at(0)), vec![NodeId(1)]));
         assert_eq!((search.due(), take(&mut search, at(9))), (Some(at(10)), vec![]));
-        // Another put: who was asked a moment ago is left alone.
+        // Another put: a node that was asked a moment ago is not asked again.
         search.begin(at(9), &both);
         assert_eq!(take(&mut search, at(9)), [NodeId(2)]);
         assert_eq!(take(&mut search, at(10)), [NodeId(1)]);
         assert_eq!(take(&mut search, at(20)), [NodeId(1), NodeId(2)]);
         assert_eq!((take(&mut search, at(30)), search.due()), (vec![], None));
-        // Who holds much is asked as much less often.
+        // A node that holds more is asked less often in proportion.
         search.begin(at(30), &one);
         assert_eq!(search.take_due(at(30), |_| rest(1_000_000)), [NodeId(1)]);
         assert_eq!((search.due(), take(&mut search, at(129))), (Some(at(130)), vec![]));

@@ -1,8 +1,8 @@
-//! What waits to be sent to an agent, before anyone encodes it.
+//! What waits to be sent to an agent, before it is encoded.
 //!
 //! Place: ... plan -> admit -> `[dispatch]` -> ...
-//! Every participant of a repair gets the same task, so it is shared, and so is what it becomes on
-//! the wire: whoever sends it first encodes it for all.
+//! Every participant of a repair gets the same task, so it is shared, and so is its encoding: the
+//! first session that sends it encodes it for all.
 
 use std::sync::{Arc, OnceLock};
 

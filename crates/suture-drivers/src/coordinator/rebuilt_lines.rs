@@ -17,8 +17,8 @@ use super::CoordinatorDriver;
 use crate::attempt::RebuiltChunk;
 use crate::hdfs::group::group_id;
 
-/// Chunks of a second that have lines of their own: what somebody can still read as it comes, and a
-/// few hundred megabytes of log in a week of repairs without an end.
+/// Chunks of a second that have lines of their own: what an operator can still read as it comes,
+/// and a few hundred megabytes of log in a week of repairs without an end.
 const LINES_MAX: u64 = 10;
 
 /// What they are counted in.
@@ -30,7 +30,7 @@ const NAME_WAIT: Duration = Duration::from_secs(5);
 /// Which rebuilt chunks have a line of their own.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RebuiltLines {
-    /// When the second began whose lines are counted.
+    /// When the present second began, in which lines are counted.
     began: Option<Time>,
     lines: u64,
     others: UnlistedChunks,
@@ -150,7 +150,7 @@ mod tests {
         assert_eq!(lines.rest(at(6001)), None);
         assert_eq!(taken(&mut lines, 6100, 7), 7);
         assert_eq!(lines.rest(at(7100)), None, "all have lines");
-        // What nobody asked for is counted with what comes later.
+        // A rest that was not taken is counted with what comes later.
         assert_eq!(taken(&mut lines, 8000, 11), 10);
         assert_eq!(taken(&mut lines, 9000, 12), 10);
         assert_eq!(lines.rest(at(10_000)), unlisted(3, 9));

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 const KEPT: usize = 64;
 
 /// For how long. An agent that tries again does so every few seconds; one that has ended is looked
-/// for by somebody who was called.
+/// for by an operator who was alerted.
 const KEPT_FOR: Duration = Duration::from_secs(600);
 
 /// An agent that was not let in.

@@ -1,6 +1,6 @@
 //! Whether scrubs keep to their period, in which every copy is to be read once.
 //!
-//! Place: [failure detected] -> ...: damage that no pass comes to is damage that nobody knows of.
+//! Place: [failure detected] -> ...: damage that no pass comes to stays unknown.
 //! The core begins a pass each period and keeps to the rate. That the rate is too low for what
 //! nodes hold, or that no pass comes to its end, is for operators to know: at the start and from
 //! then on.
