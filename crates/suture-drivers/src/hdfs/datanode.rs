@@ -156,7 +156,7 @@ pub enum DataNodeError {
     Unreachable(io::Error),
 }
 
-/// Who is expected at the socket, and what is asked there.
+/// The socket, the user that is expected there, and what is asked.
 #[derive(Debug)]
 pub struct DataNodeClient {
     socket: PathBuf,

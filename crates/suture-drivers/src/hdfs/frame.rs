@@ -9,8 +9,8 @@
 //! | 8..12 | CRC32C of the payload |
 //! | 12.. | the JSON, then the payload |
 //!
-//! Both lengths are bounded before anything is allocated. The other end is a daemon of somebody
-//! else's, so what it sends is checked like any input.
+//! Both lengths are bounded before anything is allocated. The other end is a daemon of another
+//! project, so what it sends is checked like any input.
 
 use std::io::{self, ErrorKind, Read, Write};
 

@@ -2,10 +2,10 @@
 //! claims.
 //!
 //! Place: [stripes affected] -> queue -> plan -> [claim] -> dispatch -> ... -> [commit location].
-//! Only groups at risk are stripes here; the NameNode knows the others and nobody need. What is
-//! known is refreshed by [`HdfsKeeper::refresh`], which asks for changes. The NameNode counts no
-//! generations, so they are counted here: a stripe gets the next one with every change that is
-//! reported of it.
+//! Only groups at risk are stripes here; the NameNode knows the others, which are not needed here.
+//! What is known is refreshed by [`HdfsKeeper::refresh`], which asks for changes. The NameNode
+//! counts no generations, so they are counted here: a stripe gets the next one with every change
+//! that is reported of it.
 //!
 //! A rebuilt block is HDFS's as soon as its DataNode has finalized it. So a commit asks the
 //! NameNode whether it has the block, and is answered once it has. Until then what a claim builds
@@ -37,7 +37,7 @@ use super::namenode::{
 };
 use commits::{AwaitedBlock, can_be};
 
-/// A claim that nobody prolongs ends after this, as the NameNode's own do by default.
+/// A claim that is not prolonged ends after this, as the NameNode's own do by default.
 pub const CLAIM_LIFETIME: Span = Span::from_secs(300);
 
 /// A finalized block that the NameNode does not have after so long is not waited for: its DataNode
@@ -99,7 +99,7 @@ enum ClaimStanding {
 /// A claim that the NameNode refuses because of one of its nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RefusedTarget {
-    /// The repair whose claim it is.
+    /// The repair that has the claim.
     pub repair: RepairId,
     /// The node that may not get a block of the group.
     pub node: NodeId,

@@ -2,10 +2,10 @@
 //!
 //! Place: beside [stripes affected -> queue -> plan -> claim] -> ...: decided anew before each
 //! lease, seconds at a time.
-//! Only who can repair may keep others from it: not a coordinator whose task does not report any
-//! more how repairs stand, nor one whose claims the NameNode does not answer, nor one that is to
-//! leave lost blocks for a while, by a pause or by a window. What is at risk most is repaired
-//! outside of a window as well, beside HDFS: a claim keeps the two apart.
+//! Only a coordinator that can repair may keep HDFS from it: not one whose task no longer reports
+//! how repairs stand, nor one whose claims the NameNode does not answer, nor one that is to leave
+//! lost blocks for a while, by a pause or by a window. What is at risk most is repaired outside of
+//! a window as well, beside HDFS: a claim keeps the two apart.
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -32,7 +32,7 @@ pub struct Condition {
     pub paused: bool,
     /// Their window is closed: what has a margin waits until it opens.
     pub window_closed: bool,
-    /// Nodes whose agents speak.
+    /// Nodes that are up, by their heartbeats.
     pub nodes_up: usize,
     /// Stripes that wait for something: HDFS may try them.
     pub waiting: Vec<StripeId>,
@@ -118,7 +118,7 @@ impl NoLease {
         }
     }
 
-    /// Whether somebody should do something about it: nobody has asked for it.
+    /// Whether an operator should act on it: it was not commanded.
     pub fn is_fault(self) -> bool {
         match self {
             NoLease::Observes | NoLease::Paused | NoLease::WindowClosed => false,

@@ -128,7 +128,7 @@ impl Link {
     }
 
     fn send(&self, request: LinkRequest) {
-        // The thread ends with the process, and then nobody waits for it.
+        // The thread ends with the process, and then no caller waits for it.
         let _ = self.requests.send(request);
     }
 }
@@ -291,7 +291,7 @@ impl Linked {
 
     /// Makes a node of each DataNode that is none yet, or has moved to another rack.
     fn register(&mut self, reported: &[DataNode]) {
-        // Those that the NameNode has forgotten are nobody's to wait for.
+        // Those that the NameNode has forgotten are not waited for.
         let uuids: BTreeSet<&str> = reported.iter().map(|data_node| &*data_node.node).collect();
         self.nodes.retain(|uuid, _| uuids.contains(&**uuid));
         self.unnamed.retain(|uuid| uuids.contains(&**uuid));
@@ -358,8 +358,8 @@ pub fn store_id(uuid: &str) -> StoreId {
     StoreId(uuid.bytes().fold(0xcbf2_9ce4_8422_2325, step))
 }
 
-/// The node of a DataNode, with the rates that its agent announced. The NameNode decides whose a
-/// name is.
+/// The node of a DataNode, with the rates that its agent announced. The NameNode decides which node
+/// has a name.
 fn register(store: &mut MetadataStore, reported: &DataNode) -> Result<NodeId, MetadataError> {
     let id = Some(store_id(&reported.node));
     let known = store.nodes()?.into_iter().find(|record| record.node.name == reported.name);

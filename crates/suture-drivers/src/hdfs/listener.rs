@@ -5,8 +5,8 @@
 //! of a pair can be connected while one is active. What each has to prove is in
 //! `plugin_connection.rs`, which of them is asked in `connections.rs`.
 //!
-//! Who has not identified itself has one deadline for all of it, however the bytes come, and of
-//! such connections only the newest stay: a NameNode does that at once.
+//! A peer has one deadline to identify itself, however its bytes come, and of connections that have
+//! not done so only the newest stay: a NameNode does it at once.
 
 use std::collections::VecDeque;
 use std::io;
@@ -43,7 +43,7 @@ pub fn listen(listener: TcpListener, credentials: Option<Arc<Kept>>) -> Connecti
     Connections::new(waiting, pool)
 }
 
-/// What whoever connects is welcomed with.
+/// What a plugin that connects is welcomed with.
 #[derive(Clone)]
 struct PluginWelcome {
     credentials: Option<Arc<Kept>>,
@@ -149,7 +149,7 @@ mod tests {
             }))
             .unwrap();
         let _: serde_json::Value = plugin.receive().unwrap();
-        // Whoever has identified itself is asked.
+        // A plugin that has identified itself is asked.
         let asks = thread::spawn(move || {
             while connections.ask_json(&Question::Nodes).is_err() {
                 thread::sleep(ACCEPT_PAUSE);

@@ -2,8 +2,8 @@
 //!
 //! Place: before [stripes affected]: taken by `listener.rs`, asked by `connections.rs`.
 //! With credentials both ends prove who they are, by TLS 1.3; the plugin's certificate must have
-//! the role `keeper`, since whoever is accepted here reports where data lie and what is lost. Its
-//! certificate is looked at again with each question.
+//! the role `keeper`, since a plugin that is accepted here reports where data lie and what is lost.
+//! Its certificate is looked at again with each question.
 //!
 //! All NameNodes of a coordinator are of one block pool, that of the first: ids of groups and of
 //! blocks are unique only within it. The greeting of another one is answered by a refusal and
@@ -23,7 +23,7 @@ use super::namenode::{NameNode, PluginGreeting, Question, Refusal, StateAnswer, 
 use crate::identity::AccessRole;
 use crate::identity::credentials::{Kept, Proven};
 
-/// Who connects announces at once who it is; all of that takes no longer.
+/// A plugin that connects announces its identity at once; all of that takes no longer.
 pub(super) const GREETING_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The plugin answers under the NameNode's lock, which others may hold for seconds.
@@ -52,7 +52,7 @@ pub struct PluginConnection {
 }
 
 impl PluginConnection {
-    /// Has the other end prove who it is and announce what it speaks, and of which block pool it
+    /// Has the other end prove its identity and announce what it speaks, and of which block pool it
     /// is: that of `pool`, or the first there.
     pub(super) fn welcome(
         stream: TcpStream,

@@ -1,7 +1,7 @@
 //! A line for every block that was rebuilt for HDFS: what it was made of, where, and how it was
 //! proven.
 //!
-//! Place: ... [commit location -> stripe healthy], for whoever asks afterwards.
+//! Place: ... [commit location -> stripe healthy], for later inspection by an operator.
 //! JSON lines in `rebuilt.jsonl` of the coordinator's data_dir. HDFS itself cannot distinguish a
 //! rebuilt block from one that a client wrote. A file that has become long is kept as
 //! `rebuilt.jsonl.old`, in place of the one before. A disk that takes no line is warned of; repairs
@@ -83,7 +83,7 @@ impl RebuiltLog {
         self.warn_of(result);
     }
 
-    /// The commit that a repair has asked for was refused: the block is nobody's.
+    /// The commit that a repair has asked for was refused: the block is not HDFS's.
     pub fn refused(&mut self, repair: RepairId) {
         let result = self.asked.remove(repair, |_| true);
         self.warn_of(result);

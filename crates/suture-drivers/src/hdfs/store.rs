@@ -356,7 +356,7 @@ fn failed(why: DataNodeError) -> Failure {
     }
 }
 
-/// What it means to whoever reads a copy.
+/// The fault of a copy as its reader is answered.
 fn fault(copy: ChunkCopy, why: &DataNodeError) -> CopyFault {
     let fault = match why {
         DataNodeError::Refused(refusal) if refusal.error == "missing" => CopyFault::Missing,

@@ -25,7 +25,7 @@ use super::lease::NoLease;
 /// of this for each answer.
 const ANSWER_LASTS: Duration = Duration::from_secs(60);
 
-/// How HDFS stands to a coordinator, shared by whoever asks it and whoever shows it.
+/// How HDFS stands to a coordinator, shared by the threads that ask it and those that show it.
 #[derive(Debug)]
 pub struct HdfsView {
     seen: Mutex<HdfsSeen>,
@@ -48,7 +48,7 @@ pub struct HdfsSeen {
     pub left: usize,
     /// Why HDFS repairs by itself, as it was decided last; none where it does not.
     pub(super) no_lease: Option<NoLease>,
-    /// When a lease ends that nobody prolongs.
+    /// When the lease ends if it is not prolonged.
     pub(super) leased_until: Option<Instant>,
     /// Why the claims of these stripes were refused last.
     pub(super) refusals: BTreeMap<StripeId, String>,
@@ -208,7 +208,7 @@ mod tests {
         assert_eq!(view.seen().standing_for(at(207)), 7 * SECOND);
         view.change(|seen| seen.asked(true, at(210)));
         assert_eq!(view.seen().standing_for(at(211)), 11 * SECOND, "it has answered since 200");
-        // Whoever asks hangs.
+        // The thread that asks hangs.
         assert!(!view.seen().is_connected(at(300)));
         assert_eq!(view.seen().standing_for(at(300)), 90 * SECOND);
         assert_eq!(warned(300).len(), 1);
@@ -360,7 +360,7 @@ mod tests {
         }
         let without_chunks: BTreeSet<NodeId> = [1, 3, 4, 5].map(NodeId).into();
         assert_eq!(refused, without_chunks);
-        // It took seconds, and no stripe waits for somebody else to repair it.
+        // It took seconds, and no stripe waits for a claim of another to end.
         assert!(now.since(Time::ZERO) < Span::from_secs(30), "{now}");
         assert!(core.status().blocked.iter().all(|(_, why)| *why != Blocked::Claimed));
     }

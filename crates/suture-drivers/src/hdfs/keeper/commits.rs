@@ -1,4 +1,4 @@
-//! Whether blocks have arrived whose commits wait, and what is not waited for any longer.
+//! Whether the blocks of waiting commits have arrived, and what is not waited for any longer.
 //!
 //! Place: ... chunk durable -> [commit location -> stripe healthy].
 //! A finalized block is reported to the NameNode at once, and again with each report of its
@@ -27,14 +27,14 @@ pub(super) struct AwaitedBlock {
 }
 
 impl AwaitedBlock {
-    /// Nobody was asked about it yet.
+    /// A block about which the NameNode was not asked yet.
     pub fn of(commit: &Commit) -> AwaitedBlock {
         AwaitedBlock { commit: *commit, denied: None }
     }
 }
 
 impl<N: NameNode> HdfsKeeper<N> {
-    /// Asks whether the blocks have arrived whose commits wait.
+    /// Asks whether the blocks of waiting commits have arrived.
     pub(super) fn confirm(&mut self) -> Result<(), KeeperError> {
         let waiting: Vec<Commit> = self.awaited.values().map(|block| block.commit).collect();
         for commit in waiting {

@@ -1,4 +1,5 @@
-//! The lines of blocks whose commits have been asked for and not answered, in a file of their own.
+//! The lines of blocks with commits that have been asked for and not answered, in a file of their
+//! own.
 //!
 //! Place: ... chunk durable -> [commit location] -> stripe healthy.
 //! Each line of the file adds one or takes one away; a start reads what is left. While nothing is
