@@ -1,12 +1,13 @@
-//! Who somebody is: a name and a role, said by a certificate that an authority signed.
+//! Principals: a name and a role each, stated by a certificate that an authority signed.
 //!
 //! Place: before anything of either plane is received.
 //! * [`certificate`] reads what a certificate says; [`credentials`] are a daemon's or a command's
-//!   own: certificate, key, and whom it trusts; [`authority`] makes and signs them.
+//!   own: certificate, key, and trusted authorities; [`authority`] makes and signs them.
 //!
-//! Addresses prove nothing: nodes move, and names of hosts are somebody else's. So a certificate
-//! says `suture://ROLE/NAME` in a URI of its subject's alternative names, and whoever connects
-//! compares that with whom it wants. Keys of the field's usual kinds, TLS 1.3, and nothing older.
+//! Addresses prove nothing: nodes move, and names of hosts are under the control of others. So a
+//! certificate states `suture://ROLE/NAME` in a URI of its subject's alternative names, and the end
+//! that connects compares that with the principal that it expects. Keys of the field's usual kinds,
+//! TLS 1.3, and nothing older.
 
 pub mod authority;
 pub mod certificate;
@@ -49,7 +50,7 @@ pub enum AccessRole {
     Admin,
 }
 
-/// Who somebody is, as a certificate says it or as nobody had to prove it.
+/// A principal: as a certificate states it, or unproven where there are no credentials.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Principal {
     /// What it may be.
@@ -80,7 +81,7 @@ impl AccessRole {
 }
 
 impl Principal {
-    /// Someone of this role and name; a client has the prefix `NAME/`.
+    /// A principal of this role and name; a client has the prefix `NAME/`.
     ///
     /// # Errors
     /// What is wrong with the name.
@@ -92,7 +93,7 @@ impl Principal {
         Principal::with_prefix(role, name, prefix)
     }
 
-    /// Someone of this role and name whose objects begin with `prefix`.
+    /// A principal of this role and name whose objects begin with `prefix`.
     ///
     /// # Errors
     /// What is wrong with the name or the prefix.

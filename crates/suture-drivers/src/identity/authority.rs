@@ -1,11 +1,12 @@
-//! A private authority for those who have none: it signs certificates, takes them back, and gives
-//! way to its successor.
+//! A private authority for clusters without another: it signs certificates, takes them back, and
+//! gives way to its successor.
 //!
 //! Place: before a cluster's first start, and once a year.
 //! An authority is a folder of its owner's: `ca.crt` and `ca.key`, `ca.crl` with what was revoked,
 //! and `issued.json` with what was signed. A change of authority has two steps, so that nothing is
-//! interrupted: both are trusted, and everybody gets a certificate of the new one; then the old one
-//! is trusted no more. In between `ca.crt` holds both, the new one first, and `previous.key` stays.
+//! interrupted: both are trusted, and every principal gets a certificate of the new one; then the
+//! old one is trusted no more. In between `ca.crt` holds both, the new one first, and
+//! `previous.key` stays.
 //!
 //! Files are replaced whole, so that a daemon that reads them anew never sees half of one.
 
@@ -75,7 +76,7 @@ pub struct Authority {
 pub struct Issued {
     /// Its number, in hexadecimal digits.
     pub serial: String,
-    /// Who its holder is.
+    /// The URI that names its holder.
     pub uri: String,
     /// The authority's number, in hexadecimal digits.
     pub authority: String,
@@ -139,11 +140,13 @@ impl Authority {
         Ok(Authority { dir: dir.to_owned(), _lock: lock })
     }
 
-    /// Signs a certificate for someone and puts it, with a new key and what its holder is to trust,
-    /// into the folder `out`. A folder that holds the credentials of somebody else is refused.
+    /// Signs a certificate for a principal and puts it, with a new key and what its holder is to
+    /// trust, into the folder `out`. A folder that holds the credentials of another principal is
+    /// refused.
     ///
     /// # Errors
-    /// Bad input when the folder is somebody else's, or the authority's own time is over before.
+    /// Bad input when the folder is another principal's, or the authority's own time is over
+    /// before.
     pub fn issue(
         &self,
         principal: &Principal,
@@ -196,7 +199,7 @@ impl Authority {
             not_after: statement.not_after,
             revoked: None,
         };
-        // First what it can be revoked by: one that nobody knows of never could be.
+        // First the record that it can be revoked by: a certificate without one never could be.
         let mut all = self.issued()?;
         all.push(issued.clone());
         self.keep_issued(&all)?;
@@ -236,7 +239,7 @@ impl Authority {
         Ok(())
     }
 
-    /// Takes back all certificates of somebody that still count; gives those.
+    /// Revokes all certificates of a principal that still count; gives those.
     ///
     /// # Errors
     /// Bad input when there is none.
@@ -291,7 +294,8 @@ impl Authority {
     /// worth by it; unless `force`d, there may be none.
     ///
     /// # Errors
-    /// Bad input when no change is going on, or somebody has no certificate of the new authority.
+    /// Bad input when no change is going on, or a principal has no certificate of the new
+    /// authority.
     pub fn finish(&self, force: bool, now: SystemTime) -> Result<Vec<Issued>> {
         if !self.path(PREVIOUS_KEY).exists() {
             return Err(bad_input("the authority is not being replaced"));
@@ -357,7 +361,7 @@ impl Authority {
         write_public(&self.path(REVOKED), lists.as_bytes())
     }
 
-    /// Who signs, and what its certificate says.
+    /// The present authority that signs, and what its certificate says.
     fn signer(&self) -> Result<(Issuer<'static, KeyPair>, OwnCertificate)> {
         self.signer_with(&self.path(AUTHORITY_KEY))
     }
@@ -435,7 +439,7 @@ fn self_signed(name: &str, now: SystemTime) -> Result<(String, KeyPair)> {
     Ok((params.self_signed(&key)?.pem(), key))
 }
 
-/// What all certificates have: a name for people, a number that nobody can guess, and their time.
+/// What all certificates have: a name for people, a number that cannot be guessed, and their time.
 fn parameters(name: &str, now: SystemTime, end: SystemTime) -> Result<CertificateParams> {
     let mut params = CertificateParams::default();
     params.distinguished_name = DistinguishedName::new();
@@ -470,7 +474,7 @@ fn revocation_list<'a>(
     };
     let params = CertificateRevocationListParams {
         this_update: OffsetDateTime::from(now - CLOCK_SKEW),
-        // Nobody fetches a newer one: it counts until it is replaced.
+        // No newer one is fetched: it counts until it is replaced.
         next_update: OffsetDateTime::from(now + AUTHORITY_LIFETIME),
         crl_number: SerialNumber::from(seconds(now)),
         issuing_distribution_point: None,
@@ -489,7 +493,7 @@ fn bytes_of(serial: &str) -> Option<Vec<u8>> {
     digits.map(|pair| u8::from_str_radix(pair?, 16).ok()).collect()
 }
 
-/// Refuses a folder in which there is a certificate of somebody else.
+/// Refuses a folder in which there is a certificate of another principal.
 fn refuse_other(out: &Path, principal: &Principal) -> Result<()> {
     let path = out.join(CERTIFICATE);
     if !path.exists() {
@@ -523,7 +527,7 @@ fn write_private(path: &Path, bytes: &[u8]) -> Result<()> {
     write(path, bytes, 0o600)
 }
 
-/// Replaces a file that everybody may read.
+/// Replaces a file that all users may read.
 fn write_public(path: &Path, bytes: &[u8]) -> Result<()> {
     write(path, bytes, 0o644)
 }

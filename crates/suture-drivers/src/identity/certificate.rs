@@ -1,6 +1,6 @@
-//! What certificates say: who somebody is, from when until when, and what is wrong with them.
+//! What certificates state: a principal, from when until when, and what is wrong with them.
 //!
-//! Place: [a certificate is read or was shown by a peer] -> who it is -> what it may do.
+//! Place: [a certificate is read or was shown by a peer] -> its principal -> what that may do.
 
 use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -16,7 +16,7 @@ use super::Principal;
 /// What a certificate says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Statement {
-    /// Who its holder is.
+    /// The principal that holds it.
     pub principal: Principal,
     /// When it begins to count, in seconds since 1970.
     pub not_before: u64,
@@ -26,7 +26,7 @@ pub struct Statement {
     pub serial: String,
 }
 
-/// Whoever has less left is warned; a quarter of a shorter lifetime.
+/// A warning is due with less time left than this; or than a quarter of a shorter lifetime.
 const WARNED_BEFORE: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// What is wrong with a certificate, or with what it came in.
@@ -42,7 +42,7 @@ pub enum Flaw {
     Expired,
     /// It does not count yet.
     NotYetValid,
-    /// Nobody trusted signed it.
+    /// No trusted authority signed it.
     Authority,
     /// Its authority took it back.
     Revoked,
@@ -54,7 +54,7 @@ impl Statement {
     /// Reads what a certificate says.
     ///
     /// # Errors
-    /// When it is none, or does not say who its holder is.
+    /// When it is none, or does not name the principal that holds it.
     pub fn read(certificate: &CertificateDer<'_>) -> Result<Statement, Flaw> {
         let (rest, parsed) = X509Certificate::from_der(certificate).map_err(|_| Flaw::Malformed)?;
         if !rest.is_empty() {
@@ -69,7 +69,7 @@ impl Statement {
         })
     }
 
-    /// What whoever runs its holder has to know of its time, if that is soon over.
+    /// What the operator of its holder has to know of its time, if that is soon over.
     pub fn warning(&self, now: SystemTime) -> Option<String> {
         soon_over(self.not_before, self.not_after, now)
             .map(|ends| format!("the certificate of {} {ends}: give it a new one", self.principal))
@@ -81,8 +81,8 @@ impl Statement {
     }
 }
 
-/// An authority, and its time. Whoever trusts it here goes on trusting it after that, other
-/// programs do not, and what it signs then is of no use to them.
+/// An authority, and its time. Daemons and commands go on trusting it after that, other programs do
+/// not, and what it signs then is of no use to them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TrustedAuthority {
     /// What it calls itself.
@@ -108,7 +108,7 @@ impl TrustedAuthority {
         })
     }
 
-    /// What whoever relies on it has to know of its time, if that is soon over.
+    /// What an operator who relies on it has to know of its time, if that is soon over.
     pub fn warning(&self, now: SystemTime) -> Option<String> {
         soon_over(self.not_before, self.not_after, now).map(|ends| {
             let name = quoted(&self.name);
@@ -120,7 +120,7 @@ impl TrustedAuthority {
     }
 }
 
-/// How a time ends, if so little of it is left that somebody has to know.
+/// How a time ends, if so little of it is left that an operator has to know.
 fn soon_over(not_before: u64, not_after: u64, now: SystemTime) -> Option<String> {
     let left = left(not_after, now);
     let lifetime = Duration::from_secs(not_after.saturating_sub(not_before));
@@ -141,7 +141,8 @@ pub(super) fn serial(certificate: &X509Certificate<'_>) -> String {
     certificate.raw_serial().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The one principal that a certificate names: two would be somebody else wherever it is shown.
+/// The one principal that a certificate names: with two, different peers could take it for
+/// different principals.
 fn principal(certificate: &X509Certificate<'_>) -> Result<Principal, Flaw> {
     let names = certificate.subject_alternative_name().map_err(|_| Flaw::Malformed)?;
     let names = names.map(|extension| extension.value.general_names.as_slice()).unwrap_or(&[]);
@@ -180,7 +181,8 @@ impl From<&CertificateError> for Flaw {
     }
 }
 
-/// Why a connection could not be made or went away, as far as who is at its ends has to do with it.
+/// Why a connection could not be made or went away, as far as the identity of its ends has to do
+/// with it.
 pub fn explain(error: &TlsError) -> String {
     match error {
         TlsError::InvalidCertificate(error) => format!("its certificate: {}", Flaw::from(error)),

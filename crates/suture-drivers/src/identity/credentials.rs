@@ -1,13 +1,14 @@
-//! The credentials of a daemon or a command: who it is, how it proves it, and whom it trusts.
+//! The credentials of a daemon or a command: its principal, its proof, and the authorities that it
+//! trusts.
 //!
-//! Place: [files are read] -> connections are made and taken -> who is there is known.
+//! Place: [files are read] -> connections are made and taken -> the principal at each end is known.
 //! They are a folder: `tls.crt` with the certificate and those between it and the authority,
 //! `tls.key`, `ca.crt` with all authorities that are trusted, and `ca.crl` with what these revoked,
 //! if anything: names that other tools use too. A daemon reads them anew while it runs; what cannot
 //! be used is refused, and what was read before stays.
 //!
 //! Both ends of a connection are judged by the same verifier: of a trusted authority, valid now,
-//! not revoked, with a principal. Which principal it has to be, whoever asked compares.
+//! not revoked, with a principal. Which principal it has to be is compared by the caller.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -56,16 +57,15 @@ pub const REVOKED: &str = "ca.crl";
 /// What group and others may do with a key.
 const OTHERS: u32 = 0o077;
 
-/// What others may do with what says whom to trust. Groups are left alone: a user's own group may
-/// write where that is the system's custom.
+/// The write permission of others, which files of trusted authorities must not have. Groups are
+/// left alone: a user's own group may write where that is the system's custom.
 const OTHERS_WRITE: u32 = 0o002;
 
 /// What others than the owner of a folder may do to its names: they could put files of their own
 /// there.
 const FOLDER_WRITE: u32 = 0o022;
 
-/// With this bit nobody takes away or replaces what belongs to others in a folder that all may
-/// write.
+/// With this bit no user can remove or replace files of others in a folder that all may write.
 const STICKY: u32 = 0o1000;
 
 /// Hundreds of authorities or thousands of revocations fit.
@@ -85,7 +85,7 @@ pub struct Credentials {
     pub server: Arc<ServerConfig>,
     /// How many others there were before them, in this process.
     pub number: u64,
-    /// Who vouches for our own certificate; of several the one that counts longest.
+    /// The authority that signed the own certificate; of several the one that counts longest.
     authority: Option<TrustedAuthority>,
     verifier: Arc<dyn ClientCertVerifier>,
     files: CredentialFiles,
@@ -106,7 +106,7 @@ impl Credentials {
     ///
     /// # Errors
     /// Bad input, with the file: it cannot be read, is no certificate, key or list, does not match
-    /// the others, names nobody, counts no more or not yet; others may read the key.
+    /// the others, names no principal, counts no more or not yet; others may read the key.
     pub fn read(dir: &Path, now: SystemTime) -> Result<Credentials> {
         loop {
             let files = CredentialFiles::read(dir)?;
@@ -185,8 +185,8 @@ impl Credentials {
         [("own", self.own.not_after)].into_iter().chain(authority).collect()
     }
 
-    /// What whoever runs this has to know of times that are soon over: its own, and that of the
-    /// authority that vouches for it.
+    /// What the operator has to know of times that are soon over: that of the certificate, and that
+    /// of the authority that signed it.
     pub fn warnings(&self, now: SystemTime) -> Vec<String> {
         let of_authority = self.authority.as_ref().and_then(|authority| authority.warning(now));
         self.own.warning(now).into_iter().chain(of_authority).collect()
@@ -317,7 +317,7 @@ fn verifier(
     let lists = CertificateRevocationListDer::pem_slice_iter(lists);
     let lists = lists.collect::<Result<Vec<_>, _>>().map_err(|_| wrong())?;
     if revoked.is_some() && lists.is_empty() {
-        // Half of a change, or something else: nobody is let in again by it.
+        // Half of a change, or something else: it admits no connection again.
         return Err(wrong());
     }
     WebPkiClientVerifier::builder_with_provider(roots.into(), provider.clone())
@@ -411,7 +411,7 @@ pub struct Kept {
     current: watch::Sender<Arc<Credentials>>,
 }
 
-/// Who is at the other end of a connection, for as long as that can be accepted: certificates
+/// The principal at the other end of a connection, for as long as it can be accepted: certificates
 /// expire and are revoked while connections last.
 #[derive(Debug)]
 pub struct Proven {
@@ -424,7 +424,7 @@ pub struct Proven {
 }
 
 impl Proven {
-    /// Whom a handshake has accepted, by those of our credentials with that number.
+    /// The principal that a handshake has accepted, by those of our credentials with that number.
     ///
     /// # Errors
     /// Why it cannot be accepted.
@@ -460,7 +460,7 @@ fn is_older(found: &[u8], known: &[u8]) -> bool {
     found.iter().any(|(issuer, number)| known.get(issuer).is_some_and(|before| number < before))
 }
 
-/// The numbers of revocation lists, by who issued them.
+/// The numbers of revocation lists, by the authorities that issued them.
 fn list_numbers(lists: &[u8]) -> BTreeMap<String, BigUint> {
     let lists = CertificateRevocationListDer::pem_slice_iter(lists).flatten();
     let number = |list: CertificateRevocationListDer<'_>| {
@@ -494,7 +494,7 @@ impl Kept {
 
     /// The number of those that lie in the folder now. What cannot be used leaves those before.
     pub fn refresh(&self) -> u64 {
-        // Whoever reads them anew now and then warns of it.
+        // The task that reads them anew now and then warns of a failure.
         let _ = self.reload(SystemTime::now());
         self.current.borrow().number
     }
