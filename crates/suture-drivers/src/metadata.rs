@@ -3,7 +3,7 @@
 //!
 //! Place: stripes affected <- `[metadata]` <- commit location. The coordinator core mirrors what is
 //! here and nothing else; it is notified of each change by the thread that made it durable, in the
-//! order in which it became durable, and before whoever asked for the change is answered.
+//! order in which it became durable, and before the caller that asked for the change is answered.
 //!
 //! * [`store`] is the metadata themselves, synchronous and testable without a runtime;
 //! * [`schema`] opens, locks and versions the file;
@@ -104,7 +104,7 @@ impl Metadata {
     }
 
     /// Ends the work on the metadata: `metadata.db` is whole by itself when this returns, and stays
-    /// so. Whoever asks for anything later gets no answer: the process is ending.
+    /// so. A later call gets no answer: the process is ending.
     ///
     /// # Errors
     /// As [`MetadataStore::close`].
@@ -126,7 +126,7 @@ impl Metadata {
     /// As [`backup::take`].
     pub async fn backup(&self) -> anyhow::Result<Backup> {
         let ask = |store: &mut MetadataStore| {
-            // Nobody else finds metadata that have lost their name.
+            // No other process can find metadata that have lost their name.
             let take = |database: &_, open| backup::take_by(database, &env::temp_dir(), open);
             let rescued = (!store.is_in_place()).then(|| store.rescue(take));
             Ok((store.path(), store.first_open()?, rescued))
@@ -165,7 +165,7 @@ impl Metadata {
         let (reply, answer) = oneshot::channel();
         self.run(move |store| {
             let result = store.noted(operation);
-            // Whoever asked may have gone away; the operation is done all the same.
+            // The caller may have gone away; the operation is done all the same.
             move || drop(reply.send(result))
         });
         answer.await.expect("the metadata thread answers")
@@ -216,8 +216,8 @@ impl Metadata {
     }
 }
 
-/// What the thread does until nobody has a handle: what it is asked, and between, keep the log
-/// short.
+/// What the thread does until the last handle is dropped: what it is asked, and between, keep the
+/// log short.
 fn perform(store: &mut MetadataStore, queue: &OperationQueue, changes: &mpsc::Sender<Input>) {
     let mut checked_at = Instant::now();
     loop {
@@ -243,7 +243,7 @@ fn perform(store: &mut MetadataStore, queue: &OperationQueue, changes: &mpsc::Se
 /// Sends on what has changed since the last time.
 fn send_changes(store: &mut MetadataStore, changes: &mpsc::Sender<Input>) {
     for change in store.take_changes() {
-        // Whoever listened is gone: the process is ending.
+        // The receiver is gone: the process is ending.
         let _ = changes.blocking_send(change);
     }
 }

@@ -54,7 +54,8 @@ pub struct Backup {
 }
 
 /// Copies the metadata as they are now. They may change meanwhile. From the id `open` on there may
-/// be stripes of puts that end after that: for whoever begins with the backup they are others'.
+/// be stripes of puts that end after that: a coordinator that begins with the backup takes them for
+/// stripes of another.
 ///
 /// # Errors
 /// [`MetadataError::Damaged`] when what is recorded is; otherwise when the database cannot be read,

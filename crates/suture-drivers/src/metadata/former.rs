@@ -1,8 +1,8 @@
 //! Metadata of a former schema, kept as they were before this program changes them.
 //!
 //! Place: in a coordinator's start, after the file was found whole and before the first step that
-//! makes the present schema of it. Steps go one way: who has to return to the program before needs
-//! the file that it can read.
+//! makes the present schema of it. Steps go one way: an operator who has to return to the former
+//! program needs the file that it can read.
 //!
 //! Invariant: the copy is whole and durable under its name before anything is changed.
 

@@ -3,8 +3,8 @@
 //! Place: beside all of failure -> ... -> stripe healthy, while a coordinator runs. A machine that
 //! goes back to a snapshot with its memory takes the coordinator back, and nothing starts anew.
 //! So now and then, when something was made durable, the coordinator marks the moment and sends the
-//! mark to agents, who report their last one when they join again. A mark that it has not made was
-//! made by what it was before: it was set back.
+//! mark to agents, which report their last one when they join again. A mark that it has not made
+//! was made by what it was before: it was set back.
 //! A moment is read from a clock that runs with the process, in nanoseconds, so that no two lives
 //! that began as one make the same mark.
 

@@ -1,9 +1,8 @@
 //! Operations of the metadata thread: queries take turns with changes.
 //!
 //! Place: beside commit location. While thousands of chunks are rebuilt, thousands of commits wait,
-//! each for the disk; whoever only wants to see how things are must not wait for all of them.
-//! Changes that still wait have not been acknowledged, so answering a query before them contradicts
-//! no acknowledged change.
+//! each for the disk; a query must not wait for all of them. Changes that still wait have not been
+//! acknowledged, so answering a query before them contradicts no acknowledged change.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -19,7 +18,7 @@ pub(super) enum Next {
     Operation(MetadataOperation),
     /// Nothing came for a while.
     Idle,
-    /// Nobody can ask any more.
+    /// All handles are dropped: no operation can come any more.
     Closed,
 }
 

@@ -1,6 +1,6 @@
-//! The database file: who may open it, which version it is, what tables it has.
+//! The database file: its lock, its version, and its tables.
 //!
-//! Place: the first step of a coordinator's start, before it listens to anyone.
+//! Place: the first step of a coordinator's start, before it takes connections.
 //! The file's `application_id` says that it is Suture's, its `user_version` which schema it has.
 //! An unknown one of either is refused: guessing at the last good map of chunks would lose them.
 //! An older version becomes the present one, by one transaction that keeps everything.
@@ -39,7 +39,7 @@ const STEPS: [&str; 16] = [
 pub(super) const DATABASE: &str = "metadata.db";
 
 /// What the names of backups in the making begin with. What begins so is removed at a start, so it
-/// is nothing that anybody would call a backup of one's own.
+/// is no name that an operator would choose for a backup.
 pub(super) const BACKUP_PART: &str = ".suture-backup-";
 
 /// What the names of metadata in the making begin with: new ones, or such that are being restored.
@@ -130,7 +130,7 @@ pub enum Incomplete {
     Accept,
 }
 
-/// An open database that nobody else has open.
+/// An open database that no other process has open.
 pub struct Database {
     /// In WAL mode, synchronous.
     pub connection: Connection,
@@ -158,7 +158,8 @@ ALTER TABLE cluster ADD COLUMN pass_ended INTEGER;
 /// recorded.
 const CHECKSUMS: &str = "ALTER TABLE stripe ADD COLUMN checksum INTEGER";
 
-/// How many puts were committed so far: agents know it, which shows whose metadata are older.
+/// How many puts were committed so far: agents know it, which shows whether the metadata are older
+/// than what an agent followed.
 const COMMITTED: &str = "ALTER TABLE cluster ADD COLUMN committed INTEGER NOT NULL DEFAULT 0";
 
 /// Whether the operator empties a node, and until when it may be silent: seconds since 1970, null
@@ -185,7 +186,7 @@ ALTER TABLE object ADD COLUMN sum INTEGER;
 ALTER TABLE stripe ADD COLUMN sum INTEGER;
 ";
 
-/// CRC32C over what decides which copies are nobody's (`sealed.rs`); null until it is known.
+/// CRC32C over what decides which copies are orphans (`sealed.rs`); null until it is known.
 const SEALED: &str = "
 ALTER TABLE cluster ADD COLUMN sum INTEGER;
 ALTER TABLE unknown ADD COLUMN sum INTEGER;
@@ -258,8 +259,8 @@ fn create(dir: &Path, path: &Path) -> Result<()> {
 }
 
 /// The database as its file is, without its log. SQLite would make an empty log beside it, and the
-/// next start would take that for the one that should be there: so the file is read as one that
-/// nobody changes.
+/// next start would take that for the one that should be there: so the file is read as one that no
+/// process changes.
 ///
 /// # Errors
 /// When the file cannot be opened.
@@ -312,7 +313,7 @@ pub(super) fn check(connection: &Connection) -> Result<()> {
     Ok(())
 }
 
-/// Removes what was left by whoever ended while it made a copy, and takes a restore back that ended
+/// Removes what a process left that ended while it made a copy, and takes a restore back that ended
 /// before the copy was in place: then the metadata have a second name.
 pub(super) fn tidy(dir: &Path) -> io::Result<()> {
     let path = dir.join(DATABASE);

@@ -1,13 +1,13 @@
-//! Sums over what decides which copies are nobody's: the cluster's own row, and the ids that others
+//! Sums over what decides which copies are orphans: the cluster's own row, and the ids that others
 //! have given out.
 //!
 //! Place: around every change of these, and a coordinator's start, before its epoch begins.
 //! A flipped bit there would have copies deleted that others have stored. Of the cluster's row the
-//! id, the epoch, the next stripe and the count of puts are summed; nobody could know what they
-//! were, so a start is refused. Ranges of ids are there to keep copies: where one is damaged, every
-//! id without a stripe is left to others, which keeps more than need be.
+//! id, the epoch, the next stripe and the count of puts are summed; their former values cannot be
+//! derived, so a start is refused. Ranges of ids are there to keep copies: where one is damaged,
+//! every id without a stripe is left to others, which keeps more than need be.
 //!
-//! Invariant: whoever changes one of these seals it in the same transaction.
+//! Invariant: a function that changes one of these seals it in the same transaction.
 
 use anyhow::{Result, bail};
 use rusqlite::{Connection, OptionalExtension, Row, ffi};
@@ -59,7 +59,7 @@ pub(super) fn seal_unknown(database: &Connection) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// Leaves the ids from `first` up to `below` to others; whoever does seals it.
+/// Leaves the ids from `first` up to `below` to others; the caller seals the change.
 pub(super) fn leave(database: &Connection, first: u64, below: u64) -> rusqlite::Result<()> {
     let range = "INSERT INTO unknown (first, below) VALUES (?1, ?2)
                  ON CONFLICT (first) DO UPDATE SET below = max(below, excluded.below), sum = NULL";

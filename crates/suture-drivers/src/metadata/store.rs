@@ -197,7 +197,7 @@ pub struct MetadataStore {
     folding: Folding,
     cluster: ClusterId,
     epoch: u32,
-    /// How many puts were committed, for whoever sends it to agents.
+    /// How many puts were committed, for the sessions that send it to agents.
     committed: Arc<AtomicU64>,
     /// Nodes that have joined in this epoch, as far as their agents know of it.
     joined: BTreeSet<String>,
@@ -214,7 +214,7 @@ pub struct MetadataStore {
     /// Whether objects that are damaged are left out, and which ones are.
     sets_aside: bool,
     damaged: BTreeSet<i64>,
-    /// Why the last change failed, if it did, and for whoever counts that whether it did.
+    /// Why the last change failed, if it did, and, for the metrics, whether it did.
     fault: Option<String>,
     is_faulty: Arc<AtomicBool>,
     claims: Claims,
@@ -274,7 +274,7 @@ impl MetadataStore {
         self.followed.begin_anew();
     }
 
-    /// Whether it does: then nothing that agents hold is anybody's to delete.
+    /// Whether it does: then no copy that agents hold may be deleted as an orphan.
     pub fn sets_damaged_aside(&self) -> bool {
         self.sets_aside
     }

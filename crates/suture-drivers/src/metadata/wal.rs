@@ -31,7 +31,8 @@ pub(super) fn log_of(database: &Path) -> PathBuf {
     path.into()
 }
 
-/// Has a close leave the log where it is: whoever ends without [`end_use`] leaves both files.
+/// Has a close leave the log where it is: a process that ends without [`end_use`] leaves both
+/// files.
 ///
 /// # Errors
 /// When the database fails.
@@ -91,7 +92,7 @@ impl Folding {
     }
 
     /// Folds the log in if the time has come: when there is nothing else to do, or it was long ago.
-    /// Waits for nobody: what another program reads just now is folded in later.
+    /// Does not wait: what another program reads just now is folded in later.
     ///
     /// # Errors
     /// When the database fails. It is tried again after [`INTERVAL`].

@@ -1,8 +1,8 @@
 //! The native metadata as a keeper.
 //!
 //! Place: ... plan -> [claim] -> dispatch -> ... -> [commit location] -> stripe healthy.
-//! Nobody but its coordinator repairs what is kept here, so claims live in memory: what a
-//! coordinator asks for is the label that comes with them.
+//! Only its coordinator repairs what is kept here, so claims live in memory: what a coordinator
+//! asks for is the label that comes with them.
 
 use suture_repair::event::{Claim, Commit, Input};
 use suture_repair::id::RepairId;

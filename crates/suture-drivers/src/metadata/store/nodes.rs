@@ -1,6 +1,6 @@
 //! Nodes: their names, which store has each, and what an operator declares of them.
 //!
-//! Place: [an agent joins] -> failure detected -> ... : who it is, before anything of it is
+//! Place: [an agent joins] -> failure detected -> ... : its identity, before anything of it is
 //! accepted. A name comes from a configuration, which is easily copied; a store has an id of its
 //! own. So a name belongs to the store that first had it, until an operator gives it to the next
 //! new one. Invariant: no two stores have one name, and no store loses it without an operator's
@@ -115,7 +115,7 @@ impl MetadataStore {
             |row| Ok(NodeId(row.get(0)?)),
         )?;
         transaction.commit()?;
-        // Reported as a change, so that whoever keeps nodes by number receives them in order.
+        // Reported as a change, so that receivers that keep nodes by number get them in order.
         let rack = node.rack.clone();
         self.changes.push(Input::NodeAdded { id, node: node.as_planned(), rack });
         if returns > 0 {
@@ -129,7 +129,7 @@ impl MetadataStore {
     /// the agent in would have all of them rebuilt.
     ///
     /// # Errors
-    /// When there is such a node, and nobody gave its name away; when the database fails.
+    /// When there is such a node, and no operator gave its name away; when the database fails.
     pub fn check_joining(
         &self,
         node: &NewNode,

@@ -58,7 +58,7 @@ impl MetadataStore {
         Ok(id)
     }
 
-    /// Gives a put the ids of its next stripes; durable, so that nobody gets them again.
+    /// Gives a put the ids of its next stripes; durable, so that no other put gets them.
     ///
     /// # Errors
     /// When the put has ended, or the database fails.
@@ -121,7 +121,7 @@ impl MetadataStore {
         self.doubtful_puts.contains(&put)
     }
 
-    /// Ends a put; what it wrote and did not commit is nobody's.
+    /// Ends a put; the copies that it wrote and did not commit are orphans.
     ///
     /// # Errors
     /// When the database fails.

@@ -56,7 +56,7 @@ impl MetadataStore {
         Ok(self.followed.accepts_epoch(&node.name, epoch, is_known, nodes.len()))
     }
 
-    /// Makes the epoch one that nobody has followed, if the agent of node `name` has followed one
+    /// Makes the epoch one that no agent has followed, if the agent of node `name` has followed one
     /// that these metadata have not begun: a later one, or this one without having joined in it.
     /// Where it knows of more than there was, by its committed puts or its mark, no stripe is taken
     /// for gone; and if it had joined in this epoch, others went on in it. Then the puts that are

@@ -109,7 +109,7 @@ impl MetadataStore {
         Ok(())
     }
 
-    /// Has the core know which stripes passes have found whose chunks do not fit each other.
+    /// Notifies the core of stripes in which passes have found chunks that do not fit each other.
     ///
     /// # Errors
     /// When the database fails.

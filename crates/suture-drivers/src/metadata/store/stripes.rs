@@ -16,7 +16,7 @@ use tracing::warn;
 
 use super::{MetadataError, MetadataStore, Object, ObjectStripe, sealed, sums};
 
-/// Stands in the column for a chunk of which nobody has recorded a checksum.
+/// Stands in the column for a chunk whose checksum is not recorded.
 pub(super) const NO_CHECKSUM: i64 = -1;
 
 /// Stripes that are read at a time where all are read: they are not all held at once.
@@ -385,7 +385,7 @@ fn leave_damaged(database: &mut Connection, damaged: &BTreeSet<i64>) -> Result<(
     for object in damaged {
         leave("SELECT id FROM stripe WHERE object = ?1", params![object])?;
     }
-    // What was a stripe's whose own row is not there any more.
+    // What belonged to a stripe without a row of its own any more.
     let left =
         "SELECT DISTINCT stripe AS id FROM chunk WHERE stripe NOT IN (SELECT id FROM stripe)";
     leave(left, &[])?;

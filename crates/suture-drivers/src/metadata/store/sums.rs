@@ -1,10 +1,10 @@
 //! A sum over each object and each stripe, so that a bit of the database that the disk has flipped
-//! is found before anybody acts on it.
+//! is found before it is acted on.
 //!
-//! Place: between what is recorded and whoever reads it. SQLite checks how its pages hang
-//! together and not what is in them. A stripe's sum covers its chunks too; whether a scrub found
+//! Place: between what is recorded and its readers. SQLite checks how its pages hang together
+//! and not what is in them. A stripe's sum covers its chunks too; whether a scrub found
 //! that they do not fit each other is no part of it, nor are nodes, which announce anew what they
-//! are. What decides which copies are nobody's has sums of its own (`../sealed.rs`).
+//! are. What decides which copies are orphans has sums of its own (`../sealed.rs`).
 
 use suture_edge::checksum::Crc32c;
 

@@ -127,7 +127,7 @@ fn a_node_that_holds_nothing_can_be_removed_and_joins_again_as_the_same() {
     assert_eq!(store.nodes().unwrap().len(), 4);
 }
 
-/// What someone who knows of one file only makes of the metadata.
+/// A copy of the metadata without its log, as of a user who knows of one file only.
 fn copy_without_log(from: &Path) -> TempDir {
     let copy = tempfile::tempdir().unwrap();
     std::fs::copy(from.join("metadata.db"), copy.path().join("metadata.db")).unwrap();

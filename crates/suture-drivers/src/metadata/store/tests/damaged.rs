@@ -11,7 +11,7 @@ fn damage(store: &MetadataStore, change: &str) {
     store.database.pragma_update(None, "foreign_keys", true).unwrap();
 }
 
-/// Whether nobody deletes copies of these stripes as orphans.
+/// Whether no copies of these stripes are deleted as orphans.
 fn are_kept(store: &MetadataStore, ids: &[StripeId]) -> bool {
     let unknown = store.unknown().unwrap();
     ids.iter().all(|id| unknown.iter().any(|range| range.contains(*id)))
@@ -44,7 +44,7 @@ fn a_flipped_bit_is_found_before_anybody_acts_on_it_and_made_again() {
         let ids = put(&mut store, "x", 3);
         let other = put(&mut store, "other", 2);
         damage(&store, change);
-        // Also while it runs: whoever reads all of the object meets it.
+        // Also while it runs: a reader of the whole object meets it.
         let is_object_whole = store.object("x").is_ok();
         let is_whole = store.object_stripes("x", 0, 9).is_ok_and(|found| found.len() == 3);
         assert!(!(is_object_whole && is_whole), "{change}");
