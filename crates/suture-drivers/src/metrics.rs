@@ -1,7 +1,7 @@
 //! Numbers for monitoring: what a daemon counts and measures, as Prometheus reads it.
 //!
-//! Place: beside every step of failure -> ... -> stripe healthy; it decides nothing and is asked by
-//! nobody who does. The cores count nothing: what is here follows from their reports and statuses,
+//! Place: beside every step of failure -> ... -> stripe healthy; it decides nothing and no decision
+//! depends on it. The cores count nothing: what is here follows from their reports and statuses,
 //! and from what drivers do on disks and links.
 //!
 //! Names begin with `suture_`, end with their unit, counters with `_total`. Every label has few

@@ -12,15 +12,15 @@ use super::{Labels, Level, OfDaemon, begin};
 /// Why a connection or a call was refused, whatever it was about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RefusalReason {
-    /// A connection whose other end did not prove who it is.
+    /// A connection whose other end did not prove its identity.
     Unproven,
     /// A call on a connection that is one too many.
     Connections,
-    /// A call of somebody whose certificate is not valid any more.
+    /// A call of a principal whose certificate is not valid any more.
     Certificate,
     /// A call that the caller's role or prefix does not permit.
     Permission,
-    /// A change of a caller of whose changes too many failed just now.
+    /// A change refused because too many changes of its caller failed just now.
     Failures,
     /// A change that could not be written down before it was made.
     Audit,

@@ -1,7 +1,7 @@
 //! What a coordinator counts and measures: what is at risk, what is repaired, how fast, what fails.
 //!
 //! Place: beside every step of failure -> ... -> stripe healthy. Counters follow the core's
-//! reports; levels are set from its status when somebody asks.
+//! reports; levels are set from its status when monitoring asks.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -35,7 +35,7 @@ const REPAIRS: [f64; 12] = [0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300
 const REASONS: [&str; 6] =
     ["unrepairable", "no_plan", "silent_nodes", "no_memory", "claimed", "failing"];
 
-/// What else is known when somebody asks, beside the core's status.
+/// What else is known when monitoring asks, beside the core's status.
 #[derive(Clone, Debug, Default)]
 pub struct Seen {
     /// What the core reports.

@@ -13,7 +13,7 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use rustix::process::{Resource, getrlimit};
 use rustix::time::{ClockId, clock_gettime};
 
-/// Reads them each time that somebody asks.
+/// Numbers of this process, read each time that monitoring asks.
 #[derive(Debug)]
 pub(super) struct Process {
     started: SystemTime,

@@ -1,7 +1,7 @@
 //! Numbers of scrubbing: how far the pass is, what was found, and whether passes keep to their
 //! period.
 //!
-//! Place: beside [failure detected] -> ..., for damage that nobody has met yet.
+//! Place: beside [failure detected] -> ..., for damage that no read has met yet.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! How numbers are written: OpenMetrics for who asks for it, and what came before it for all
-//! others.
+//! How numbers are written: OpenMetrics for clients that ask for it, and what came before it for
+//! all others.
 //!
 //! Place: beside everything, the last step before monitoring reads it.
 //! The two differ in the names of counters in their heads, and in what the older one does not know.
@@ -11,9 +11,9 @@ use prometheus_client::registry::Registry;
 /// Everything of one moment, in both ways of writing.
 #[derive(Clone, Debug)]
 pub struct Exposition {
-    /// For who accepts `application/openmetrics-text`.
+    /// For clients that accept `application/openmetrics-text`.
     pub open_metrics: Bytes,
-    /// The same for everybody else.
+    /// The same for all other clients.
     pub classic: Bytes,
 }
 
