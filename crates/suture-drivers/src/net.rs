@@ -82,7 +82,7 @@ pub enum BindError {
     },
 }
 
-/// Whether anybody listens on `addr`, as [`bind`] does.
+/// Refuses an exposed `addr`, as [`bind`] does, without listening on it.
 ///
 /// # Errors
 /// When the address is exposed.
@@ -91,7 +91,7 @@ pub fn check_exposure(addr: SocketAddr, is_open: bool) -> Result<(), BindError> 
 }
 
 /// Listens on `addr`. One that is not loopback is refused unless `is_open` says that it may be:
-/// whoever connects has to prove who it is, or the operator trusts the network.
+/// peers that connect have to prove who they are, or the operator trusts the network.
 ///
 /// # Errors
 /// When the address is exposed, in use or not of this machine.

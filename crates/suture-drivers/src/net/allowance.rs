@@ -1,5 +1,5 @@
-//! How long who waits for a client waits: an operation may fall behind its least rate by so much
-//! time and no more.
+//! How long an operation waits for its client: it may fall behind its least rate by so much time
+//! and no more.
 //!
 //! Place: under each operation of a client on the data plane.
 

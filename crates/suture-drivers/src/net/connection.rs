@@ -3,7 +3,7 @@
 //! Place: ... result computed -> [on the wire] -> slice received by the parent ...
 //! Speed comes from system calls saved: a header and its payload leave in one `writev`; a payload
 //! and the header after it arrive in one `readv`, the payload straight in its slice's buffer.
-//! Every wait for the other side has an end: `timeout` without a single byte moved. Who waits for a
+//! Every wait for the other side has an end: `timeout` without a single byte moved. A wait for a
 //! client has an end even if a byte moves now and then: an operation may fall behind its least rate
 //! by so much time and no more (`Allowance`). What counts is only time in which the other side was
 //! waited for, not what rate limits, disks and others take.
@@ -59,7 +59,7 @@ const SKIP_BYTES: usize = 16 * 1024;
 #[derive(Debug)]
 pub struct Connection {
     stream: Stream,
-    /// Who is at the other end, where that is proven.
+    /// The principal at the other end, where it is proven.
     proven: Option<Proven>,
     timeout: Duration,
     header: [u8; HEADER_BYTES],
@@ -72,8 +72,8 @@ pub struct Connection {
     sent: Option<Arc<SentTally>>,
 }
 
-/// How payload is to be moved: within which limits, on behalf of whom. One connection carries
-/// payload in one direction at a time, always for the same port.
+/// How payload is to be moved: within which limits, on behalf of which traffic class. One
+/// connection carries payload in one direction at a time, always for the same port.
 #[derive(Clone, Copy, Debug)]
 pub struct Traffic<'a> {
     /// The limits of this direction.
@@ -103,11 +103,12 @@ fn prepared(stream: TcpStream, limits: &Port) -> Result<TcpStream, NetError> {
 }
 
 impl Connection {
-    /// Connects and shakes hands with the agent of that name and number; gives who answered.
+    /// Connects and shakes hands with the agent of that name and number; gives the identity that
+    /// answered.
     ///
     /// # Errors
-    /// When nobody answers in time, it is somebody else, or the answer is a refusal or no
-    /// handshake.
+    /// When nothing answers in time, another agent or principal does, or the answer is a refusal or
+    /// no handshake.
     pub async fn open(
         agent: &AgentAddress,
         greeting: &Greeting,
@@ -138,14 +139,14 @@ impl Connection {
         timeout(connect_timeout, attempt).await.unwrap_or(Err(stalled))
     }
 
-    /// Answers the handshake of someone who connected, if `admit` lets it in; gives what that
-    /// makes of it: where it is, who it claims to be, and who it has proven to be. A refusal is
-    /// sent, so that both sides know why, but not which cluster this is: whoever belongs to it
-    /// knows.
+    /// Answers the handshake of a peer that connected, if `admit` lets it in; gives what `admit`
+    /// makes of its address, the identity that it claims, and the one that it has proven. A refusal
+    /// is sent, so that both sides know why, but not the id of this cluster, which its members
+    /// know.
     ///
     /// # Errors
-    /// When who it is is not proven, or its first frame does not come `within` that time, is no
-    /// handshake, or of another cluster or version, and when it is not admitted.
+    /// When the peer's identity is not proven, or its first frame does not come `within` that time,
+    /// is no handshake, or of another cluster or version, and when it is not admitted.
     pub async fn welcome<T>(
         stream: TcpStream,
         greeting: &Greeting,
@@ -210,7 +211,7 @@ impl Connection {
         self.stream.tcp().peer_addr().map_or(Ipv4Addr::UNSPECIFIED.into(), |address| address.ip())
     }
 
-    /// Whether nobody on the way could have changed what came.
+    /// Whether what came is encrypted, so that it cannot have been changed on the network.
     pub fn is_encrypted(&self) -> bool {
         matches!(self.stream, Stream::Tls(_))
     }
@@ -254,7 +255,7 @@ impl Connection {
     /// When the connection ends or breaks, or what comes is no header.
     pub async fn read_frame(&mut self) -> Result<Frame, NetError> {
         while self.filled < HEADER_BYTES {
-            // Whoever sends without a pause must not keep the thread from others.
+            // A peer that sends without a pause must not keep the thread from others.
             tokio::task::coop::consume_budget().await;
             let rest = &mut [IoSliceMut::new(&mut self.header[self.filled..])];
             match self.stream.try_read_vectored(rest) {
@@ -274,7 +275,7 @@ impl Connection {
         Frame::decode(&self.header).map_err(NetError::Decode)
     }
 
-    /// The next header, which must come within that time: someone is in the middle of something.
+    /// The next header, which must come within that time: an operation is in progress.
     ///
     /// # Errors
     /// As [`Connection::read_frame`], and when it does not come in time.
@@ -287,7 +288,8 @@ impl Connection {
         timeout(waited, self.read_frame()).await.unwrap_or(Err(stalled))
     }
 
-    /// The next header of an operation; none if somebody wants its place before it is there.
+    /// The next header of an operation; none if another operation wants its place before the header
+    /// is there.
     ///
     /// # Errors
     /// As [`Connection::read_frame`], and when it does not come in the time that the operation has.
@@ -335,7 +337,7 @@ impl Connection {
         let all = into.len();
         let mut rest = into;
         while !rest.is_empty() {
-            // Whoever has nothing to read yet is not to be paid for.
+            // No turn is paid for before there is something to read.
             if self.turn == 0 && !self.wait_readable(place).await? {
                 return Ok(all - rest.len());
             }
@@ -370,7 +372,8 @@ impl Connection {
         Ok(all)
     }
 
-    /// Waits until there may be something to read; not, if somebody wants the place before.
+    /// Waits until there may be something to read; ends without, if another operation wants the
+    /// place before.
     async fn wait_readable(&mut self, place: Option<&SharedPlace>) -> Result<bool, NetError> {
         let ready = self.stream.readable();
         let ready = wait(self.timeout, &mut self.allowance, "receiving", ready);
@@ -389,7 +392,7 @@ impl Connection {
         }
     }
 
-    /// Reads payload that nobody wants. It crossed the link all the same.
+    /// Reads payload that is not needed, and counts it: it crossed the link all the same.
     ///
     /// # Errors
     /// When the connection breaks or stalls.
@@ -482,8 +485,8 @@ impl Connection {
         self.write(headers, rest, traffic).await
     }
 
-    /// Sends what was encrypted where it lies; gives whether all of it left. If somebody wants the
-    /// place before, the connection keeps the rest, and `drained` sends it.
+    /// Sends what was encrypted where it lies; gives whether all of it left. If another operation
+    /// wants the place before, the connection keeps the rest, and `drained` sends it.
     async fn send_sealed(
         &mut self,
         payload: &[u8],
@@ -534,12 +537,12 @@ impl Connection {
         }
     }
 
-    /// Who is at the other end, where that is proven.
+    /// The principal at the other end, where it is proven.
     pub fn principal(&self) -> Option<&Principal> {
         self.proven.as_ref().map(|proven| &proven.statement.principal)
     }
 
-    /// What it is counted by: who is at the other end, or else where that is.
+    /// What it is counted by: the principal at the other end, or else its address.
     pub fn holder(&self) -> Holder {
         match self.principal() {
             Some(principal) => Holder::Principal(principal.to_string()),
@@ -562,7 +565,8 @@ impl Connection {
     }
 }
 
-/// Whether what is waited for came before somebody wanted the place, where there is one to give.
+/// Whether what is waited for came before another operation wanted the place, where there is one to
+/// give.
 async fn unless_wanted(
     place: Option<&SharedPlace>,
     ready: impl Future<Output = Result<(), NetError>>,

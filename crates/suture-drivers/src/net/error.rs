@@ -41,19 +41,19 @@ pub enum NetError {
     Denied(Denial),
     /// The other side belongs to this cluster, not to ours.
     Cluster(ClusterId),
-    /// Who is at either end is not proven; in words.
+    /// The identity of either end is not proven; in words.
     Tls(String),
-    /// The other side is somebody else than it should be.
+    /// The other side has proven another principal than was expected.
     Other {
-        /// Who it has proven to be.
+        /// The principal that it has proven.
         found: Principal,
-        /// Who it should be.
+        /// The principal that was expected.
         expected: String,
     },
-    /// The other side claims to be somebody else than it should be: two agents may announce one
+    /// The other side claims another identity than was expected: two agents may announce one
     /// address.
     OtherNode {
-        /// Who it claims to be.
+        /// The identity that it claims.
         found: Who,
         /// Which node it should be.
         meant: NodeId,

@@ -1,12 +1,13 @@
-//! Places that go to whoever has the fewest, and are given up while their holder waits for others.
+//! Places that go to the holder of the fewest, and are given up while it waits for its other side.
 //!
 //! Place: under each operation of a client at an agent.
-//! What costs memory and disk at a time is bounded, and whoever is slow must not have all of it. So
-//! a place is for moving bytes: where somebody waits for one, an operation that waits for its other
-//! side goes without until that side moves again, and whoever has the fewest places is served
-//! first. Then slow ones hold nothing, however many they are, and fast ones take turns.
+//! What costs memory and disk at a time is bounded, and slow clients must not have all of it. So a
+//! place is for moving bytes: where another operation waits for one, an operation that waits for
+//! its other side gives its place up until that side moves again, and the holder of the fewest
+//! places is served first. Then slow ones hold nothing, however many they are, and fast ones take
+//! turns.
 //!
-//! Invariant: nobody waits while a place is free.
+//! Invariant: no operation waits while a place is free.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,7 +16,7 @@ use tokio::sync::{oneshot, watch};
 
 use super::places::Holder;
 
-/// Some places, and those who want one.
+/// Some places, and the operations that wait for one.
 #[derive(Debug)]
 pub struct FairPlaces {
     state: Mutex<FairState>,
@@ -26,7 +27,7 @@ pub struct FairPlaces {
 #[derive(Debug)]
 struct FairState {
     free: usize,
-    /// Those who have a place or wait for one.
+    /// The holders that have a place or wait for one.
     of: HashMap<Holder, OfHolder>,
     /// How often a place was given.
     given: u64,
@@ -71,19 +72,20 @@ impl FairPlaces {
         let (sender, place) = oneshot::channel();
         {
             let mut state = self.state();
-            // Whoever has just had a place and is back is no older than those who wait for theirs.
+            // A holder that has just had a place and is back is no older than those that wait for
+            // theirs.
             let new = OfHolder { served: state.given, ..OfHolder::default() };
             state.of.entry(holder).or_insert(new).waiting.push_back(sender);
-            // Under the lock: whoever gives a place meanwhile counts this one as served.
+            // Under the lock: a task that gives a place meanwhile counts this one as served.
             self.waiting.send_modify(|waiting| *waiting += 1);
         }
         self.hand_out();
         place.await.expect("whoever waits is not forgotten")
     }
 
-    /// Gives what is free to those who wait.
+    /// Gives what is free to the holders that wait.
     fn hand_out(self: &Arc<FairPlaces>) {
-        // Those who wait no more give theirs back when the lock is free again.
+        // Holders that wait no more give theirs back when the lock is free again.
         let mut unwanted = Vec::new();
         let mut state = self.state();
         while state.free > 0
@@ -115,7 +117,8 @@ impl FairPlaces {
 }
 
 impl FairState {
-    /// Who is to have the next place: of those with the fewest, whoever was served longest ago.
+    /// The holder that is to have the next place: of those with the fewest, the one served longest
+    /// ago.
     fn next(&mut self) -> Option<(Holder, oneshot::Sender<FairPlace>)> {
         let waiting = self.of.iter_mut().filter(|(_, of)| !of.waiting.is_empty());
         let (holder, of) = waiting.min_by_key(|(_, of)| (of.held, of.served))?;
@@ -145,12 +148,12 @@ impl SharedPlace {
         self.held = None;
     }
 
-    /// Whether somebody waits for a place.
+    /// Whether an operation waits for a place.
     pub fn is_wanted(&self) -> bool {
         *self.among.waiting.borrow() > 0
     }
 
-    /// What comes of `moves`, unless somebody wants the place before it has ended.
+    /// What comes of `moves`; none if another operation wants the place before it has ended.
     pub async fn unless_wanted<T>(&self, moves: impl Future<Output = T>) -> Option<T> {
         let mut waiting = self.among.waiting.subscribe();
         tokio::select! {
@@ -240,7 +243,7 @@ mod tests {
         waits.await.unwrap();
     }
 
-    /// On several threads, places are given back at any moment of those who begin to wait.
+    /// On several threads, places are given back at any moment at which others begin to wait.
     #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
     async fn those_who_wait_are_counted_whenever_places_are_given_back() {
         let places = FairPlaces::new(1);

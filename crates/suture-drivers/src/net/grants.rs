@@ -10,7 +10,7 @@ use suture_repair::grants::GrantTable;
 use suture_repair::id::{NodeId, RepairId};
 use suture_repair::slice::SliceId;
 
-/// What was granted to whom.
+/// The slices that each child may send.
 #[derive(Debug, Default)]
 pub struct Grants {
     table: Mutex<GrantTable>,

@@ -1,4 +1,4 @@
-//! Who is at either end of a connection, before its first frame.
+//! The identity of both ends of a connection, before its first frame.
 //!
 //! Place: a connection is made or taken -> [both ends prove who they are] -> frames.
 
@@ -16,20 +16,20 @@ use crate::identity::credentials::{Kept, Proven};
 /// What TLS begins with.
 const TLS_HANDSHAKE: u8 = 22;
 
-/// Who we are to the other side, and how both prove it.
+/// The identity that this process announces to the other side, and how both prove theirs.
 #[derive(Clone, Debug)]
 pub struct Greeting {
     /// The cluster that both must belong to.
     pub cluster: ClusterId,
-    /// Who we claim to be.
+    /// The identity that this process claims.
     pub who: Who,
     /// What proves it; none: nothing is proven, and nothing encrypted.
     pub credentials: Option<Arc<Kept>>,
 }
 
 impl Greeting {
-    /// Proves who we are to whom we connected to, and has it prove that it is the agent of that
-    /// name.
+    /// Proves our identity to the other end of a connection that we made, and has it prove that it
+    /// is the agent of that name.
     pub(super) async fn prove_to(
         &self,
         tcp: TcpStream,
@@ -53,7 +53,7 @@ impl Greeting {
         Ok((Stream::Tls(stream.into()), Some(proven)))
     }
 
-    /// Has whoever connected prove who it is, and proves who we are.
+    /// Has a peer that connected prove its identity, and proves ours.
     pub(super) async fn authenticate(
         &self,
         tcp: TcpStream,

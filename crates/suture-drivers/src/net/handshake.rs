@@ -82,7 +82,7 @@ enum Step {
 /// # Errors
 /// When the connection breaks, or the other side does not speak TLS or is not to be accepted.
 pub async fn connect(tcp: &TcpStream, config: &Arc<ClientConfig>) -> io::Result<Shaken> {
-    // Whom a certificate is of is not a name of a host: it is looked at afterwards.
+    // A certificate names a principal and not a host: it is checked afterwards.
     let nobody = ServerName::try_from("suture").expect("it is a name");
     let session = UnbufferedClientConnection::new(config.clone(), nobody);
     shake(tcp, Library::Client(session.map_err(io::Error::other)?)).await

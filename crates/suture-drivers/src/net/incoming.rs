@@ -1,11 +1,11 @@
-//! Everything that comes in: a task for each connection, made by whoever connected.
+//! Everything that comes in: a task for each connection that a peer or client makes.
 //!
 //! Place: ... slice sent by a child -> [checked and received] -> its result computed ...
 //! A peer's slices are read into buffers that its grants reserved, checked and handed to the
-//! agent. A client's connection is handed on to whoever serves chunks.
+//! agent. A client's connection is handed on to the task that serves chunks.
 //!
-//! Clients have places of their own, so that they never take those of peers or of who runs the
-//! cluster, however many they are; so have connections that have not identified themselves.
+//! Clients have places of their own, so that they never take those of peers or operators, however
+//! many they are; so have connections that have not identified themselves.
 //!
 //! A peer that connects anew has given up its former connection, and maybe its former life: that
 //! one is reported lost before anything of the new one is.
@@ -43,10 +43,10 @@ const PEERS_MAX: usize = 4096;
 /// The pause after the system could not give a connection, mostly for want of descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Who takes what comes in.
+/// Takes the connections that come in.
 #[derive(Debug)]
 pub struct Acceptor {
-    /// Who this agent is to whoever connects.
+    /// The identity that this agent announces to peers that connect.
     pub greeting: Greeting,
     /// The names of the nodes, as far as they are known: a peer has to prove its own.
     pub names: watch::Receiver<NodeNames>,
@@ -60,34 +60,34 @@ pub struct Acceptor {
     pub events: mpsc::Sender<NetEvent>,
     /// The one connection from each peer.
     pub peers: Mutex<PeerConnections>,
-    /// Who else may connect.
+    /// The limits for others that may connect.
     pub admission: Admission,
 }
 
-/// Who may be connected besides peers.
+/// The limits for connections of others than peers.
 #[derive(Debug)]
 pub struct Admission {
     /// What each connection of a client takes one of.
     pub clients: Places,
-    /// The same of those who run the cluster: an admin, a coordinator.
+    /// The same of operators: an admin, a coordinator.
     pub operators: Places,
     /// The same of agents that ask for probes.
     pub probers: Places,
     /// Connections that have not identified themselves.
     pub newcomers: Arc<Newcomers>,
-    /// What is logged of those who may not connect.
+    /// What is logged of connections that are refused.
     pub refusals: RefusalLog,
     /// How long they may take to do so.
     pub handshake: Duration,
 }
 
-/// How long a peer's name is waited for; whoever connects waits no longer either.
+/// How long a peer's name is waited for; the peer that connects waits no longer either.
 const NAME_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// The name of each node that is known.
 pub type NodeNames = HashMap<NodeId, Arc<str>>;
 
-/// Whose connection it is.
+/// The kind of connection that was admitted.
 enum Admitted {
     Client(HeldPlace),
     Peer(NodeId),
@@ -228,8 +228,8 @@ async fn read_slice(
 }
 
 impl Acceptor {
-    /// Whether whoever connects is who it claims to be, and there is a place for one more
-    /// connection like this.
+    /// Admits a connection whose other end is what it claims to be, if there is a place for one
+    /// more of its kind.
     async fn admit(
         &self,
         address: IpAddr,

@@ -66,14 +66,14 @@ impl ToPeer {
     }
 }
 
-/// Whom to connect to, as whom, within which limits.
+/// The node to connect to, the identity to announce, and the limits.
 #[derive(Clone, Debug)]
 pub struct Destination {
     /// The node that is connected to.
     pub peer: NodeId,
     /// Where that node listens, and its name.
     pub agent: AgentAddress,
-    /// Who we are to it.
+    /// The identity that is announced to it.
     pub greeting: Greeting,
     /// The limits of what is sent.
     pub uplink: Arc<Port>,
@@ -215,7 +215,7 @@ impl SendQueue {
         }
     }
 
-    /// One slice of the lane whose turn it is.
+    /// One slice of the lane that is next in turn.
     fn next(&mut self) -> Option<(SliceId, Pending)> {
         let mut lane = self.lanes.pop_front()?;
         let (slice, pending) = lane.slices.pop_front().expect("no lane is empty");

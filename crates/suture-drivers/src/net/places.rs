@@ -1,10 +1,10 @@
 //! Places: how many connections or operations there may be at a time, in all and of one address.
 //!
 //! Place: before anything of a connection is accepted.
-//! A listener is reached by everybody, and whoever connects may then do nothing. So what can be
-//! held is counted, and nobody can hold all of it: an address has at most its share, and of those
-//! that have not identified themselves only the newest stay. Honest ones do so at once, so the
-//! oldest is never one of them.
+//! Any process on the network reaches a listener, and may connect and then send nothing. So what
+//! can be held is counted, and no holder can have all of it: an address has at most its share, and
+//! of those that have not identified themselves only the newest stay. Honest ones do so at once, so
+//! the oldest is never one of them.
 
 use std::collections::{BTreeMap, HashMap};
 use std::future::Future;
@@ -15,7 +15,7 @@ use std::task::{Context, Poll};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
-/// Who has a place: whoever proves who it is wherever it comes from, or an address.
+/// The holder of a place: a proven principal, whatever its address, or else an address.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Holder {
     /// By what its certificate says.
@@ -38,7 +38,7 @@ pub struct Places {
     /// When no more than so many are left, they are for holders that have few.
     last: usize,
     few: usize,
-    /// Those who have a place or wait for one.
+    /// The holders that have a place or wait for one.
     of: Mutex<HashMap<Holder, Arc<Semaphore>>>,
 }
 
@@ -77,7 +77,7 @@ impl Places {
 
     /// A place, as soon as there is one for this holder.
     pub async fn take(&self, holder: impl Into<Holder>) -> HeldPlace {
-        // In this order: who waits for its own places keeps nobody else waiting.
+        // In this order: a holder that waits for its own places keeps no other waiting.
         let of_holder = self.of(holder.into()).acquire_owned().await.expect("never closed");
         let of_all = self.all.clone().acquire_owned().await.expect("never closed");
         HeldPlace { _of_holder: of_holder, _of_all: of_all }

@@ -4,7 +4,7 @@
 //! Senders serve the lanes of a connection in turn, so what passed since a lane's last slice is one
 //! slice of each. A port that serves its connections in proportion to their rounds serves all lanes
 //! in turn, whichever connections they are on; and since the lanes of a repair have as many slices
-//! each, in proportion to what they have to move. Nobody has to know how many lanes there are.
+//! each, in proportion to what they have to move. The number of lanes need not be known.
 
 use std::collections::HashMap;
 

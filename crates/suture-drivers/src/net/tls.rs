@@ -31,8 +31,8 @@ use super::records::{
 /// What is encrypted before it is sent.
 const SENT_BYTES: usize = 8 * PLAIN_BYTES;
 
-/// So many records without data may follow each other: whoever reads waits for nothing between
-/// them, and could be kept busy for ever.
+/// So many records without data may follow each other: a reader does not wait between them, and
+/// could be kept busy for ever.
 const EMPTY_RECORDS_MAX: u32 = 32;
 
 /// Space into which it is worth to receive directly.
@@ -103,7 +103,7 @@ impl Stream {
     pub async fn readable(&self) -> io::Result<()> {
         match self {
             Stream::Tls(tls) if !tls.plain.is_empty() => Ok(()),
-            // Whoever tries to read meets an error of the socket's before nothing is there.
+            // A read that is tried meets an error of the socket before it finds nothing there.
             _ => self.tcp().readable().await,
         }
     }

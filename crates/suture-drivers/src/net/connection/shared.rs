@@ -15,7 +15,7 @@ const SHARED_BYTES: usize = 64 * 1024;
 
 impl Connection {
     /// Fills `into` with the payload of the last frame, or less of it if there is nothing to read
-    /// and somebody wants the place; gives how much came.
+    /// and another operation wants the place; gives how much came.
     ///
     /// # Errors
     /// When the connection breaks or stalls.
@@ -37,7 +37,7 @@ impl Connection {
     }
 
     /// As [`Connection::write_spent`], but less of the payload if the other side takes no more for
-    /// now and somebody wants the place; gives how much of it was taken.
+    /// now and another operation wants the place; gives how much of it was taken.
     ///
     /// # Errors
     /// As [`Connection::write`].
