@@ -2,12 +2,12 @@
 //!
 //! Place: under `[get]` and `[put]`.
 //! An agent that is silent is noticed by a timeout; one that is only slow would be waited for as
-//! long as it moves a byte now and then. So each is measured against the others: whoever takes
-//! several times as long as they usually do for as many bytes lags, and is asked only when nothing
-//! else will do, until it gets another chance. What slows all of them down, as the reader's own
-//! link, slows what is usual too, and nobody lags by that. Where nobody is to be measured against
-//! yet, as at the beginning of a read, one of which no byte comes for a second lags all the same: a
-//! machine that vanished ends no connection.
+//! long as it moves a byte now and then. So each is measured against the others: an agent that
+//! takes several times as long as they usually do for as many bytes lags, and is asked only when
+//! nothing else will do, until it gets another chance. What slows all of them down, as the reader's
+//! own link, slows what is usual too, and no agent lags by that. Where there are no others to
+//! measure against yet, as at the beginning of a read, an agent of which no byte comes for a second
+//! lags all the same: a machine that vanished ends no connection.
 //! Knows no sockets and no clock.
 
 use std::collections::BTreeMap;
@@ -61,7 +61,8 @@ impl Default for AnswerTimes {
 }
 
 impl AnswerTimes {
-    /// Nothing is known yet; whoever takes so much longer than usual does not lag by that alone.
+    /// Nothing is known yet; an agent that takes so much longer than usual does not lag by that
+    /// alone.
     pub fn with_grace(grace: Duration) -> AnswerTimes {
         AnswerTimes { grace, agents: BTreeMap::new() }
     }

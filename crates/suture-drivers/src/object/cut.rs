@@ -16,7 +16,7 @@ use suture_code::Code;
 
 use super::layout::{chunk_bytes_for, data_in_chunk};
 
-/// Why a put fails whose input is not what it was.
+/// Why a put fails when its input has changed.
 pub const CHANGED: &str =
     "the input changed while it was stored; put it again when nobody writes to it";
 

@@ -22,7 +22,7 @@ use crate::metadata::{Object, ObjectStripe};
 pub struct Lookup {
     /// What the metadata has of it.
     pub object: Object,
-    /// Whose agents hold its chunks.
+    /// The cluster whose agents hold its chunks.
     pub(super) cluster: ClusterId,
     /// Where the agents are that hold its chunks.
     pub(super) nodes: BTreeMap<NodeId, AgentAddress>,

@@ -1,4 +1,4 @@
-//! Connections to agents: kept while they work, and tried again ever more rarely where nobody
+//! Connections to agents: kept while they work, and tried again ever more rarely where no agent
 //! answers.
 //!
 //! Place: under `[put]` and `[get]`.

@@ -44,7 +44,7 @@ pub struct PutOptions {
 
 /// The put's stream to the coordinator.
 pub struct PutStream {
-    /// Whose agents it gets places of.
+    /// The cluster on whose agents it gets places.
     pub cluster: ClusterId,
     /// When the put began, in seconds since 1970.
     pub created: u64,
@@ -184,8 +184,8 @@ impl PutStream {
         bail!("the coordinator ended the put")
     }
 
-    /// Proves anew who we are where credentials have changed since. Whether it had to, the
-    /// coordinator answers to the next step.
+    /// Proves the client's identity anew where credentials have changed since. An error shows only
+    /// in the coordinator's answer to the next step.
     async fn renew(&mut self) {
         let number = self.client.refresh();
         if number == self.credentials_number || self.number == 0 {

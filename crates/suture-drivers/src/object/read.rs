@@ -360,7 +360,7 @@ impl Reader {
         }
     }
 
-    /// What a chunk has of a row; read once, whoever wants it.
+    /// What a chunk has of a row; read once for all that want it.
     async fn read_row(&self, row: &PieceRow, chunk: ChunkIndex) -> Result<Arc<Vec<u8>>> {
         let read = || async {
             let read = self.read(&row.stripe, chunk, row.range()).await;
@@ -498,7 +498,7 @@ impl Reader {
                 is_known && !failed.contains(chunk)
             };
             let mut usable: Vec<ChunkIndex> = stripe.indices().filter(is_usable).collect();
-            // What is here already need not be read again, and who lags is asked last.
+            // What is here already need not be read again, and agents that lag are asked last.
             usable.sort_by_key(|chunk| {
                 let is_slow = late.contains(chunk) || self.is_slow(stripe, *chunk);
                 (!is_here(chunk), is_slow && row.read(*chunk).is_none())

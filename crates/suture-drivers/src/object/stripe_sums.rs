@@ -2,8 +2,8 @@
 //!
 //! Place: `[get]`, after the last byte.
 //! The checksum of an object says that something in it is wrong, and not what. Each stripe's was
-//! recorded when it was written, and follows from the same pieces; so whoever put the object can
-//! know which of its bytes to distrust.
+//! recorded when it was written, and follows from the same pieces; so the user who put the object
+//! can know which of its bytes to distrust.
 
 use std::collections::VecDeque;
 use std::ops::Range;

@@ -7,8 +7,8 @@
 //! whether the put is under way, which ends with the put, and then for the object. What is not
 //! there after the put has ended cannot come any more.
 //!
-//! Invariant: an answer that the object is stored, or that it is not, is right; where nobody knows
-//! within [`ASKED_FOR`], that is the answer.
+//! Invariant: an answer that the object is stored, or that it is not, is right; what is not known
+//! within [`ASKED_FOR`] is answered as not known.
 
 use std::error::Error;
 use std::fmt;
@@ -24,8 +24,8 @@ use crate::control::client::Client;
 use crate::control::proto;
 use crate::metadata::Object;
 
-/// How long it is asked. A coordinator that restarts is there again sooner; who waits for one that
-/// hangs has waited already.
+/// How long it is asked. A coordinator that restarts is there again sooner; a command that waits
+/// for one that hangs has waited already.
 const ASKED_FOR: Duration = Duration::from_secs(15);
 
 /// The wait between two questions.
@@ -59,7 +59,7 @@ pub enum Ending {
     Stored,
     /// It is not, and cannot come any more.
     NotStored,
-    /// Nobody knows which of both.
+    /// It is not known which of both.
     Unknown,
 }
 

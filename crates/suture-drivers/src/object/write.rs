@@ -78,7 +78,7 @@ pub struct Stored {
 }
 
 /// What puts one after the other, and beside each other, know of the agents of one cluster:
-/// connections that serve again, and who lags.
+/// connections that serve again, and agents that lag.
 #[derive(Default)]
 pub struct PutAgents {
     pool: OnceLock<ConnectionPool>,
@@ -90,7 +90,7 @@ pub struct PutAgents {
 /// # Errors
 /// Bad input when the name is taken or nodes are too few; a failure when too few chunks become
 /// durable, the source cannot be read or changes, or the coordinator goes away. Nothing is visible
-/// then, but for a commit of which nobody knows what became ([`NotKnown`]).
+/// then, but for a commit whose outcome is not known ([`NotKnown`]).
 ///
 /// [`NotKnown`]: super::unanswered::NotKnown
 pub async fn put(

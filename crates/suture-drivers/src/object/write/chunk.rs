@@ -191,7 +191,7 @@ impl ChunkFeed {
     async fn drain(&mut self) -> u32 {
         while self.next().await.is_some() {}
         let crc = self.crc.value();
-        // Where the stripe was given up nobody waits for it.
+        // Where the stripe was given up the receiver is gone.
         self.sum_sender.take().map(|sum_sender| sum_sender.send(crc));
         crc
     }
