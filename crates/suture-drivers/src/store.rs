@@ -15,7 +15,7 @@
 //! The directory itself is locked while an agent runs here, so that two cannot.
 //! Copies of one chunk differ in their stamp, so neither a repair nor a delete can hit the wrong
 //! one. A copy gets its name by a link that fails where the name exists, after its data are on
-//! disk, and the name is on disk before anyone is notified of it.
+//! disk, and the name is on disk before the agent is notified of it.
 //!
 //! It is one implementation of `suture_repair::chunk_store`, which is all that the agent knows.
 //! Invariants: what is under `chunks` was once read back and proven; what is listed has the name of
@@ -59,7 +59,7 @@ const FAN_OUT: u64 = 256;
 /// So many files may be in the list of open ones before it is gone through.
 const OPEN_FILES_MIN: usize = 64;
 
-/// Whose chunks a data directory holds. Written at the first start, compared at every other.
+/// The owner of a data directory's chunks. Written at the first start, compared at every other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
     /// The cluster that the chunks are of.
@@ -72,10 +72,10 @@ pub struct Identity {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoreId(pub u64);
 
-/// No more of a file system than this is left to others unless somebody says so: 1 GiB.
+/// No more of a file system than this is left to others unless it is configured: 1 GiB.
 pub const KEEP_FREE_MAX: u64 = 1 << 30;
 
-/// A directory that can hold the chunks of an agent, and that nobody else uses meanwhile.
+/// A directory that can hold the chunks of an agent, locked against other processes.
 #[derive(Debug)]
 pub struct DataDir {
     dir: PathBuf,
@@ -84,7 +84,7 @@ pub struct DataDir {
     lock: File,
 }
 
-/// The chunks of one agent, in a directory that nobody else uses meanwhile.
+/// The chunks of one agent, in a directory locked against other processes.
 #[derive(Debug)]
 pub struct Store {
     chunks: Arc<Chunks>,
@@ -94,7 +94,7 @@ pub struct Store {
     flaws: Mutex<Flaws>,
     /// Keeps the lock: the system releases it with the file, however the process ends.
     lock: File,
-    /// Bytes of the file system that are not for chunks, if somebody has said.
+    /// Bytes of the file system that are not for chunks, if configured.
     keep_free: Option<u64>,
 }
 
@@ -109,7 +109,7 @@ impl Flaws {
 }
 
 /// What is listed of a file that no chunk can be read from any more: no chunk has so many bytes. So
-/// it is nobody's copy, and goes like any other when its stripe is removed.
+/// it is no usable copy, and goes like any other when its stripe is removed.
 const DAMAGED: Digest = Digest { bytes: Some(u64::MAX), crc: None };
 
 /// The folder of the chunks, and those of its files that are being read.
@@ -118,8 +118,8 @@ struct Chunks {
     dir: PathBuf,
     /// The data directory, in which that folder lies.
     place: OpenDir,
-    /// Lanes of a repair, repairs and clients that read a copy share its file. What nobody reads
-    /// any more is dropped when there are as many again.
+    /// Lanes of a repair, repairs and clients that read a copy share its file. Files that are not
+    /// read any more are dropped when there are as many again.
     open: Mutex<OpenFiles>,
     /// Temporary files that could not be removed: they may be second names of chunks, which take
     /// space as long as these are there.
@@ -145,7 +145,7 @@ pub enum OpenError {
     },
     /// Another agent runs here.
     Locked(PathBuf),
-    /// It holds chunks and does not say whose.
+    /// It holds chunks and no `identity` that names their owner.
     Unidentified(PathBuf),
     /// Another build wrote it.
     Version {
@@ -154,7 +154,7 @@ pub enum OpenError {
         /// The version in its `identity`.
         found: String,
     },
-    /// It belongs to someone else.
+    /// It belongs to another node or cluster.
     Foreign {
         /// The directory that was opened.
         dir: PathBuf,
@@ -170,8 +170,8 @@ impl DataDir {
     /// be written, and removes what a crash left in the making. A read-only one can still be read.
     ///
     /// # Errors
-    /// When it is in use, holds chunks that are nobody's, was written by another build, or cannot
-    /// be made, written or read.
+    /// When it is in use, holds chunks without an `identity`, was written by another build, or
+    /// cannot be made, written or read.
     pub fn open(dir: &Path) -> Result<DataDir, OpenError> {
         let (chunks, tmp) = (dir.join("chunks"), dir.join("tmp"));
         let at = |path: &Path| {
@@ -221,17 +221,17 @@ impl DataDir {
         Ok(DataDir { dir: dir.to_path_buf(), identity, id, lock })
     }
 
-    /// Which store it is; nobody knows of one that has no id and cannot be written.
+    /// Which store it is; none for one that has no id and cannot be written.
     pub fn id(&self) -> Option<StoreId> {
         self.id
     }
 
-    /// Whose chunks it holds; nobody's where there are none yet.
+    /// The owner of its chunks; none where there are no chunks yet.
     pub fn identity(&self) -> Option<&Identity> {
         self.identity.as_ref()
     }
 
-    /// The store in it, of this node from now on if it was nobody's.
+    /// The store in it, of this node from now on if it had no owner.
     ///
     /// # Errors
     /// When it belongs to another node, or cannot be written.
@@ -418,7 +418,7 @@ impl Chunks {
         });
     }
 
-    /// Opens a copy, with a descriptor of its own only where nobody reads it yet.
+    /// Opens a copy, with a descriptor of its own only where it is not being read yet.
     fn open_shared(&self, copy: ChunkCopy) -> Result<ChunkFile, Damage> {
         let known = self.open_files().files.get(&copy).and_then(Weak::upgrade);
         if let Some(file) = known {
@@ -498,7 +498,7 @@ fn sync_dir(dir: &Path) -> io::Result<()> {
     File::open(dir)?.sync_all()
 }
 
-/// Whose chunks a directory holds; nobody's where there are none yet.
+/// The owner of a directory's chunks; none where there are no chunks yet.
 ///
 /// # Errors
 /// When the directory holds something else, or cannot be read.

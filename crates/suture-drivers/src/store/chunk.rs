@@ -344,8 +344,8 @@ impl Damage {
         }
     }
 
-    /// Whether nobody can read a chunk from the file, now or later. A file of another name, or of
-    /// another build, is somebody's.
+    /// Whether no chunk can be read from the file, now or later. A file of another name, or of
+    /// another build, may be of use to another program.
     pub(super) fn is_beyond_reading(&self) -> bool {
         matches!(
             self,
@@ -356,7 +356,8 @@ impl Damage {
     /// What it is to the rest of the world, with the details in the log.
     pub(super) fn logged(&self, copy: ChunkCopy) -> CopyFault {
         match self {
-            // Whoever asks for it may have made it up; who should hold it is asked by others.
+            // A client may have made the name up; whether the copy should be here the coordinator
+            // checks.
             Damage::Missing => tracing::debug!("{copy} is not usable: {self}"),
             damage => tracing::warn!("{copy} is not usable: {damage}"),
         }

@@ -204,7 +204,7 @@ impl TempFile {
     fn create(path: PathBuf, chunks: Arc<Chunks>) -> io::Result<TempFile> {
         let create = || data_dir::new_file().create_new(true).open(&path);
         let file = match (create(), path.parent()) {
-            // Whoever tidied up took the folder for one that nobody needs.
+            // A user or tool has removed the folder, which was empty, as unused.
             (Err(error), Some(folder)) if error.kind() == io::ErrorKind::NotFound => {
                 data_dir::create_folder(folder)?;
                 create()?
