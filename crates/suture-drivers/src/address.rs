@@ -13,12 +13,13 @@ use suture_repair::id::NodeId;
 /// Where coordinators listen unless an address says otherwise.
 const PORT: u16 = 7400;
 
-/// Where an agent listens, and which it is: whoever answers there has to prove that it is that.
+/// Where an agent listens, and its identity, which the process that answers there has to prove.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AgentAddress {
-    /// The name of its node; empty where nobody has to prove it.
+    /// The name of its node; empty without credentials, where none is proven.
     pub name: Arc<str>,
-    /// The number of its node, as whoever answers has to give it; none where any may answer.
+    /// The number of its node, which the agent that answers has to announce; none where any agent
+    /// may answer.
     pub node: Option<NodeId>,
     /// The address that it listens on.
     pub addr: SocketAddr,

@@ -34,7 +34,8 @@ struct Idle {
     held_bytes: usize,
 }
 
-/// A buffer; it returns to its pool when dropped. Its first contents are anyone's.
+/// A buffer; it returns to its pool when dropped. Its first contents are unspecified: those of its
+/// former use.
 #[derive(Debug)]
 pub struct Buffer {
     memory: Box<[u8]>,

@@ -3,8 +3,8 @@
 //! Place: beside the whole life of a repair: what put and get stand on.
 //! A write is durable under its name when `finish` returns, and not visible before. A read gives
 //! bytes that passed the block checksums on the agent's disk and the CRC32C of each frame here.
-//! Where the agent is known by its number, whoever answers has to be that node: another one would
-//! store, and have, chunks that are its own and not those of the node that was meant.
+//! Where the agent is known by its number, the one that answers has to be that node: another would
+//! store or serve its own chunks in place of those of the node that was meant.
 //! One connection serves any number of operations, one after the other; after an error other than
 //! `Fault` and `Refused` it is of no more use.
 
@@ -29,10 +29,10 @@ use crate::net::greeting::Greeting;
 /// What a write sends at a time.
 const WRITE_BYTES: usize = 256 * 1024;
 
-/// Which cluster to speak to as whom, and how long to wait for it.
+/// The cluster to connect to, the identity to announce, and how long to wait.
 #[derive(Clone, Debug)]
 pub struct ChunkClient {
-    /// The cluster, and who we are; agents of another cluster are refused.
+    /// The cluster, and the client's own identity; agents of another cluster are refused.
     pub greeting: Greeting,
     /// For a connection to stand.
     pub connect_timeout: Duration,
@@ -382,7 +382,7 @@ impl ChunkError {
                 let source = io::Error::new(io::ErrorKind::ConnectionReset, error.to_string());
                 ChunkError::Unreachable { agent, source }
             }
-            // The one that is meant is not there, whoever is.
+            // The agent that was meant is not there; another one answered.
             NetError::OtherNode { .. } => {
                 ChunkError::Unreachable { agent, source: io::Error::other(error.to_string()) }
             }

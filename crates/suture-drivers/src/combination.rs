@@ -51,7 +51,7 @@ enum Inner {
     OneOf(Arc<Mutex<Results>>, usize),
 }
 
-/// Results that go to several sinks: computed once, by whoever comes first.
+/// Results that go to several sinks: computed once, by the sink that comes first.
 #[derive(Debug)]
 enum Results {
     Sources(Option<Combination>),

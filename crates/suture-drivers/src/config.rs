@@ -48,7 +48,7 @@ use throttle::ThrottleSettings;
 /// Where a coordinator listens by default.
 pub const COORDINATOR_ADDRESS: &str = "127.0.0.1:7400";
 
-/// What a link is taken for when nobody says, in bytes per second: 1 Gbit/s.
+/// The rate of a link that is not configured, in bytes per second: 1 Gbit/s.
 const LINK_ASSUMED: f64 = 125e6;
 
 /// No configuration is longer, whatever is in its comments.
@@ -63,7 +63,8 @@ const NAME_BYTES_MAX: usize = 128;
 /// Shorter times are those of the network.
 const TIMER_MIN: Duration = Duration::from_millis(100);
 
-/// Longer ones are meant for ever, and nobody would see that they are not.
+/// The longest timer, a year. A longer one is meant to last for ever, and is refused because it
+/// would not.
 const TIMER_MAX: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// What is done every so often is not done all the time.
@@ -109,11 +110,11 @@ pub struct CoordinatorConfig {
     pub listen: SocketAddr,
     /// Where its metadata lives.
     pub data_dir: PathBuf,
-    /// The folder with its certificate, its key and whom it trusts; none: nobody proves anything.
+    /// The folder with its certificate, key and trusted authorities; none: no end is authenticated.
     pub credentials: Option<PathBuf>,
     /// Whether it may listen beyond loopback without credentials.
     pub insecure: bool,
-    /// Where changes that somebody asks for are written down, if not in its data_dir.
+    /// Where changes that callers ask for are written down, if not in its data_dir.
     pub audit: Option<PathBuf>,
     /// Where monitoring asks for numbers, if anywhere.
     #[serde(deserialize_with = "some_address")]
@@ -127,7 +128,7 @@ pub struct CoordinatorConfig {
     pub repair: RepairConfig,
     /// What repair may take, until an operator says otherwise.
     pub throttle: ThrottleSettings,
-    /// How copies that nobody reads are searched for damage.
+    /// How copies that no client reads are searched for damage.
     pub scrub: ScrubSettings,
     /// How often agents get a backup of the metadata.
     pub backup: BackupSettings,
@@ -199,7 +200,7 @@ pub struct BackupSettings {
 pub struct AgentConfig {
     /// The node's name; the host's when there is none.
     pub name: Option<String>,
-    /// The rack that it is in, if anyone is to know.
+    /// The rack that it is in, if it has one.
     pub rack: Option<String>,
     /// Where the coordinator listens.
     pub coordinator: String,
@@ -235,7 +236,7 @@ pub struct AgentConfig {
     pub repair_dscp: Option<u8>,
     /// How it measures what its links carry.
     pub rates: RatesConfig,
-    /// The folder with its certificate, its key and whom it trusts; none: nobody proves anything.
+    /// The folder with its certificate, key and trusted authorities; none: no end is authenticated.
     pub credentials: Option<PathBuf>,
     /// Whether it may listen beyond loopback without credentials.
     pub insecure: bool,
@@ -305,7 +306,7 @@ impl CoordinatorConfig {
         Ok(())
     }
 
-    /// Where changes that somebody asks for are written down.
+    /// Where changes that callers ask for are written down.
     pub fn audit(&self) -> PathBuf {
         self.audit.clone().unwrap_or_else(|| self.data_dir.join(AUDIT_NAME))
     }

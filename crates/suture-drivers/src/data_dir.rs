@@ -1,8 +1,8 @@
 //! The folder in which a daemon keeps what is entrusted to it: chunks, or the metadata.
 //!
-//! Place: the first step of every daemon's start. Whoever can read the folder can read everybody's
-//! data, so it and all that is made in it is its owner's alone. One that was made otherwise is used
-//! as it is: its owner may have reasons, and is warned.
+//! Place: the first step of every daemon's start. A user who can read the folder can read the data
+//! of all clients, so the folder and all that is made in it belong to its owner alone. One that was
+//! made otherwise is used as it is: its owner may have reasons, and is warned.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io;
@@ -33,7 +33,8 @@ pub fn open(dir: &Path) -> io::Result<()> {
     }
     let above = dir.parent().unwrap_or(dir);
     if dir.exists() {
-        // Whoever made it may have ended before this; and may have been let into more folders.
+        // The process that made it may have ended before this; and may have been let into more
+        // folders.
         let _ = sync(above);
     } else {
         create_folder(dir)?;
@@ -127,7 +128,8 @@ fn numbered(boot: &str, device: u64) -> u64 {
     crc_fast::checksum(CrcAlgorithm::Crc64Nvme, format!("{boot} {device}").as_bytes())
 }
 
-/// Refuses a folder that holds anything: in one that is nobody's, it is not ours to remove.
+/// Refuses a folder that holds anything: in a folder that no node owns, files are not Suture's to
+/// remove.
 ///
 /// # Errors
 /// When it is not empty.

@@ -1,16 +1,16 @@
 //! A small HTTP/1.1 server for what monitoring and browsers read.
 //!
-//! Place: beside the whole life of a repair; nothing of it depends on who is served here.
-//! One request to a connection, and everything of it has an end: who has not sent all of its
-//! request is a newcomer and gives way to newer ones, who has takes a place until it has read the
-//! answer, and a connection lasts at most half a minute. So slow ones, however many, hold a few
-//! kilobytes each of a bounded number of connections, and keep nobody else waiting. Where there are
-//! credentials the connection is TLS, and who asks has proven who it is and may look. On loopback
-//! without them, whoever asks has to ask for this machine: a page of somebody else's, in a browser
-//! on it, can have its own name lead here, and would read what is shown. A browser shows its user's
-//! certificate for every page that asks, so a command is taken only from pages that came from here:
-//! as JSON, which other origins may not send without being asked first, and never where the browser
-//! states that it comes from elsewhere.
+//! Place: beside the whole life of a repair; nothing of it depends on what is served here.
+//! One request to a connection, and everything of it has an end: a client that has not sent all of
+//! its request is a newcomer and gives way to newer ones, one that has takes a place until it has
+//! read the answer, and a connection lasts at most half a minute. So slow ones, however many, hold
+//! a few kilobytes each of a bounded number of connections, and keep no other client waiting. Where
+//! there are credentials the connection is TLS, and the client has proven a principal whose role
+//! may see the pages. On loopback without them, a request has to name this machine as its host: a
+//! foreign page, in a browser on it, can have its own name lead here, and would read what is shown.
+//! A browser shows its user's certificate for every page that asks, so a command is taken only from
+//! pages that came from here: as JSON, which other origins may not send without being asked first,
+//! and never where the browser states that it comes from elsewhere.
 
 use std::convert::Infallible;
 use std::future::pending;
@@ -84,10 +84,10 @@ impl Default for HttpLimits {
     }
 }
 
-/// Who may see the pages.
+/// The clients that may see the pages.
 #[derive(Clone, Debug)]
 pub struct HttpAccess {
-    /// What proves who is at each end; none: everybody may look who can connect.
+    /// What proves the principal at each end; none: every client that can connect may see them.
     pub credentials: Option<Arc<Kept>>,
     /// The roles that may.
     pub roles: &'static [AccessRole],
@@ -140,8 +140,8 @@ impl HttpReply {
     }
 }
 
-/// An answer that is made anew only now and then: whoever asks without a pause costs no more than
-/// who asks once a second.
+/// An answer that is made anew only now and then: a client that asks without a pause costs no more
+/// than one that asks once a second.
 #[derive(Debug)]
 pub struct Cached<T>(tokio::sync::Mutex<Option<(Instant, T)>>);
 
@@ -175,7 +175,7 @@ impl<T: Clone> Cached<T> {
 pub struct HttpRequest {
     /// Its first line and its headers.
     pub parts: Parts,
-    /// Who asks, where that is proven.
+    /// The principal that asks, where it is proven.
     pub proven: Option<Arc<Proven>>,
     /// Where the connection comes from.
     pub from: SocketAddr,
@@ -272,7 +272,7 @@ impl<P: HttpPages> HttpServer<P> {
         }
     }
 
-    /// Encrypts the connection; gives who is at its other end.
+    /// Encrypts the connection; gives the principal at its other end.
     async fn authenticate(
         &self,
         stream: TcpStream,
@@ -289,7 +289,7 @@ impl<P: HttpPages> HttpServer<P> {
         Ok((stream, proven.map_err(|flaw| format!("its certificate: {flaw}"))?))
     }
 
-    /// Why somebody may not look, if so.
+    /// The refusal of a principal that may not see the pages, if so.
     fn refuse(&self, proven: Option<&Proven>) -> Option<HttpReply> {
         let who = &proven?.statement.principal;
         let may = self.access.roles.contains(&who.role);
@@ -350,7 +350,7 @@ impl<P: HttpPages> Exchange<P> {
             .max_buf_size(request_bytes)
             .max_headers(headers)
             .timer(TokioTimer::new())
-            // A clock that stands before 1970 has no date, and nobody needs it.
+            // A clock that stands before 1970 has no date, and no client needs it.
             .auto_date_header(false)
             .serve_connection(TokioIo::new(stream), answer)
             .await;
@@ -359,7 +359,7 @@ impl<P: HttpPages> Exchange<P> {
 
     async fn answer(&self, request: Request<Incoming>, proven: Option<&Arc<Proven>>) -> HttpReply {
         let came = self.came.lock().unwrap_or_else(PoisonError::into_inner).take();
-        // Nobody waits for that any more where the connection ends.
+        // The receiver is gone where the connection ends.
         came.map(|came| came.send(()));
         let Some(place) = self.server.places.try_take(self.from.ip()) else {
             let why = "too many requests are being answered: try again";
@@ -370,7 +370,7 @@ impl<P: HttpPages> Exchange<P> {
             return refusal;
         }
         let (parts, body) = request.into_parts();
-        // Whoever sends none is no browser.
+        // A client that sends none is no browser.
         let hosts = parts.headers.get_all(header::HOST).iter();
         let mut hosts = hosts.map(|host| host.to_str().is_ok_and(is_local));
         if self.server.is_local_only && !hosts.all(|is_local| is_local) {

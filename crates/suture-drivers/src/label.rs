@@ -2,8 +2,9 @@
 //! nothing but chunks.
 //!
 //! Place: [put] -> failure detected -> ... -> [chunk durable, its label beside it] -> commit ...
-//! A put writes it with each chunk; the metadata give it to whoever rebuilds one, so that a rebuilt
-//! chunk is as good a witness as the first. Where chunks lie is not in it: the agents list them.
+//! A put writes it with each chunk; the metadata give it to the agent that rebuilds one, so that a
+//! rebuilt chunk has the same label as the first. Where chunks lie is not in it: the agents list
+//! them.
 //!
 //! Invariant: all chunks of a stripe have the same label, but for the name of an object that had to
 //! be renamed when the metadata were made again.

@@ -14,10 +14,10 @@
 //! and gets, [`rebuild`] makes the map again from chunks. [`config`] reads the configuration of
 //! daemons, [`address`] where a coordinator is, a [`data_dir`] keeps what they are given, a
 //! [`label`] lies beside each chunk for the metadata that are lost, [`record`] writes down what
-//! they did; [`identity`] is who is at the end of a connection. [`metrics`] are the numbers of a
-//! daemon for monitoring, and [`http`] serves them; what is logged of a rebuilt chunk is known from
-//! its [`attempt`]. [`hdfs`] has a NameNode in place of the map, and DataNodes in place of the
-//! store.
+//! they did; [`identity`] has the principals at the ends of a connection. [`metrics`] are the
+//! numbers of a daemon for monitoring, and [`http`] serves them; what is logged of a rebuilt chunk
+//! is known from its [`attempt`]. [`hdfs`] has a NameNode in place of the map, and DataNodes in
+//! place of the store.
 //!
 //! Deliberately absent: arguments, printing and exit codes, which are the binary's.
 #![forbid(unsafe_code)]
@@ -34,7 +34,7 @@ pub mod sent;
 // Chunks are put and got from outside.
 pub mod chunk_client;
 
-// The map of stripes, and who drives the coordinator's core.
+// The map of stripes, and the driver of the coordinator's core.
 pub mod coordinator;
 pub mod metadata;
 // Messages between coordinator, agents and people.
@@ -48,7 +48,7 @@ pub mod rebuild;
 // In place of the map and of the store.
 pub mod hdfs;
 
-// Who is at the other end.
+// The principal at the other end of a connection.
 pub mod identity;
 // What daemons are configured with, and where they are.
 pub mod address;

@@ -1,7 +1,7 @@
 //! Rate limits: how a laptop plays a network-bound cluster, and how repair is kept from taking all.
 //!
 //! Place: ... dispatch -> [slices flow] -> chunk durable ...; around every payload byte.
-//! Whoever wants to move payload asks for a turn and pays for it at once; what it could not use
+//! A sender or receiver of payload asks for a turn and pays for it at once; what it could not use
 //! it gives back. Turns are given first come, first served. That of a repair connection is as long
 //! as its round (one slice of each lane that it carries) is against the longest round of the port,
 //! so that lanes are served in turn, slice by slice, whichever connections they are on. A client's
@@ -21,8 +21,8 @@
 //! The limit of repair is live: it is that of the configuration, or a lower one that the
 //! coordinator sends. What passes is counted, for the coordinator to know what applications take.
 //!
-//! Invariant: over any span T at most (T + 20 ms) * rate bytes pass, from 2 Mbit/s up, if everyone
-//! gives back at once what it does not use. No limit costs nothing.
+//! Invariant: over any span T at most (T + 20 ms) * rate bytes pass, from 2 Mbit/s up, if every
+//! user of the limit gives back at once what it does not use. No limit costs nothing.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -58,7 +58,8 @@ const YIELD_MAX: Duration = Duration::from_millis(36);
 /// What stands for no limit.
 const UNLIMITED: u64 = u64::MAX;
 
-/// The longest round fades by such a part with each turn, so that it is that of those who are here.
+/// The longest round fades by such a part with each turn, so that it follows the connections that
+/// are present.
 const FADING: u64 = 256;
 
 /// Rates in payload bytes per second; `None` is unlimited.
@@ -80,7 +81,7 @@ pub enum Purpose {
         /// A slice of each lane.
         round_bytes: u64,
     },
-    /// Someone who puts or gets.
+    /// A client that puts or gets.
     Client,
     /// To see what the link carries, at rest: no limit of repair holds, and clients go first.
     Probe,
@@ -150,7 +151,7 @@ struct Bucket {
     /// Held by the one repair that waits together with clients.
     first: tokio::sync::Mutex<()>,
     account: Mutex<Account>,
-    /// Wakes whoever sleeps until all is paid for.
+    /// Wakes the tasks that sleep until all is paid for.
     given_back: Notify,
 }
 

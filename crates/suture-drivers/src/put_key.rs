@@ -4,7 +4,7 @@
 //! A client names to an agent the copy that it writes, and the numbers of stripes can be guessed.
 //! The stamp cannot: it is a keyed hash of the stripe's number, and the coordinator sends it to the
 //! put that was given the stripe, and the key to agents. So a client writes nothing into stripes of
-//! others, nor under numbers that no put has. Does not know whose put it is.
+//! others, nor under numbers that no put has. The client of a put is not known here.
 //!
 //! The key is made anew whenever a coordinator starts, since that ends all puts; stamps stay as
 //! random as those that are drawn.
@@ -51,7 +51,7 @@ impl PutKey {
         Stamp::of_put(u64::from_le_bytes(*bits))
     }
 
-    /// Whether whoever names the copy knows its stamp.
+    /// Whether the copy is named with the stamp that the coordinator made for it.
     pub fn admits(&self, copy: ChunkCopy) -> bool {
         copy.stamp == self.stamp(copy.stripe)
     }

@@ -123,7 +123,7 @@ pub async fn read_labels(
             break;
         }
         tokio::time::sleep(pause).await;
-        // A pool of its own leaves nobody alone.
+        // A new pool tries agents again that failed before.
         let again = ask_all(pool(), &addresses, unread, &mut || ()).await;
         found.stripes.extend(again.stripes);
         found.unasked = again.unasked;

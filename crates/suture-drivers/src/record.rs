@@ -107,7 +107,7 @@ impl RecordTo {
     }
 }
 
-/// Refuses what is not a recording: a device, a folder, somebody's file.
+/// Refuses what is not a recording: a device, a folder, another file.
 fn check_replaceable(path: &Path) -> io::Result<()> {
     let found = match fs::symlink_metadata(path) {
         Err(why) if why.kind() == io::ErrorKind::NotFound => return Ok(()),

@@ -2,8 +2,8 @@
 //!
 //! Place: beside [slices flow]: from the sockets to the report of what links carry.
 //! A socket takes no more when its link is full, or the receiver's, or the receiver does not read;
-//! which of them it is the coordinator finds out from what all agents report. A slice that nobody
-//! has granted, or that is not there yet, does not wait here.
+//! which of them it is the coordinator finds out from what all agents report. A slice that is not
+//! granted, or that is not there yet, does not wait here.
 //!
 //! Arithmetic: one uncontended lock for each write, of some 64 KiB and more.
 

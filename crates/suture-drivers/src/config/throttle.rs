@@ -61,7 +61,7 @@ impl ThrottleSettings {
     /// What that comes to.
     ///
     /// # Errors
-    /// Names the key whose value cannot be.
+    /// Names the key that has an impossible value.
     pub fn intent(&self) -> Result<ThrottleIntent, String> {
         let key = |key: &'static str| move |why: String| format!("throttle: {key}: {why}");
         let caps = |of: &'static str, all: &BTreeMap<String, String>| {
