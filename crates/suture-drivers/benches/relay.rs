@@ -6,8 +6,8 @@
 //!
 //! First the relay alone is measured: its neighbours are thin (`endpoints`). Two relays take turns,
 //! one plain and one with TLS, so that what else the machine does meets both; the ratio of their
-//! processor time is to be 1.5 at most. Whoever waits for its neighbours is woken more often, and
-//! neighbours that encrypt are slower: so both are measured at one and the same rate as well,
+//! processor time is to be 1.5 at most. A relay that waits for its neighbours is woken more often,
+//! and neighbours that encrypt are slower: so both are measured at one and the same rate as well,
 //! `SUTURE_BENCH_RATE` bytes a second. Then both neighbours are agents too, with stores; on two
 //! cores all three share, so the rate is what the machine gives to all of them, and only the
 //! processor time is the relay's own.

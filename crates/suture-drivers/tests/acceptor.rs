@@ -215,7 +215,7 @@ async fn a_put_of_impossible_sizes_is_refused() {
 type Session =
     (tokio::sync::mpsc::Sender<proto::AgentMessage>, tonic::Streaming<proto::CoordinatorMessage>);
 
-/// An agent that announces who it is and sends nothing else, for as long as its session lives.
+/// An agent that announces its identity and sends nothing else, for as long as its session lives.
 async fn join(client: &mut Client, name: &str) -> Session {
     use proto::agent_message::Message;
 
@@ -260,7 +260,7 @@ async fn a_stripe_of_impossible_sizes_is_refused_by_the_name_of_its_field() {
         (96, is_uneven),
         (CHUNK_BYTES_MAX + 64, is_too_long),
         (1 << 63, is_too_long),
-        // A word on a stripe that nobody placed, but of a size that there is.
+        // A message on a stripe that was not placed, but of a size that there is.
         (64, "stripe 7 was not given to this put"),
     ] {
         let begin = proto::PutBegin {

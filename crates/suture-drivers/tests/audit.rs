@@ -48,7 +48,7 @@ impl Running {
     }
 }
 
-/// Of those who run the cluster, then of all others.
+/// The lines of operators and admins, then of all others.
 fn lines(log: &Path) -> Vec<serde_json::Value> {
     let of = |log: &Path| {
         let text = fs::read_to_string(log).unwrap();
@@ -224,7 +224,7 @@ async fn a_disk_that_fills_between_both_lines_of_changes_has_room_for_all_second
         let error = audit.begin(&caller, call, "a").await.unwrap_err();
         assert!(error.message().starts_with("nothing was changed"), "{error}");
     }
-    // Whoever is refused takes no space of those who began.
+    // Refusals take no space of the changes in progress.
     for _ in 0..500 {
         audit.refuse(&caller, Call::Put, "a", &"no ".repeat(300)).await;
     }

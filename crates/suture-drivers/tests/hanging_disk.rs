@@ -1,4 +1,4 @@
-//! A disk that hangs while it makes a chunk durable: whoever waits for it is answered so.
+//! A disk that hangs while it makes a chunk durable: the client that waits for it is answered so.
 //!
 //! Place: put -> [chunk durable]; before any failure.
 

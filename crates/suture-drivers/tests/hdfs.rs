@@ -256,7 +256,7 @@ fn a_block_on_a_datanode_that_died_before_it_told_of_it_is_not_waited_for() {
     let (repair, stands) = refused.unwrap_or_else(|| panic!("{answers:?}"));
     assert_eq!(repair, wanted.repair);
     assert!(stands.generation > stripe.generation, "{stands:?}");
-    // Whoever is refused so may ask for the block on another node.
+    // A repair that is refused so may claim the block on another node.
     hdfs.1.release(wanted.repair).unwrap();
     hdfs.1.claim(Time::ZERO, &claim(&stands, 2, 1, 3)).unwrap();
     let answers = hdfs.1.changes();
@@ -398,7 +398,7 @@ fn a_claim_that_fails_again_and_again_waits_until_it_is_answered() {
     let answers = hdfs.1.changes();
     assert!(matches!(answers[..], [Input::Claimed { .. }]), "{answers:?}");
     assert_eq!(hdfs.1.claim_waits(), None);
-    // Of one that nobody wants any more nothing is waited for.
+    // No answer is waited for about a block that is not wanted any more.
     hdfs.1.release(wanted.repair).unwrap();
     hdfs.0.namespace().fails = 1;
     hdfs.1.claim(Time::ZERO, &claim(&stripe, 6, 1, 4)).unwrap();
@@ -579,7 +579,7 @@ fn a_rebuilt_block_gets_the_stamp_of_its_group_and_is_read_under_either_name() {
     assert_eq!((store.check(copy), store.check(by_hdfs)), (Ok(()), Ok(())));
     let stale = ChunkCopy { stamp: stamp_of(1041), ..copy };
     assert_eq!(store.check(stale), Err(CopyFault::Missing));
-    // Whoever starts anew knows it by HDFS's name.
+    // A store that starts anew knows it by HDFS's name.
     assert_eq!(blocks.store().list().unwrap()[0].copy, by_hdfs);
 }
 
@@ -599,7 +599,7 @@ fn a_datanode_that_is_gone_makes_blocks_unreadable_not_missing() {
 #[test]
 fn a_socket_of_another_user_is_not_spoken_to() {
     let blocks = Blocks::new();
-    // Whoever runs this test is not both.
+    // The user that runs this test is not both.
     let other = if rustix::process::geteuid().is_root() { "nobody" } else { "root" };
     let client = DataNodeClient::new(&blocks.datanode.socket, Some(other)).unwrap();
     let error = client.hello().unwrap_err().to_string();

@@ -97,7 +97,7 @@ async fn serve(store: MetadataStore, listener: TcpListener, accepted: Arc<Atomic
         .expect("the server runs until its runtime ends");
 }
 
-/// An address where nobody listens, another one for each name.
+/// An address where no process listens, another one for each name.
 fn address_of(name: &str) -> SocketAddr {
     let number =
         name.bytes().fold(0_u32, |sum, byte| sum.wrapping_mul(31).wrapping_add(u32::from(byte)));
@@ -182,7 +182,7 @@ impl Folders {
         self.0.path().join(name)
     }
 
-    /// A backup of metadata that nobody has open.
+    /// Makes a backup of metadata that no coordinator has open.
     fn back_up(&self, from: &str, to: &str) {
         drop(open(&self.path(from)));
         fs::create_dir_all(self.path(to)).unwrap();
@@ -410,7 +410,7 @@ fn an_address_belongs_to_one_agent_at_a_time() {
     let calls = || now.accepted.load(Ordering::Relaxed) - before;
     wait("it asks again after it was refused", || (calls() > 1).then_some(()));
     assert!(welcomed.try_recv().is_err(), "two agents have one address");
-    // Whoever has it ends, and it is free.
+    // The agent that has the address ends, and it is free.
     drop(first.session);
     first.runtime.shutdown_timeout(TIMEOUT);
     let welcome = runtime.block_on(async { tokio::time::timeout(TIMEOUT, welcomed).await });

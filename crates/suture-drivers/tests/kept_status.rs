@@ -1,4 +1,4 @@
-//! While a coordinator makes plans, whoever looks at its status has that of a moment before.
+//! While a coordinator makes plans, a client that asks for its status is given the last one.
 //!
 //! Place: beside stripes affected -> queue -> [plan].
 

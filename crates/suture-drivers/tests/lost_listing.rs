@@ -1,4 +1,4 @@
-//! A listing that nobody could take is made again when somebody can.
+//! A listing that found the session's queue full is made again when there is space in it.
 //!
 //! Place: [failure detected]; what an agent holds counts once its coordinator has received it.
 

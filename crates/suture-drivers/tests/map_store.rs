@@ -1,4 +1,4 @@
-//! A chunk store of somebody else's: a map in memory behind the interface that agents use.
+//! A chunk store of another kind: a map in memory behind the interface that agents use.
 //!
 //! It shows how little a store has to be, and the same conformance rules run against it.
 
@@ -97,7 +97,7 @@ impl Medium for MapStore {
         self.0.lock().unwrap().get_mut(&copy).unwrap().0[offset as usize] ^= 1;
     }
 
-    /// All who know the map, but the medium and the store.
+    /// All references to the map, but those of the medium and the store.
     fn unfinished_count(&self) -> usize {
         Arc::strong_count(&self.0) - 2
     }

@@ -253,7 +253,7 @@ async fn takes_its_time(listener: TcpListener, time: Duration) {
         }
     }
     tokio::time::sleep(time).await;
-    // Whoever waits no longer has hung up.
+    // A client that waits no longer has closed the connection.
     let _ = stream.write_all(&Frame::WriteDone.encode()).await;
 }
 

@@ -66,7 +66,7 @@ fn metadata(folder: &std::path::Path) -> MetadataStore {
 /// A coordinator that repairs nothing, all nodes of which are up but for the first, which failed.
 fn coordinator(store: &MetadataStore) -> Coordinator {
     let config = control::config(store);
-    // However long it takes: nobody speaks any more.
+    // Long timers: no agent sends heartbeats any more.
     let hours = |hours: u64| Span::from_secs(hours * 3600);
     let timers = Timers { suspect_after: hours(1), dead_after: hours(2), ..config.timers };
     let mut cluster = Cluster::default();
@@ -121,6 +121,7 @@ async fn nothing_waits_for_a_preview_of_very_many_repairs() {
     let whole = begun.elapsed();
     let planned = preview.await.unwrap().unwrap().into_inner();
     assert_eq!((planned.chunks, planned.blocked.len()), (LOST, 0));
-    // Where the coordinator plans, or whoever serves calls, each of two batches takes half of it.
+    // If the coordinator's task planned, or one that serves calls, each of two batches would take
+    // half.
     assert!(longest < whole / 4, "one question took {longest:?} of {whole:?}");
 }

@@ -1,5 +1,5 @@
-//! Who is at the other end of a connection between agents, and to a client: certificates of an
-//! authority that is made here, real sockets, and everyone who should not get in.
+//! Authentication of connections between agents, and with clients: certificates of an authority
+//! that is made here, real sockets, and all peers that are to be refused.
 
 mod agents;
 mod signed;
@@ -141,7 +141,7 @@ async fn a_client_reads_and_writes_chunks_of_its_own_objects_only() {
         read(&mut admin, stripe).await.unwrap();
     }
     write(&mut client, 11, &ours).await.unwrap();
-    // Stripes of others, under a stamp that nobody has sent to it.
+    // Stripes of others, under a stamp that the coordinator has not sent to it.
     for stamp in [0, 1, copy(1).stamp.0] {
         let guessed = ChunkCopy { stamp: Stamp(stamp), ..copy(14) };
         let mut writer = client.write(guessed, 4).await.unwrap();
@@ -323,7 +323,7 @@ async fn an_authority_changes_and_nobody_is_cut_off() {
     }
     assert!(kept.reload(now).unwrap() && before.reload(now).unwrap());
     use_agent(&cluster, before).await.unwrap();
-    // Of the former authority; whoever had it is connected anew.
+    // A connection by the former authority has ended; its client connects anew.
     assert!(!open_since.is_usable() || open_since.read(copy, 0, &mut [0; 1]).await.is_err());
 }
 

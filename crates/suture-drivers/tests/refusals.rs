@@ -1,6 +1,6 @@
 //! What a coordinator refuses is counted by its reason, over real connections.
 //!
-//! Place: a call comes -> [whoever asks may ask it, or not] -> it is answered.
+//! Place: a call comes -> [its caller may make it, or not] -> it is answered.
 
 mod control;
 mod signed;
@@ -27,7 +27,7 @@ use tonic::Code;
 
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A coordinator that asks for proof of who asks, and counts.
+/// A coordinator that authenticates its callers, and counts refusals.
 struct Counting {
     _dir: TempDir,
     address: SocketAddr,

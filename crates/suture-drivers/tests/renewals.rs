@@ -1,4 +1,4 @@
-//! Answers that last longer than the certificate by which they were asked for: whoever has a new
+//! Answers that last longer than the certificate by which they were asked for: a client with a new
 //! one goes on. (Puts, gets and load with real processes: `certificates.rs` of the command line.)
 
 mod control;
@@ -25,7 +25,7 @@ use tokio::net::TcpListener;
 
 const CHUNK_BYTES: u64 = 4096;
 
-/// More than what is sent ahead to whoever takes nothing.
+/// More than what is sent ahead to a client that reads nothing.
 const STRIPES: u32 = 60_000;
 
 /// A coordinator whose authority changes, with one long object.
@@ -100,7 +100,7 @@ impl Changing {
         client::connect(&self.address.to_string(), Some(credentials)).await.unwrap()
     }
 
-    /// Changes the authority; these get new certificates, and nobody else.
+    /// Changes the authority; these principals get new certificates, and no others.
     fn change(&mut self, renewed: &[(AccessRole, &str)]) {
         let now = SystemTime::now();
         self.signed.authority.rotate("tests", now).unwrap();

@@ -1,5 +1,5 @@
-//! Who may ask what of a coordinator: every call of the protocol by every role, over real
-//! connections, and against the table.
+//! Which roles may make which calls of a coordinator: every call of the protocol by every role,
+//! over real connections, and against the table.
 
 mod control;
 mod signed;
@@ -124,7 +124,7 @@ async fn each_role_may_what_the_table_says_and_nothing_else() {
     let (_dir, address) = start_proven(&signed).await;
     for (role, word) in AccessRole::ALL {
         let credentials = match role {
-            // Whose names these are is another question.
+            // A client of another prefix: which names it may use is not tested here.
             AccessRole::Client => {
                 let them = Principal::with_prefix(role, word, "them/".into()).unwrap();
                 let folder = signed.dir.path().join("them");

@@ -21,7 +21,7 @@ async fn tell(cluster: &Cluster, node: NodeId, message: ToAgent) {
     cluster.node(node).tell(SessionEvent::Message(message)).await;
 }
 
-/// The next heartbeat of a node. Nobody may give up meanwhile.
+/// The next heartbeat of a node. No agent may give up a repair meanwhile.
 async fn beat(cluster: &mut Cluster, wanted: NodeId) -> Heartbeat {
     loop {
         match cluster.next().await {

@@ -301,7 +301,7 @@ fn a_file_shortened_under_an_open_reader_is_noticed() {
 fn what_the_system_cannot_read_is_not_called_corrupt() {
     let fixture = Fixture::new();
     fs::remove_file(fixture.path()).unwrap();
-    // Reading it fails, whoever asks.
+    // Reading it fails, for root as well.
     fs::create_dir(fixture.path()).unwrap();
     assert_eq!(fixture.store.check(copy(1)), Err(CopyFault::Unreadable));
     assert_eq!(fixture.store.open(copy(1)).err(), Some(CopyFault::Unreadable));
@@ -311,7 +311,7 @@ fn what_the_system_cannot_read_is_not_called_corrupt() {
 fn what_is_no_file_under_the_name_of_a_chunk_is_unreadable_and_keeps_nobody_waiting() {
     let fixture = Fixture::new();
     fs::remove_file(fixture.path()).unwrap();
-    // Nobody ever opens its other end.
+    // No process ever opens its other end.
     rustix::fs::mknodat(
         rustix::fs::CWD,
         fixture.path(),
@@ -561,7 +561,7 @@ fn what_is_kept_free_for_others_is_not_counted_and_not_given_to_chunks() {
     assert_eq!(store.begin(1).map(drop), Err(Failure::NoSpace));
     assert_eq!((listed(&store), leftovers(dir.path())), (vec![copy(1)], 0));
 
-    // Where nobody says it, a hundredth is kept.
+    // Where it is not configured, a hundredth is kept.
     store.keep_free(None);
     let (free, all) = (store.free_bytes().unwrap(), stat().f_blocks * stat().f_frsize);
     let by_default = (all / 100).min(KEEP_FREE_MAX);

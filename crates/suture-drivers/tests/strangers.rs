@@ -1,7 +1,7 @@
 //! What strangers can hold of an agent: its places for operations and connections, its disk.
 //!
-//! Real sockets, and limits so small that their ends are near. Nothing here measures time: who
-//! holds something for ever fails the test by its timeout.
+//! Real sockets, and limits so small that their ends are near. Nothing here measures time: a
+//! connection that holds something for ever fails the test by its timeout.
 
 mod agents;
 mod signed;
@@ -52,7 +52,7 @@ async fn read_frame(stream: &mut TcpStream) -> Option<Frame> {
     Some(Frame::decode(&header).unwrap())
 }
 
-/// A connection that has announced who it is, and what it was answered.
+/// A connection that has announced its identity, and what it was answered.
 async fn greet(cluster: &Cluster, who: Who) -> (TcpStream, Option<Frame>) {
     let mut stream = TcpStream::connect(cluster.nodes[0].addr).await.unwrap();
     let hello = Frame::Hello { cluster: CLUSTER, who };
@@ -73,7 +73,7 @@ async fn hung_up(stream: &mut TcpStream) {
     let _ = timeout(TIMEOUT, stream.read_to_end(&mut rest)).await.expect("it hangs up");
 }
 
-/// The agent writes and reads a chunk for somebody else.
+/// The agent writes and reads a chunk for another client.
 async fn serves(cluster: &Cluster, stripe: u64) {
     let (addr, data) = (cluster.nodes[0].addr, b"well");
     let work = async {
@@ -167,8 +167,8 @@ async fn write_whole(
     timeout(TIMEOUT, write).await.expect("there is a place");
 }
 
-/// Slow ones of two principals, more than there are places: they keep nobody waiting, and come to
-/// their ends all the same.
+/// Slow ones of two principals, more than there are places: they keep no other client waiting, and
+/// come to their ends all the same.
 async fn slow_ones_give_way(
     cluster: &Cluster,
     slow: [Option<Arc<Kept>>; 2],

@@ -145,7 +145,7 @@ impl Cluster {
         self.store_as(None, stripe, chunks).await;
     }
 
-    /// As someone who proves who it is.
+    /// Stores a chunk as a client with these credentials.
     pub async fn store_as(
         &self,
         credentials: Option<Arc<Kept>>,
@@ -168,7 +168,7 @@ impl Cluster {
         }
     }
 
-    /// Waits until the repair is stored, or someone gives up on it.
+    /// Waits until the repair is stored, or an agent gives up on it.
     pub async fn outcome(&mut self, repair: RepairId) -> Result<ChunkCopy, (NodeId, Failure)> {
         loop {
             match self.next().await {
@@ -284,7 +284,7 @@ pub fn stripe(code: &str, id: u64, chunk_bytes: usize) -> (Stripe, Vec<Vec<u8>>)
     (stripe, chunks)
 }
 
-/// Who sends to whom: (child, parent).
+/// The edges along which slices are sent: (child, parent).
 pub type Tree = Vec<(u32, u32)>;
 
 /// Every helper straight to the destination.

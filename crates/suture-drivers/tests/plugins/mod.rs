@@ -308,7 +308,7 @@ impl Serving {
     }
 }
 
-/// Nothing that anybody sends may stop a plugin; this one is to notice what should not come.
+/// Nothing that a peer sends may stop a plugin; this one is to notice what should not come.
 pub fn raw(stream: &mut (impl Read + Write), bytes: &[u8]) -> Vec<u8> {
     stream.write_all(bytes).unwrap();
     let mut answer = Vec::new();

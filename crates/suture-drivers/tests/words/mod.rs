@@ -2,7 +2,7 @@
 
 use suture_drivers::control::{PROTOCOL_VERSION, proto};
 
-/// An address where nobody listens, another one for each name.
+/// An address where no process listens, another one for each name.
 fn address(name: &str) -> String {
     let number =
         name.bytes().fold(0_u32, |sum, byte| sum.wrapping_mul(31).wrapping_add(u32::from(byte)));
