@@ -71,10 +71,10 @@ const ENDED_MAX: usize = 4096;
 /// `Proving` before it is published: each heartbeat reports that it is written, the coordinator
 /// asks for its fingerprint and those of other chunks, and answers by `Publish` or `Cancel`. One
 /// that skips keeps what it is `Filling` when a peer is lost, and reports that with every heartbeat
-/// until another task takes it over or the coordinator sends `Cancel`. A peer whose turn it is and
-/// of which nothing comes in any task is named at once, and with every heartbeat. Outcomes are
-/// repeated with every heartbeat until the coordinator sends `Forget`. A restart loses all tasks
-/// and nothing else: copies are listed anew, temporaries discarded.
+/// until another task takes it over or the coordinator sends `Cancel`. A peer that owes the next
+/// message and sends nothing in any task is reported at once, and with every heartbeat. Outcomes
+/// are repeated with every heartbeat until the coordinator sends `Forget`. A restart loses all
+/// tasks and nothing else: copies are listed anew, temporaries discarded.
 ///
 /// The coordinator's schedule has three words for running tasks. A gated one grants a child
 /// nothing before that edge's `Release`, and answers with a heartbeat when all of it is spilled.
@@ -455,7 +455,7 @@ impl Agent {
             }
             (Some(_), Err(why)) => self.fail(repair, why),
             // Cancelled meanwhile: the copy shows in the next inventory, and the coordinator,
-            // who knows whether the chunk still lacks a location, adopts or deletes it.
+            // which knows whether the chunk still lacks a location, adopts or deletes it.
             (None, Ok(())) => self.list(),
             (None, Err(_)) => {}
         }

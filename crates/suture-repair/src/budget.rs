@@ -1,11 +1,11 @@
 //! Admission: how much slice memory running repairs may hold at each agent, and how many run.
 //!
 //! Place: failure -> stripes -> queue -> plan -> [admit] -> dispatch -> slices -> commit.
-//! A repair's memory is reserved at every participant before anyone is notified of it. Agents never
-//! wait for memory, so two repairs cannot hold what the other needs: a fixed pool cannot deadlock.
-//! Slices shrink until a repair takes at most a fair share of the smallest pool involved, so that
-//! many run side by side; a repair that fits nowhere even with the smallest slices is distinguished
-//! from one that only has to wait.
+//! A repair's memory is reserved at every participant before any agent is notified of it. Agents
+//! never wait for memory, so two repairs cannot hold what the other needs: a fixed pool cannot
+//! deadlock. Slices shrink until a repair takes at most a fair share of the smallest pool involved,
+//! so that many run side by side; a repair that fits nowhere even with the smallest slices is
+//! distinguished from one that only has to wait.
 //! Invariant: the reservations at a node never exceed its pool. Does not know codes or planners.
 
 use std::collections::BTreeMap;
@@ -47,7 +47,7 @@ pub enum NotAdmitted {
     Later,
     /// Never with these pools.
     TooLarge {
-        /// The node whose pool is too small.
+        /// The node that has too small a pool.
         node: NodeId,
         /// What it would need at least.
         needed: u64,

@@ -1,4 +1,4 @@
-//! What an agent needs from whoever keeps its chunks: the native store, a test, or a DataNode.
+//! What an agent needs from the store of its chunks: the native store, a test, or a DataNode.
 //!
 //! Place: ... dispatch -> [slices flow -> chunk proven and durable] -> commit ...
 //! A rebuilt chunk goes `begin -> write, in any order -> prove -> publish`; dropping the writer at
@@ -13,7 +13,7 @@
 //! reading zeros past its end is done by `short`, not by implementations.
 //!
 //! Deliberately absent: which copies are needed (the coordinator knows), chunks that are absent and
-//! known to be zero (nobody asks for them), what a copy should sum to (the stripe's record says,
+//! known to be zero (no caller asks for them), what a copy should sum to (the stripe's record says,
 //! where anything does), and slices that wait for others (they are the agent's own, and no chunks).
 
 pub mod conformance;
@@ -103,8 +103,8 @@ pub trait ChunkStore: Debug + Send + Sync {
     /// [`Failure::NoSpace`] when the space is known not to be there; [`Failure::Disk`] otherwise.
     fn begin(&self, bytes: u64) -> Result<Arc<dyn ChunkWriter>, Failure>;
 
-    /// As [`ChunkStore::begin`], for a chunk whose bytes come from somebody who may never send
-    /// them: where space is taken before bytes are there, it is taken little by little as they
+    /// As [`ChunkStore::begin`], for a chunk whose bytes come from a client or peer that may never
+    /// send them: where space is taken before bytes are there, it is taken little by little as they
     /// come, from the first one to the last.
     ///
     /// # Errors
@@ -144,7 +144,7 @@ pub trait ChunkReader: Debug + Send + Sync {
     fn read(&self, offset: u64, into: &mut [u8]) -> Result<(), CopyFault>;
 }
 
-/// A chunk in the making, which nobody else sees. Dropping it before it is published aborts it and
+/// A chunk in the making, which no reader sees. Dropping it before it is published aborts it and
 /// gives its space back.
 pub trait ChunkWriter: Debug + Send + Sync {
     /// The length that it was begun with.

@@ -100,13 +100,14 @@ pub struct Config {
     /// Stripes are claimed from the keeper before their repair is dispatched: others might repair
     /// them too, and the answer has the label of the chunks that it makes.
     pub claims: bool,
-    /// Who decides which nodes are dead.
+    /// What decides which nodes are dead.
     pub liveness: Liveness,
-    /// Copies in excess and orphans are ordered away; otherwise whoever keeps them removes them.
+    /// Copies in excess and orphans are ordered away; otherwise the system that owns the stores
+    /// removes them.
     pub deletes: bool,
     /// The most checks, and the most deletes, that may be under way at a node.
     pub in_flight_max: usize,
-    /// How copies that nobody reads are searched for damage.
+    /// How unread copies are searched for damage.
     pub scrub: ScrubConfig,
     /// Chunks move to nodes that hold much less than others after so long without change; none:
     /// they stay where they are.
@@ -129,7 +130,7 @@ pub struct Config {
 /// | `Commit` | `Committed`, `CommitRefused` | every `commit_retry` |
 /// | `Claim` | `Claimed`, `ClaimRefused` | every `commit_retry` |
 /// | `ReleaseClaim` | nothing | not: claims end by themselves |
-/// | `Send`: `Dispatch` | `Stored` from each destination, or `Failed` from anyone in the plan | not: who stands still for `stall_after` is planned anew, under another id |
+/// | `Send`: `Dispatch` | `Stored` from each destination, or `Failed` from any participant | not: what stands still for `stall_after` is planned anew, under another id |
 /// | `Send`: `Release` | a `Heartbeat` in which the edge has `arrived` | at each heartbeat of the receiver |
 /// | `Send`: `Fingerprint` | `Fingerprint`, `Bad`, or `Failed` | at a heartbeat of the destination, after `stall_after` |
 /// | `Send`: `Publish` | `Stored` or `Failed` | at each heartbeat in which the chunk is `written` |
@@ -174,8 +175,8 @@ pub struct Coordinator {
     faults: CopyFaults,
     /// Copies ordered away: never to be adopted.
     deleting: BTreeSet<CopyAt>,
-    /// Copies that nodes listed last and that are nobody's location: looked at again when their
-    /// stripe comes to lack something.
+    /// Copies that nodes listed last and that are not a recorded location: looked at again when
+    /// their stripe comes to lack something.
     found: BTreeMap<StripeId, BTreeSet<CopyAt>>,
     /// Copies that each node should hold and did not list last, also while it counts as failed;
     /// none: its agent began anew, and has not listed any yet.
@@ -270,7 +271,7 @@ impl Coordinator {
         match input {
             Input::NodeAdded { id, node, rack } => {
                 let known = self.ledger.cluster().nodes.get(id.index());
-                // Whoever only names another rack, as HDFS does, declares no processors.
+                // A keeper that only names another rack, as HDFS does, declares no processors.
                 let processor = node.processor.or(known.and_then(|known| known.processor));
                 let rack = match known.filter(|_| self.ledger.mistake.is(Mutant::KeepRack)) {
                     Some(known) => known.rack,

@@ -1,4 +1,4 @@
-//! How long the rest of the repairs will take, with an interval, or that nobody can say.
+//! How long the rest of the repairs will take, with an interval, or that it is unknown.
 //!
 //! Place: beside queue -> ... -> stripe healthy; what operators see of its end.
 //! A chunk costs time by its bytes, which cross links, and by being one: it is planned, proven,
@@ -21,7 +21,7 @@ const STRETCH_SECONDS: f64 = 0.5;
 /// repair: a destination that proves and syncs its chunk.
 const STALLED_AFTER: Span = Span::from_secs(10);
 
-/// Before so much time of a job nobody can say anything, in seconds.
+/// A job has no estimate before so much of its time has passed, in seconds.
 const SECONDS_LEAST: f64 = 1.0;
 
 /// What the interval is widened by at each end.
@@ -85,7 +85,7 @@ impl Estimator {
         }
     }
 
-    /// How long the rest will take; none where nobody can say.
+    /// How long the rest will take; none where it is unknown.
     pub fn estimate(&self, now: Time, left: Amount) -> Option<Estimate> {
         let all = Stretch::sum(&self.stretches);
         let moves = now.since(self.moved_at) < STALLED_AFTER;

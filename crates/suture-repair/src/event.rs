@@ -131,7 +131,7 @@ pub enum Input {
     Tick,
 }
 
-/// Who decides that a node is dead and its chunks are lost.
+/// What decides that a node is dead and its chunks are lost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Liveness {
     /// The coordinator, by silence against its timers.
@@ -188,7 +188,7 @@ pub enum Command {
 pub enum Output {
     /// Send an agent a message. Answered, if at all, by what the message's doc says.
     Send {
-        /// The node whose agent it is for.
+        /// The node of the agent that it is for.
         to: NodeId,
         /// The message to that agent.
         message: ToAgent,
@@ -266,7 +266,7 @@ pub enum ScrubStep {
 /// A compare-and-set of one location.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Commit {
-    /// The repair on whose behalf.
+    /// The repair that asks for it.
     pub repair: RepairId,
     /// The copy that becomes the location.
     pub copy: ChunkCopy,
@@ -297,7 +297,7 @@ pub struct Claim {
 pub enum Report {
     /// A node's health changed.
     Node {
-        /// The node whose health changed.
+        /// The node that changed its health.
         node: NodeId,
         /// What its health is now.
         health: Health,
@@ -340,7 +340,7 @@ pub enum Report {
         repair: RepairId,
         /// The repair that takes its place.
         by: RepairId,
-        /// Who takes part in the one and not in the other.
+        /// Nodes that take part in the one and not in the other.
         without: Vec<NodeId>,
     },
     /// The rebuilt chunk is the stripe's chunk now.
@@ -358,7 +358,7 @@ pub enum Report {
     Failed {
         /// The repair that did not succeed.
         repair: RepairId,
-        /// Who reported that, if anyone did.
+        /// The node that reported that, if any did.
         node: Option<NodeId>,
         /// Why it did not.
         why: Failure,
@@ -397,11 +397,11 @@ pub enum Report {
         /// What the copy is called.
         copy: ChunkCopy,
     },
-    /// A node speaks and nobody else can reach it, or somebody can again.
+    /// A node speaks and no other node can reach it, or one can again.
     CutOff {
         /// The node that speaks.
         node: NodeId,
-        /// Whether nobody can reach it.
+        /// Whether no other node can reach it.
         is_cut_off: bool,
     },
     /// A copy that no stripe needs was ordered away.
@@ -440,7 +440,7 @@ pub enum Blocked {
     Failing {
         /// How many attempts failed in a row.
         attempts: u32,
-        /// Who reported that the last one failed; `None` where nobody did.
+        /// The node that reported that the last one failed; `None` where none did.
         node: Option<NodeId>,
         /// Why the last one failed.
         why: Failure,

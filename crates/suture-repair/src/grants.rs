@@ -7,7 +7,7 @@
 //! over, is read past. Whether the slice is *wanted* the machine still decides.
 //!
 //! A decoder sends all of its parents what the first of them lacks. So slices before the first that
-//! was granted come where nobody lies: they are read past too, and take nothing of what was
+//! was granted come from honest peers as well: they are read past too, and take nothing of what was
 //! granted.
 //!
 //! Invariants: of each lane and child, no more slices are admitted than were granted; what is
@@ -20,7 +20,7 @@ use crate::id::{NodeId, RepairId};
 use crate::mutant::{Mistake, Mutant};
 use crate::slice::SliceId;
 
-/// What was granted to whom, and what has come of it.
+/// What was granted to which node, and what has come of it.
 #[derive(Clone, Debug, Default)]
 pub struct GrantTable {
     repairs: BTreeMap<RepairId, BTreeMap<(u16, NodeId), GrantedLane>>,

@@ -158,8 +158,8 @@ impl HealthTable {
         self.nodes.iter().enumerate().map(|(i, node)| (NodeId(i as u32), node))
     }
 
-    /// The node spoke. Returns the state that it left, if it changed. One whose disk hangs, or that
-    /// nobody else can reach, is as silent as one that sends nothing.
+    /// The node spoke. Returns the state that it left, if it changed. One with a disk that hangs,
+    /// or that no other node can reach, is as silent as one that sends nothing.
     pub fn reported(&mut self, now: Time, node: NodeId) -> Option<Health> {
         let mistake = self.mistake;
         let entry = &mut self.nodes[node.index()];
@@ -314,7 +314,7 @@ impl HealthTable {
         }
     }
 
-    /// Ends the pauses whose time has come; returns whose.
+    /// Ends the pauses whose time has come; returns the nodes.
     pub fn end_pauses(&mut self, now: Time) -> Vec<NodeId> {
         let is_over = |entry: &NodeHealth| match entry.intent {
             NodeIntent::Paused { until } => until <= now,
@@ -380,7 +380,7 @@ impl HealthTable {
 }
 
 impl NodeHealth {
-    /// Whether somebody has declared its chunks lost, and not taken that back.
+    /// Whether the operator or the keeper has declared its chunks lost, and not taken that back.
     fn is_kept_down(&self) -> bool {
         self.intent == NodeIntent::Failed || self.state == NodeState::Dead
     }

@@ -74,8 +74,8 @@ pub struct EdgeRef {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Generation(pub u64);
 
-/// Who wrote a copy of a chunk: a repair, by its id, or a put, by random bits of its own (0 for one
-/// of a build that had none). Two copies of one chunk never share a stamp, so deleting one can
+/// The writer of a copy of a chunk: a repair, by its id, or a put, by random bits of its own (0 for
+/// one of a build that had none). Two copies of one chunk never share a stamp, so deleting one can
 /// never hit the other; not even where metadata of an old backup give out a stripe's id again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Stamp(pub u64);
@@ -104,7 +104,7 @@ pub struct ChunkCopy {
     pub stripe: StripeId,
     /// The chunk within the stripe.
     pub chunk: ChunkIndex,
-    /// Who wrote this copy.
+    /// The writer of this copy.
     pub stamp: Stamp,
 }
 

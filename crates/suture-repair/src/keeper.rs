@@ -8,13 +8,14 @@
 //! reported it.
 //!
 //! The interface is level-triggered: every answer is an [`Input`] that is true by itself, may come
-//! late, twice or never, and whoever waits for one asks again. What is asked twice is done once.
-//! `conformance` defines what every keeper must do, as code, and runs against each of them.
+//! late, twice or never, and a coordinator that waits for one asks again. What is asked twice is
+//! done once. `conformance` defines what every keeper must do, as code, and runs against each of
+//! them.
 //!
-//! A keeper may also be the one who decides which nodes live: HDFS's NameNode does, and has the
-//! chunks of a node that it declared dead made elsewhere, however the coordinator's timers stand.
-//! Then the coordinator is configured to leave that to it
-//! ([`Liveness::Keeper`](crate::event::Liveness)), and declares no node dead by itself.
+//! A keeper may also decide itself which nodes live: HDFS's NameNode does, and has the chunks of a
+//! node that it declared dead made elsewhere, however the coordinator's timers stand. Then the
+//! coordinator is configured to leave that to it ([`Liveness::Keeper`](crate::event::Liveness)),
+//! and declares no node dead by itself.
 //!
 //! Deliberately absent: how the map is stored, objects and files, which chunks are lost (the
 //! coordinator finds that out from agents and their inventories).
@@ -30,7 +31,7 @@ use crate::id::RepairId;
 use crate::stripe::Stripe;
 use crate::time::Time;
 
-/// Who knows where chunks lie, and decides which of two changes came first.
+/// The record of where chunks lie, which also decides which of two changes came first.
 ///
 /// What `changes` has given is durable: a keeper that starts again knows it. Claims need not
 /// outlive the keeper.
@@ -55,7 +56,7 @@ pub trait Keeper {
     /// kept beside the chunks (empty where the keeper wants none): until the claim ends, the keeper
     /// repairs the stripe neither itself nor through another repair. Answered by `ClaimRefused`,
     /// with the stripe as it stands (none: it is gone), when its generation is another one, or
-    /// somebody else is at work on it.
+    /// another repair, or the keeper itself, is at work on it.
     ///
     /// Asking again for the same repair prolongs the claim. A claim ends when it is released, when
     /// every chunk that it names is committed, and by itself when it has not been prolonged for
@@ -66,7 +67,7 @@ pub trait Keeper {
     /// When the keeper could not be asked; then there is no answer.
     fn claim(&mut self, now: Time, claim: &Claim) -> Result<(), KeeperError>;
 
-    /// The repair has ended and has not committed all that it claimed: the stripe is anybody's
+    /// The repair has ended and has not committed all that it claimed: the stripe may be claimed
     /// again. Not answered. Without a claim of this repair nothing happens.
     ///
     /// # Errors

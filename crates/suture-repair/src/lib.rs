@@ -4,8 +4,8 @@
 //! are looked up (`stripe`), queued by risk (`queue`), planned (`planner`, giving a `plan`),
 //! admitted (`budget`) and dispatched (`coordinator`); agents take their `role`, move slices
 //! (`slice`, `agent`, with one `pump` a lane), prove and publish the chunk, and the coordinator
-//! commits its location. Behind two interfaces stand whoever knows where chunks lie (`keeper`) and
-//! whoever keeps them (`chunk_store`).
+//! commits its location. Behind two interfaces stand the record of where chunks lie (`keeper`) and
+//! the stores that keep them (`chunk_store`).
 //!
 //! Where a new stripe goes is decided in `placement`.
 //! What went in and came out can be written down and replayed (`transcript`).
@@ -49,7 +49,7 @@ pub mod agent;
 pub mod grants;
 pub mod pump;
 
-// Behind two interfaces: who knows where chunks lie, and who keeps them.
+// Behind two interfaces: the record of where chunks lie, and the stores that keep them.
 pub mod chunk_store;
 pub mod keeper;
 // What the keeper wants kept beside each chunk.

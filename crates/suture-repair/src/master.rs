@@ -5,7 +5,7 @@
 //! (`bound/search.rs`), where all stripes are one item. Each column is one option of one item,
 //! with the seconds that it puts on ports; the program asks which part of each item goes by which
 //! option, so that the busiest port is done first. Its dual is a price for a second of each port,
-//! and whoever can find the cheapest option at given prices can say whether any column is missing
+//! and a search for the cheapest option at given prices shows whether any column is missing
 //! (Dantzig and Wolfe, 1960; Gilmore and Gomory, 1961). So the mixture is the optimum of all
 //! options that this search knows, and not only of those that were met before.
 //!

@@ -45,7 +45,7 @@ pub(crate) struct Certificate {
     pub nodes: Vec<u32>,
 }
 
-/// Demands, nodes, and who ships what.
+/// Demands, nodes, and which node ships what.
 #[derive(Debug)]
 pub(crate) struct Transport {
     supplies: Vec<Supply>,
@@ -90,7 +90,7 @@ impl Transport {
         }
     }
 
-    /// Adds a demand that `nodes`, each named once, may ship, up to `limit` units each; nobody
+    /// Adds a demand that `nodes`, each named once, may ship, up to `limit` units each; no node
     /// ships it yet.
     pub fn add(&mut self, limit: u32, nodes: impl IntoIterator<Item = u32>) -> usize {
         let demand = self.limits.len();
@@ -160,7 +160,7 @@ impl Transport {
         &self.at[self.at_first[node] as usize..self.at_first[node + 1] as usize]
     }
 
-    /// Who ships how much of a demand.
+    /// The nodes that ship a demand, and how much each.
     pub fn shipped(&self, demand: usize) -> &[Link] {
         &self.links[self.range(demand)]
     }

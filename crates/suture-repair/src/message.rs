@@ -2,7 +2,8 @@
 //!
 //! Place: around all of failure -> ... -> stripe healthy, between coordinator and agents.
 //! Messages get lost, come twice and come late; so every message is either a fact that stays true
-//! or names the repair or the copy that it is about, and whoever waits for one asks again.
+//! or names the repair or the copy that it is about, and an agent or coordinator that waits for one
+//! asks again.
 //! The encoding is the drivers' affair; `wire.rs` frames what agents send each other.
 
 use std::fmt;
@@ -72,8 +73,8 @@ impl Task {
 /// What the coordinator sends to an agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ToAgent {
-    /// Take part in this repair: the same task for all who do. Answered by `Stored` (destination)
-    /// or `Failed` (anyone).
+    /// Take part in this repair: the same task for all that do. Answered by `Stored` (destination)
+    /// or `Failed` (any participant).
     Dispatch(Arc<Task>),
     /// Drop the repair and everything of it.
     Cancel(RepairId),
@@ -88,7 +89,7 @@ pub enum ToAgent {
         /// The sender of the edge.
         child: NodeId,
     },
-    /// Ask for no more slices of this repair, or go on asking. Sent to all who keep a chunk of it:
+    /// Ask for no more slices of this repair, or go on asking. Sent to all that keep a chunk of it:
     /// without their grants the trees that end there come to rest.
     Hold {
         /// The repair that pauses or goes on.
@@ -252,7 +253,7 @@ pub struct FingerprintRequest {
     pub copy: ChunkCopy,
     /// The length that it must have.
     pub bytes: u64,
-    /// What a copy must sum to, or it is corrupt; none where nobody recorded it.
+    /// What a copy must sum to, or it is corrupt; none where it is not recorded.
     pub crc: Option<u32>,
     /// The seed of the combinations: the same for all fingerprints of a proof.
     pub seed: u64,
@@ -308,7 +309,7 @@ pub enum FromAgent {
     },
 }
 
-/// Who an agent is and what it can do.
+/// Which node an agent is and what it can do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hello {
     /// Different for each start of the agent: a new one means that all its tasks are gone.
@@ -337,7 +338,7 @@ pub struct Heartbeat {
     /// lanes, at a destination over those that bring the chunk. Where children's slices are kept
     /// first, both moves of a byte count together as one.
     pub running: Vec<(RepairId, u64)>,
-    /// Edges of gated repairs that have arrived here in full, by who sent.
+    /// Edges of gated repairs that have arrived here in full, by sender.
     pub arrived: Vec<EdgeRef>,
     /// Repairs whose chunk is written here in full and has no recorded checksum: it waits for its
     /// proof by fingerprints, and then for `Publish`.

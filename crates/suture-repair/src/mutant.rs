@@ -85,11 +85,11 @@ pub enum Mutant {
     ForgetAnswer,
     /// It has a node read one copy more for a pass at a time than the node may.
     ScrubBeyond,
-    /// It counts a stripe as read by a pass that nobody has read.
+    /// It counts a stripe as read by a pass though no copy of it was read.
     SkipStripe,
     /// It takes a copy for gone that a node was to delete.
     TrustDelete,
-    /// It takes copies of stripes that it knows nothing of for orphans, whoever stored them.
+    /// It takes copies of stripes that it knows nothing of for orphans, even if others stored them.
     DeleteUnknown,
     /// It goes on in an epoch that agents have outgrown.
     KeepEpoch,
@@ -127,7 +127,7 @@ pub enum Mutant {
     LimitToNothing,
     /// The driver places new stripes as if there were no racks.
     PlaceAnywhere,
-    /// The driver welcomes whoever joins under a node's name.
+    /// The driver welcomes any agent that joins under a node's name.
     WelcomeAnyone,
     /// The driver's clock goes back now and then.
     TimeBack,

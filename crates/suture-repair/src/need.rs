@@ -1,8 +1,8 @@
-//! What the repair of a stripe needs at least: who has to send how much, whoever asks.
+//! What the repair of a stripe needs at least: which nodes have to send, and how much.
 //!
 //! Place: beside `[plan]`; the lower bound counts with it, the flow planner chooses within it.
 //! A code answers "who helps?" for one order of preference. Here the same question is asked until
-//! the structure shows: helpers without whom the repair costs more or fails (a local group, all of
+//! the structure shows: helpers without which the repair costs more or fails (a local group, all of
 //! an MSR code's helpers), and beyond these so many of the rest (any k of a Reed-Solomon stripe).
 //! Losses that are cheaper to rebuild apart, because they lie in different local groups, are parts
 //! of their own; those that are read once for all of them are one part, whose decoder sends each
@@ -152,7 +152,7 @@ impl Part {
         }
     }
 
-    /// Sub-chunks that are sent by anyone.
+    /// Sub-chunks that all nodes send together.
     fn moved(&self, code: Shortened) -> u64 {
         self.sent() + self.forwards() as u64 * u64::from(code.sub_chunk_count())
     }
@@ -207,9 +207,9 @@ impl Needs {
     }
 
     /// The names of other needs for the one lost chunk of `part`, a part of the cheapest repair,
-    /// which may cost more: of a local code one, which leaves open who helps, or, where its checks
-    /// are too many, the cheapest without each of its forced helpers, by their places; of a code
-    /// with sub-chunks one, which is any k whole chunks.
+    /// which may cost more: of a local code one, which leaves open which nodes help, or, where its
+    /// checks are too many, the cheapest without each of its forced helpers, by their places; of a
+    /// code with sub-chunks one, which is any k whole chunks.
     pub fn find_around(
         &mut self,
         code: Shortened,

@@ -8,14 +8,14 @@
 //!
 //! Equally filled nodes are taken in an order that differs from stripe to stripe. Taking them in
 //! turn would give each node the same few neighbours, and when it dies only those could help;
-//! mixed, everybody shares a little with everybody, and a repair draws on all.
+//! mixed, each node shares a few stripes with each other, and a repair draws on all.
 //!
 //! Fill is counted in chunks: what is stored, and what is reserved for puts that have not
-//! committed. A node that could not store a chunk gets another of the same put only where nobody
-//! else can.
+//! committed. A node that could not store a chunk gets another of the same put only where no other
+//! node can.
 //!
-//! Who may keep a rebuilt chunk is asked of a stripe that has most of its nodes already, and of one
-//! rack at a time; that rule is `planner/keep.rs`.
+//! Which nodes may keep a rebuilt chunk is asked of a stripe that has most of its nodes already,
+//! and of one rack at a time; that rule is `planner/keep.rs`.
 
 use std::collections::BTreeMap;
 

@@ -1,9 +1,9 @@
 //! The repair plan: a repair DAG placed on nodes, in the one format of every algorithm.
 //!
 //! Place: `failure -> stripes -> queue -> [plan] -> admit -> dispatch -> slices -> commit`.
-//! A plan repairs one or more lost chunks of one stripe. It says who sends how much of what to
-//! whom; *what exactly* an edge carries follows from (code, lost, helper set, scheme), so a plan
-//! holds no coefficients. A lane is one range of bytes with its own tree; CR, PPR, RP, PPT,
+//! A plan repairs one or more lost chunks of one stripe. It says which node sends how much of what
+//! to which; *what exactly* an edge carries follows from (code, lost, helper set, scheme), so a
+//! plan holds no coefficients. A lane is one range of bytes with its own tree; CR, PPR, RP, PPT,
 //! PivotRepair, CAR and ChameleonEC are one-lane plans.
 //!
 //! Invariants are those of `validate.rs`; `json.rs` reads and writes `suture-plan-1`.
@@ -33,7 +33,7 @@ pub struct Plan {
     pub stripe: StripeId,
     /// The chunks that it rebuilds, ascending.
     pub lost: Vec<ChunkIndex>,
-    /// Who keeps (or, for a degraded read, receives) each of them.
+    /// The node that keeps (or, for a degraded read, receives) each of them.
     pub destinations: BTreeMap<ChunkIndex, NodeId>,
     /// When it may start, relative to the other plans of its batch.
     pub start: Start,
@@ -59,9 +59,9 @@ pub struct StripeFacts<'a> {
     pub code: Shortened,
     /// The length of the longest chunk that a plan may cover.
     pub chunk_bytes: u64,
-    /// The chunks that can be read and who holds them, ascending by chunk.
+    /// The chunks that can be read and their nodes, ascending by chunk.
     pub survivors: &'a [(ChunkIndex, NodeId)],
-    /// Who holds the only chunk that is rebuilt, where it is there and only to move: it may be
+    /// The node of the only chunk that is rebuilt, where it is there and only to move: it may be
     /// copied from there.
     pub source: Option<NodeId>,
 }
@@ -129,7 +129,7 @@ pub struct Lane {
     pub decoder: Option<NodeId>,
     /// The trace scheme, where one is used.
     pub scheme: Option<SchemeId>,
-    /// Who sends to whom; children need not precede parents.
+    /// Which node sends to which; children need not precede parents.
     pub edges: Vec<Edge>,
 }
 

@@ -9,10 +9,10 @@
 //! ports, in several lanes and with traces. They know nothing of balances, shapes and routes.
 //!
 //! The published planners (`route`) go in steps: each job becomes a `RouteRequest` (what has to
-//! flow, who may take part) or a refusal; the balance (`random`, `lru`, `repairboost`, `chameleon`,
-//! `car`, `greedy`) decides about the helpers and destinations of every request; with the shape
-//! (`star`, `ppr`, `chain`, `ppt`, `pivot`, `rack`, `tunable`) that becomes a `Route`, and a route
-//! is a plan of one lane.
+//! flow, which nodes may take part) or a refusal; the balance (`random`, `lru`, `repairboost`,
+//! `chameleon`, `car`, `greedy`) decides about the helpers and destinations of every request; with
+//! the shape (`star`, `ppr`, `chain`, `ppt`, `pivot`, `rack`, `tunable`) that becomes a `Route`,
+//! and a route is a plan of one lane.
 
 mod checked;
 mod error;
@@ -56,7 +56,7 @@ pub struct Job {
     pub chunk_bytes: u64,
     /// The chunks to rebuild, ascending.
     pub lost: Vec<ChunkIndex>,
-    /// The chunks that may help and who holds them, ascending by chunk.
+    /// The chunks that may help and their nodes, ascending by chunk.
     pub survivors: Vec<(ChunkIndex, NodeId)>,
     /// Nodes with chunks that are not lost and cannot help: silent ones, or excluded by the
     /// operator.
@@ -65,7 +65,8 @@ pub struct Job {
     pub excluded: Vec<NodeId>,
     /// Nodes because of which an earlier attempt failed: used only when nothing else will do.
     pub avoid: Vec<NodeId>,
-    /// Who holds the chunk, where it is not lost and only to move: it may be copied from there.
+    /// The node that holds the chunk, where it is not lost and only to move: it may be copied from
+    /// there.
     pub source: Option<NodeId>,
 }
 

@@ -1,8 +1,9 @@
 //! A policy by name: shape / balance / schedule, as closed sets, and the presets that people type.
 //!
 //! Place: `failure -> stripes -> queue -> [plan] -> admit -> dispatch -> slices -> commit`.
-//! The shape decides how helpers are joined to a tree, the balance who helps and who receives, the
-//! schedule what runs when. Every published algorithm is one triple, so that they can be crossed.
+//! The shape decides how helpers are joined to a tree, the balance which nodes help and which
+//! receive, the schedule what runs when. Every published algorithm is one triple, so that they can
+//! be crossed.
 //!
 //! Every triple parses (`policy/name.rs`); what does not fit together is refused by
 //! `Policy::plannable`, with the reason (`policy/fit.rs`). Planning ignores the schedule.
@@ -19,7 +20,7 @@ pub use name::{PolicyError, PolicyPart};
 pub struct Policy {
     /// How helpers are joined to a tree.
     pub shape: Shape,
-    /// Who helps and who receives.
+    /// Which nodes help and which receive.
     pub balance: Balance,
     /// Which repairs run when.
     pub schedule: Schedule,
@@ -50,10 +51,10 @@ pub enum Shape {
     Mix,
 }
 
-/// Who helps and who receives.
+/// Which nodes help and which receive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Balance {
-    /// Anyone, with equal chances.
+    /// Any node, with equal chances.
     Random,
     /// The nodes that helped least recently; destinations take turns of their own.
     Lru,
@@ -64,7 +65,7 @@ pub enum Balance {
     /// As few racks as possible: CAR. Evened out by so many iterations, or by as many as change
     /// something.
     Car(Option<u32>),
-    /// CAR's baseline: its destinations, and anyone's help.
+    /// CAR's baseline: its destinations, and helpers from any rack.
     CarRandom,
     /// The dispatch rule of ChameleonEC.
     Chameleon,

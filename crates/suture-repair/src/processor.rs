@@ -12,7 +12,7 @@
 //! full to a tenth; where several agents share a machine, or links are faster than 10 Gbit/s, it is
 //! what repairs wait for.
 
-/// The most cores, and the dearest byte, in nanoseconds, that is accepted of anybody.
+/// The most cores, and the dearest byte, in nanoseconds, that is accepted of any node.
 const CORES_MAX: f64 = 65_536.0;
 const COST_MAX: f64 = 1e6;
 

@@ -19,8 +19,8 @@
 //! own disk. Stored lanes stay as they are, because a sum takes one write and children take many.
 //!
 //! Where a destination has the first slices of a lane already, its grants state with which one the
-//! lane begins, and whoever forwards begins with the first that any of its parents wants. Nobody
-//! reads or asks for anything before it has received that, so nothing is moved that is there.
+//! lane begins, and a relay begins with the first that any of its parents wants. No node reads or
+//! asks for anything before it has received that, so nothing is moved that is there.
 //!
 //! A pump that is held grants nothing more; what was granted still comes. Its senders stop by
 //! themselves when their windows are full; no message is needed.

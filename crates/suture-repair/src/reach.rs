@@ -1,11 +1,11 @@
-//! Which nodes speak to the coordinator and cannot be reached by anyone else.
+//! Which nodes speak to the coordinator and cannot be reached by any other node.
 //!
 //! Place: [failure detected] -> stripes affected -> queue -> plan -> ...
-//! Agents ask each other for a byte now and then, and report whom they could not reach. Where a
+//! Agents ask each other for a byte now and then, and report which they could not reach. Where a
 //! node's chunks are served may be cut off while its beats still arrive: then nothing on it can be
-//! read or written, whoever speaks for it. One that cannot reach others may be cut off itself, and
-//! a busy link may be late: so it takes several who report that, for a while, and nobody who has
-//! reached the node meanwhile.
+//! read or written. One that cannot reach others may be cut off itself, and a busy link may be
+//! late: so it takes several nodes that report that, for a while, and none that has reached the
+//! node meanwhile.
 //!
 //! A node that is cut off stays so until an agent reaches it, or no agent is left that reported it.
 //! Invariant: a node has no report against it that is older than the last time that an agent
@@ -16,8 +16,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::id::NodeId;
 use crate::time::{Span, Time};
 
-/// Nobody may have reached a node for so many times as long as a node may be silent: a minute where
-/// that is 5 seconds.
+/// No other node may have reached a node for so many times as long as a node may be silent: a
+/// minute where that is 5 seconds.
 const CUT_OFF_AFTER: u64 = 12;
 
 /// How many nodes have to report a node unreachable before it counts as cut off: all others where
@@ -25,14 +25,14 @@ const CUT_OFF_AFTER: u64 = 12;
 const TELLERS: usize = 3;
 const TELLERS_LEAST: usize = 2;
 
-/// Who could not reach whom, since somebody last could.
+/// Which nodes could not reach which, since one last could.
 #[derive(Clone, Debug)]
 pub struct Reach {
     cut_off_after: Span,
     unreached: BTreeMap<NodeId, Unreached>,
 }
 
-/// A node that somebody could not reach.
+/// A node that another could not reach.
 #[derive(Clone, Debug)]
 struct Unreached {
     since: Time,
@@ -66,7 +66,7 @@ impl Reach {
         });
     }
 
-    /// Whether nobody can reach the node, where there are so many others.
+    /// Whether no other node can reach the node, where there are so many others.
     pub fn is_cut_off(&mut self, now: Time, node: NodeId, others: usize) -> bool {
         let wanted = TELLERS.min(others).max(TELLERS_LEAST);
         let cut_off_after = self.cut_off_after;

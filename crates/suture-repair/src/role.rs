@@ -1,8 +1,8 @@
-//! What one agent does in one lane: read what, wait for whom, send or store where.
+//! What one agent does in one lane: read what, wait for which nodes, send or store where.
 //!
 //! Place: ... admit -> [dispatch] -> slices flow -> chunk durable ...
-//! The coordinator sends everyone the whole plan; each derives its role here, from the code and
-//! the helper set alone, so no coefficient ever travels and none can disagree.
+//! The coordinator sends each participant the whole plan; each derives its role here, from the code
+//! and the helper set alone, so no coefficient ever travels and none can disagree.
 //!
 //! Three computations serve every code and plan: a partial sum, which any relay adds to; decoding,
 //! which needs all rows at one node; and passing on what is at hand, which is what a helper of a
@@ -27,12 +27,12 @@ use crate::slice::lane_slice;
 pub struct Role {
     /// The agent's own contribution, if it is a helper.
     pub own: Option<Own>,
-    /// Who sends to it, and what.
+    /// The nodes that send to it, and what.
     pub children: Vec<Child>,
     /// What becomes of it all.
     pub computation: Computation,
     /// Where the results go: a decoder has one for each lost chunk of the lane, in their order;
-    /// everyone else has one.
+    /// every other node has one.
     pub sinks: Vec<Sink>,
     /// What it must have all of, on disk, before the first slice goes to a sink.
     pub spools: Spools,
@@ -47,8 +47,8 @@ pub struct Role {
 pub struct Own {
     /// The copy to read.
     pub copy: ChunkCopy,
-    /// What it must be, or it is corrupt. Past its end the chunk is zeros, which nobody asks a
-    /// store for.
+    /// What it must be, or it is corrupt. Past its end the chunk is zeros, which are not read from
+    /// a store.
     pub digest: Digest,
     /// Its sub-chunks that are read, in the order in which they are combined.
     pub reads: Vec<u32>,
@@ -155,7 +155,7 @@ impl Role {
         self.children.len() + usize::from(self.own.is_some())
     }
 
-    /// Whom it sends results to.
+    /// The nodes that it sends results to.
     pub fn parents(&self) -> impl Iterator<Item = NodeId> {
         self.sinks.iter().filter_map(|sink| match sink {
             Sink::Forward(parent) => Some(*parent),

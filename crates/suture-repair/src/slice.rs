@@ -7,7 +7,7 @@
 //! for.
 //!
 //! Invariants: a slice is a multiple of the code's alignment, fits a frame ([`PAYLOAD_BYTES_MAX`]),
-//! and is the same for everyone who knows the plan. Where a slice lies in a chunk is the affair of
+//! and is the same at every node that has the plan. Where a slice lies in a chunk is the affair of
 //! `plan.rs` ([`SliceRanges`](crate::plan::SliceRanges)) and of [`suture_code::layout`].
 
 use std::collections::BTreeMap;
@@ -71,10 +71,10 @@ pub(crate) fn align(slice: u32, alignment: u32) -> u32 {
 }
 
 /// The slice of `lane`, where that of a lane over the whole range has `slice_bytes`: shorter in
-/// proportion, so that all lanes of a plan move in about as many slices. Whoever serves lanes in
-/// turn, slice by slice, then serves them in proportion to what they have to move, and all end
-/// together; with slices of one length a short lane would end early and leave its ports to idle
-/// at the end. Very short lanes keep the smallest slice that is worth its handling.
+/// proportion, so that all lanes of a plan move in about as many slices. A node that serves lanes
+/// in turn, slice by slice, then serves them in proportion to what they have to move, and all end
+/// together; with slices of one length a short lane would end early and leave its ports to idle at
+/// the end. Very short lanes keep the smallest slice that is worth its handling.
 pub fn lane_slice(plan: &Plan, lane: &Lane, slice_bytes: u32, alignment: u32) -> u32 {
     let part = u128::from(slice_bytes) * u128::from(plan.lane_bytes(lane));
     let part = part.div_ceil(plan.range.bytes().max(1).into()) as u64;

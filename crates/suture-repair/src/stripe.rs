@@ -29,7 +29,7 @@ pub struct ChunkRecord {
     /// Its length, at most the stripe's `chunk_bytes`; past it the chunk is zeros. None at all: it
     /// is absent and known to be zero.
     pub bytes: u64,
-    /// CRC32C of the whole chunk, recorded when it was first written; `None` where nobody did.
+    /// CRC32C of the whole chunk, recorded when it was first written; `None` where it was not.
     pub crc: Option<u32>,
 }
 
@@ -115,7 +115,7 @@ impl Stripe {
         }
     }
 
-    /// Whether its chunks can have these lengths, places and units; for those who bring stripes
+    /// Whether its chunks can have these lengths, places and units; for callers that bring stripes
     /// from outside.
     ///
     /// # Errors

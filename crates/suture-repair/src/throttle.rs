@@ -18,7 +18,8 @@
 //! What applications take is the most that was seen, fading by an eighth with each report: a limit
 //! falls at once and rises slowly. A cap of several nodes is shared by what they have to move
 //! (`throttle/share.rs`), so those with nothing to move cost it nothing. An agent keeps to a cap of
-//! its own besides, which it reports: nobody has to send it one, but planners count with it.
+//! its own besides, which it reports: the coordinator need not send it one, but planners count with
+//! it.
 //!
 //! Invariants: no limit exceeds a cap, those of a rack or the cluster together neither; none is
 //! zero. Without configuration nothing is limited and nothing is sent. Does not know clocks, time

@@ -12,12 +12,12 @@
 //! | 7..60 | the kind's fields, little-endian, in the order of the variant; zero to the end |
 //! | 60..  | CRC32C of all before it                                           |
 //!
-//! Between agents a connection is used in one direction: whoever opened it sends `Hello` and, once
-//! that is answered by `Hello`, grants and slices. A client's connection is question and answer:
-//! `ReadChunk` by `ReadData` frames that fill the range; `WriteChunk`, `WriteData`.., `WriteLabel`
-//! where there is one, `WriteEnd` by `WriteDone`; `ReadLabel` by one `ReadData`; `Probe` by
-//! `ReadData` frames of as many bytes as it asks for, which agents ask as probers; anything may be
-//! answered by `Error`.
+//! Between agents a connection is used in one direction: the agent that opened it sends `Hello`
+//! and, once that is answered by `Hello`, grants and slices. A client's connection is question and
+//! answer: `ReadChunk` by `ReadData` frames that fill the range; `WriteChunk`, `WriteData`..,
+//! `WriteLabel` where there is one, `WriteEnd` by `WriteDone`; `ReadLabel` by one `ReadData`;
+//! `Probe` by `ReadData` frames of as many bytes as it asks for, which agents ask as probers;
+//! anything may be answered by `Error`.
 //!
 //! Invariants: any 64 bytes decode to a frame or an error, never a panic; a frame that decodes
 //! encodes to the same bytes; no length above its named maximum gets out of here.
@@ -40,7 +40,7 @@ pub const HEADER_BYTES: usize = 64;
 const MAGIC: [u8; 4] = *b"SUTf";
 const CHECK_AT: usize = HEADER_BYTES - 4;
 
-/// The versions of the frames, newest first. A change adds one, if everyone may be sent it.
+/// The versions of the frames, newest first. A change adds one, if every peer may be sent it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u16)]
 pub enum Version {
@@ -53,16 +53,16 @@ impl Version {
     pub const CURRENT: Version = Version::V1;
 }
 
-/// Which cluster someone belongs to, so that a mistyped address cannot mix two of them.
+/// Which cluster a process belongs to, so that a mistyped address cannot mix two of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClusterId(pub u64);
 
-/// Who opened, or answers on, a connection.
+/// What opened, or answers on, a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Who {
     /// The agent of a node.
     Agent(NodeId),
-    /// Someone who reads or writes whole chunks.
+    /// A client that reads or writes whole chunks.
     Client,
     /// An agent that asks nothing but probes.
     Prober,
@@ -84,7 +84,8 @@ pub enum Frame {
         repair: RepairId,
         /// The lane of its plan.
         lane: u16,
-        /// The first slice that is wanted at all: 0 but in a task that skips, sent to who knows it.
+        /// The first slice that is wanted at all: 0 but in a task that skips, sent to peers that
+        /// know it.
         first: u32,
         /// One past the last granted slice.
         below: u32,
@@ -185,7 +186,7 @@ pub enum Denial {
     Disk,
     /// It has as many connections as it takes, in all or from this address.
     Busy,
-    /// Who asks has not proven who it is, or is nobody who may ask that.
+    /// The peer has not proven its identity, or may not ask for that.
     Unproven,
     /// The chunk is of an object that is not the client's.
     NotOwned,
@@ -664,7 +665,7 @@ mod tests {
         }
     }
 
-    /// By those who do not know of it, the rest of a header has to be zero.
+    /// To builds that do not know of it, the rest of a header has to be zero.
     #[test]
     fn a_grant_from_the_first_slice_on_is_what_it_always_was() {
         let (repair, lane) = (RepairId::new(3, 77), 9);

@@ -453,7 +453,7 @@ fn a_copy_that_is_deleted_while_it_is_read_is_missing() {
     assert!(is_asked(&said) && !has_sent(&said, &verified), "{said:?}");
     assert!(has_sent(&read(&mut host), &verified));
 
-    // Where nobody asks again nothing is sent.
+    // Without another request nothing is sent.
     host.tell(ToAgent::Check(check));
     host.tell(ToAgent::Delete { epoch: 1, session: 2, copy: check.copy });
     host.handle(AgentInput::Deleted(check.copy));

@@ -73,7 +73,7 @@ fn optimum(world: &World) -> f64 {
         });
         chosen = longer.collect();
     }
-    // Whoever keeps a chunk, it is rebuilt in the same ways.
+    // A chunk is rebuilt in the same ways at every destination.
     let ways: Vec<Vec<Sent>> = world.jobs.iter().map(ways).collect();
     let seconds = chosen.iter().map(|destinations| optimum_on(world, &ways, destinations));
     seconds.fold(f64::INFINITY, f64::min)

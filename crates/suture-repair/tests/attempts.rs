@@ -1,5 +1,5 @@
-//! How attempts end, in whole and in part: who is notified, what is claimed, and what operators
-//! see.
+//! How attempts end, in whole and in part: which agents are notified, what is claimed, and what
+//! operators see.
 
 #[path = "common/story.rs"]
 mod story;
@@ -58,7 +58,7 @@ fn released(said: &[Output]) -> Vec<RepairId> {
     said.iter().filter_map(release).collect()
 }
 
-/// Who is sent a `Cancel` of the repair.
+/// The agents that are sent a `Cancel` of the repair.
 fn cancelled(said: &[Output], repair: RepairId) -> BTreeSet<NodeId> {
     let cancel = |output: &Output| match output {
         Output::Send { to, message } => (*message == ToAgent::Cancel(repair)).then_some(*to),

@@ -67,7 +67,7 @@ const CODES: [&str; 11] = [
 fn arbitrary_world(random: &mut Random, codes: &[&str]) -> World {
     let code = *random.choose(codes);
     let failed = &[NodeId(0), NodeId(1)][..random.between(1, 2) as usize];
-    // Where few nodes are left, it matters most who keeps what.
+    // Where few nodes are left, it matters most which one keeps what.
     let chunks = code.parse::<Code>().unwrap().chunk_count();
     let least = chunks as u64 + failed.len() as u64;
     let node_count = (least + random.below(8)) as usize;
@@ -201,7 +201,8 @@ proptest! {
     }
 }
 
-/// Racks with links and codes of few chunks, so that the rule of racks decides who keeps a chunk.
+/// Racks with links and codes of few chunks, so that the rule of racks decides which node keeps a
+/// chunk.
 fn world_of_racks(seed: u64) -> World {
     let mut random = Random::new(seed);
     let code = *random.choose(&["rs(2,1)", "rs(3,2)", "rs(4,2)", "lrc(4,2,2)", "rs(6,3)"]);
@@ -406,7 +407,7 @@ fn disks_bound_what_is_read_and_written() {
 
 #[test]
 fn the_only_node_that_is_free_keeps_all() {
-    // Ten nodes, nine chunks, one node failed: whoever has no chunk of the stripe must keep it.
+    // Ten nodes, nine chunks, one node failed: the one without a chunk of the stripe keeps it.
     let mut world = World::failed_node("rs(6,3)", 10, 40, 3);
     world.cluster.nodes.iter_mut().for_each(|node| node.downlink = Rate(LINK.0 / 10.0));
     let free = |job: &Job| world.cluster.ids().find(|node| !job.excluded.contains(node)).unwrap();

@@ -377,7 +377,7 @@ fn of_several_chunks_nothing_is_left_when_their_stripe_is_removed_while_one_comm
     assert_eq!(task.plan.lost.len(), 2, "both in one go");
     let commit = story.store(&task);
     story.give(Input::StripeRemoved(StripeId(0)));
-    // Somebody else had changed the stripe before it was removed.
+    // Another coordinator had changed the stripe before it was removed.
     let mut current = stripe(0, [6, 7, 2, 3]);
     current.generation = Generation(3);
     story.give(Input::CommitRefused { repair: commit.repair, stripe: Some(current) });

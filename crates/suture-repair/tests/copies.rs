@@ -43,8 +43,8 @@ fn replace_corrupt(story: &mut Story) -> NodeId {
 }
 
 /// Two corrupt copies of a stripe are replaced, one commit after the other: the first cannot be
-/// judged while the second commit is under way, and both are listed with bytes that nobody
-/// recorded.
+/// judged while the second commit is under way, and both are listed with a length that is not the
+/// recorded one.
 #[test]
 fn corrupt_copies_that_were_replaced_together_all_go() {
     let mut story = Story::new(6, [stripe(0, [0, 1, 2, 3])]);
@@ -252,7 +252,7 @@ fn chunks_that_have_changed_places_are_adopted_where_they_are() {
     }
     let asked = story.take();
     assert!((0..4).zip(found).all(|(node, found)| is_checked(&asked, node, found)), "{asked:?}");
-    // Nobody has to list anything again for that.
+    // No agent has to list anything again for that.
     for (node, found) in (0..4).zip(found) {
         let said = verified(&story, found, None);
         story.hear(node, said);

@@ -11,7 +11,7 @@ use suture_repair::planner::Abilities;
 
 const CUT_OFF: NodeId = NodeId(1);
 
-/// A node speaks, and reports whom it has tried.
+/// A node speaks, and reports which nodes it has tried.
 fn beat(story: &mut Story, node: u32, reached: &[u32], unreached: &[u32]) {
     let nodes = |nodes: &[u32]| nodes.iter().copied().map(NodeId).collect();
     let report = LinkReport {
@@ -24,7 +24,7 @@ fn beat(story: &mut Story, node: u32, reached: &[u32], unreached: &[u32]) {
     story.hear(node, FromAgent::Heartbeat(beat));
 }
 
-/// The process of a node ends and another begins, before anyone notices.
+/// The process of a node ends and another begins, before the coordinator notices.
 fn begin_anew(story: &mut Story, node: u32) {
     let (pool_bytes, free_bytes) = (64 << 20, 1 << 30);
     let abilities = Abilities::PARTIAL;
@@ -80,7 +80,7 @@ fn neither_one_alone_nor_some_beside_one_that_reaches_it_cut_a_node_off() {
     assert_eq!(health(&story), Health::Up, "of five, two say nothing");
     pass(&mut story, 200, &[5], &[0, 2, 3, 4]);
     assert_eq!(health(&story), Health::Up, "somebody reaches it");
-    // What those have reported who are gone does not count.
+    // Reports of nodes that are gone do not count.
     pass(&mut story, 8, &[], &[0, 2, 3]);
     story.give(Input::AgentLost(NodeId(0)));
     let left = pass(&mut story, 50, &[], &[]);

@@ -257,7 +257,7 @@ fn it_is_known_before_what_could_not_be_read_or_moved() {
         [StripeId(0)]
     );
     assert_eq!(story.core.stuck_without(&nodes(&[0])), []);
-    // Who is silent may be back, or not.
+    // A silent node may be back, or not.
     let mut silent = Story::new(5, [stripe(0, [0, 1, 2, 3])]);
     silent.give(Input::AgentLost(NodeId(0)));
     assert_eq!(silent.core.unreadable_without(&nodes(&[1]), &[], Absence::Failed), []);

@@ -25,7 +25,7 @@ struct LocalCase {
     /// The uplink and downlink of a rack in Mbit/s.
     core: (f64, f64),
     failed: &'static [u32],
-    /// Who holds the chunks of each stripe.
+    /// The nodes that hold the chunks of each stripe.
     stripes: &'static str,
     /// Seconds that any plans need.
     optimum: f64,

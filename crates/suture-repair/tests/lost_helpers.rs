@@ -257,7 +257,7 @@ fn waits(story: &mut Story, by: NodeId, task: &Task, peer: NodeId) {
 }
 
 /// A fifth of the time passes after which a silent node is suspect; all but these speak, and wait
-/// for nobody.
+/// for no other node.
 fn pass(story: &mut Story, others: &[NodeId]) {
     story.now = story.now + Span::from_millis(200);
     let speaking = (1..7).filter(|node| !others.contains(&NodeId(*node)));

@@ -33,7 +33,7 @@ impl Timestamps {
         nodes.into_iter().take(count).collect()
     }
 
-    /// Who helps and who receives, from now on last selected at `time`.
+    /// The helpers and the destination, from now on last selected at `time`.
     fn select(&mut self, job: &Job, world: &World, time: usize) -> (BTreeSet<NodeId>, NodeId) {
         let survives = |node: NodeId| job.survivors.iter().any(|(_, holder)| *holder == node);
         let helpers = Timestamps::oldest(&self.helped, survives, job.code.data_chunks());

@@ -72,9 +72,9 @@ fn traces_are_not_taken_where_disks_are_scarce() {
 }
 
 /// The least time of any fractional mix: for each stripe shares of trees, of traces decoded at a
-/// helper (who then sends finished bytes), and of traces decoded at a destination. Tree shares are
-/// those of the flow bound: helpers send at most their share, sums arrive anywhere among helpers
-/// and destinations.
+/// helper (which then sends finished bytes), and of traces decoded at a destination. Tree shares
+/// are those of the flow bound: helpers send at most their share, sums arrive anywhere among
+/// helpers and destinations.
 fn lp_seconds(w: &World) -> f64 {
     let n = w.cluster.nodes.len();
     let mut p = LinearProgram::default();

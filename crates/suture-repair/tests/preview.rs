@@ -114,7 +114,7 @@ fn it_says_what_is_done_about_silent_nodes_when_repairs_are_begun() {
     story.take();
     story.give(Input::Operator(Command::FailSilent));
     assert_eq!(story.core.status().lost_chunks, 8);
-    // Who is expected back is not given up by that command, and so not here.
+    // A node that is expected back is not given up by that command, and so not here.
     let mut story = Story::new(9, stripes(16));
     let span = Span::from_secs(3600);
     story.give(Input::Operator(Command::PauseNode { node: NodeId(0), span }));

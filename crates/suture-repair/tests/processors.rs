@@ -1,5 +1,5 @@
-//! Processors as ports: what plans bring to them, who avoids slow ones, when traces are still
-//! taken, and that no plans beat the bound.
+//! Processors as ports: what plans bring to them, which planners avoid slow ones, when traces are
+//! still taken, and that no plans beat the bound.
 
 mod common;
 #[path = "common/story.rs"]

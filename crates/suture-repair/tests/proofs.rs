@@ -11,7 +11,7 @@ use suture_repair::message::{Check, CopyFault, Failure, FromAgent, Heartbeat, Ta
 use suture_repair::planner::Abilities;
 use suture_repair::stripe::{ChunkRecord, Stripe};
 
-/// A stripe of zeros of which nobody recorded a checksum, and whose chunk 0 is being rebuilt.
+/// A stripe of zeros without a recorded checksum, and whose chunk 0 is being rebuilt.
 fn unrecorded(code: &str) -> (Story, Task) {
     unrecorded_without(code, 1)
 }
@@ -38,8 +38,8 @@ fn unrecorded_without(code: &str, lost: u32) -> (Story, Task) {
     (story, task)
 }
 
-/// The destination reports that the chunk is written; everyone answers, these chunks with sums that
-/// are not those of zeros. Returns whose fingerprints were asked for, and all other outputs.
+/// The destination reports that the chunk is written; every holder answers, these chunks with sums
+/// that are not those of zeros. Returns whose fingerprints were asked for, and all other outputs.
 fn prove(story: &mut Story, task: &Task, wrong: &[u8]) -> (Vec<u8>, Vec<Output>) {
     let (mut asked, mut said) = (Vec::new(), Vec::new());
     let (chunk, destination) = task.plan.destinations.first_key_value().expect("a destination");
@@ -182,7 +182,7 @@ fn written(task: &Task) -> (u32, FromAgent) {
     (task.plan.destinations[&ChunkIndex(0)].0, FromAgent::Heartbeat(beat))
 }
 
-/// The fingerprints that were asked for: of whom, and of which chunk.
+/// The fingerprints that were asked for: of which node, and of which chunk.
 fn requests(said: &[Output]) -> Vec<(u32, u8)> {
     let request = |output: &Output| match output {
         Output::Send { to, message: ToAgent::Fingerprint(request) } => {

@@ -20,7 +20,7 @@ fn sums(chunk: ChunkIndex, is_wrong: bool) -> Arc<[u8]> {
     (0..16 << 10).map(|at| if is_wrong { wrong(at) } else { 0 }).collect()
 }
 
-/// A coordinator whose agents answer, and how often each copy was read.
+/// A coordinator with agents that answer, and how often each copy was read.
 struct Pass {
     story: Story,
     asked: Vec<(NodeId, FingerprintRequest)>,
@@ -327,7 +327,7 @@ fn copies_that_are_corrupt_are_found_and_rebuilt() {
     assert_eq!(pass.reports.iter().filter(started).count(), 2);
 }
 
-/// Stripes of which nobody recorded a checksum.
+/// Stripes without a recorded checksum.
 fn unrecorded(code: &str, count: u64) -> Vec<Stripe> {
     let one = |id| {
         let mut stripe = stripe(id, [0, 1, 2, 3]);

@@ -463,7 +463,7 @@ fn a_delete_that_is_not_answered_is_asked_again_after_the_stall_limit() {
     assert!(is_delete(&mut story));
 }
 
-/// The edges that were released: to whom, and from whom it may receive.
+/// The edges that were released: to which node, and from which it may receive.
 fn released(said: &[Output]) -> Vec<(NodeId, NodeId)> {
     let release = |output: &Output| match output {
         Output::Send { to, message: ToAgent::Release { child, .. } } => Some((*to, *child)),

@@ -1,5 +1,5 @@
 //! Every policy where chunks are short, or absent and known to be zero: plans are valid, rebuild
-//! the bytes, and ask nobody for what is known.
+//! the bytes, and ask no node for what is known.
 
 mod common;
 

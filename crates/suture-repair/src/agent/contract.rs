@@ -137,7 +137,7 @@ pub enum AgentInput {
         /// The fingerprint, or what is wrong.
         result: Result<Arc<[u8]>, Failure>,
     },
-    /// Someone who reads chunks found a copy to be of no use.
+    /// A reader of chunks found a copy to be of no use.
     Found {
         /// The copy that is of no use.
         copy: ChunkCopy,
@@ -257,7 +257,7 @@ pub struct AgentStatus {
     pub reserved_bytes: u64,
     /// Running tasks and their bytes done.
     pub running: Vec<(RepairId, u64)>,
-    /// Edges of gated tasks that have arrived in full, by who sent.
+    /// Edges of gated tasks that have arrived in full, by sender.
     pub arrived: Vec<EdgeRef>,
     /// Tasks whose chunk waits for its proof by fingerprints.
     pub written: Vec<RepairId>,

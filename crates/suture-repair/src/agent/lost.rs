@@ -1,9 +1,10 @@
 //! What becomes of tasks when a peer is out of reach: they fail, or keep what they have.
 //!
 //! Place: ... dispatch -> [slices flow -> a peer is lost] -> the rest flows another way -> ...
-//! A helper or a relay has nothing that anybody could go on with. A destination has: where its task
-//! skips, it reports what it has lost and keeps its file, until another task takes that over or the
-//! coordinator cancels it. If neither comes it stalls in the end, as if nothing had been reported.
+//! What a helper or a relay has is of no use to another attempt. What a destination has is: where
+//! its task skips, it reports what it has lost and keeps its file, until another task takes that
+//! over or the coordinator cancels it. If neither comes it stalls in the end, as if nothing had
+//! been reported.
 
 use super::Agent;
 use super::running::Running;

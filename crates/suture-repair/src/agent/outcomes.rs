@@ -123,7 +123,7 @@ mod tests {
         let at_once = (0..count).filter_map(|n| outcomes.add(RepairId(n), outcome(n))).count();
         assert_eq!(at_once, SENT_MAX);
         assert!(outcomes.more().is_empty());
-        // Nobody receives them: each beat sends others, and in the end all were sent.
+        // No `Forget` comes: each beat sends others, and in the end all were sent.
         let mut sent = BTreeSet::new();
         for _ in 0..4 {
             outcomes.begin_beat();

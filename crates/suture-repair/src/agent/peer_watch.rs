@@ -1,4 +1,4 @@
-//! Whom this agent waits for: peers that owe it something, and of which nothing comes.
+//! The peers that this agent waits for: they owe it something and send nothing.
 //!
 //! Place: ... dispatch -> [slices flow -> nothing comes] -> the rest flows another way -> ...
 //! A machine that loses its power, a process that is stopped and a link at zero send nothing, and
@@ -6,8 +6,8 @@
 //! (`pump/peers.rs`), and that in half a beat nothing came of it in any repair: of a peer that
 //! moves something elsewhere it is known that it lives. Each beat reports which edges wait so; the
 //! first report of a peer does not wait for the next beat. What follows is the coordinator's to
-//! decide, which receives the reports of all agents and so knows for whom that peer waits itself
-//! (`coordinator/waits.rs`).
+//! decide, which receives the reports of all agents and so knows for which node that peer waits
+//! itself (`coordinator/waits.rs`).
 //!
 //! Time in which this agent did not run itself is no standstill of others. Nothing is reported of
 //! edges of gated repairs, where a parent may ask for nothing although it is well.

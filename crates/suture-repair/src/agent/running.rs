@@ -25,8 +25,8 @@ pub(super) enum TaskState {
     Preparing(ChunkCopy),
     /// Slices come and are written. Ends when the last one was.
     Filling(ChunkCopy),
-    /// Nobody recorded what the chunk sums to, so the coordinator proves it by fingerprints. Ends
-    /// by its `Publish`.
+    /// The chunk has no recorded checksum, so the coordinator proves it by fingerprints. Ends by
+    /// its `Publish`.
     Proving(ChunkCopy),
     /// The chunk is being proven, if it is not yet, and made durable. Ends by `Published`.
     Publishing(ChunkCopy),
@@ -155,7 +155,7 @@ impl Running {
         self.state.is_transferring() && (is_held || !pumps.any(Pump::is_owed))
     }
 
-    /// Edges that have arrived in full and are spilled, by lane and who sent.
+    /// Edges that have arrived in full and are spilled, by lane and sender.
     pub fn arrived(&self) -> impl Iterator<Item = (u16, NodeId)> {
         self.lanes.iter().flat_map(|(lane, pump)| pump.spilled().map(move |child| (*lane, child)))
     }

@@ -3,7 +3,7 @@
 //! Place: beside `[plan]`, a part of the lower bound, as `crossing.rs` is for sums. Helpers send
 //! parts of their chunks, of which no sums are formed on the way: all of them arrive at one
 //! decoder, and what it has rebuilt goes to the destination. So at given prices (`search.rs`) the
-//! cheapest option is that by the cheapest pair of both, whoever decodes. A chunk is kept by one
+//! cheapest option is that by the cheapest pair of decoder and destination. A chunk is kept by one
 //! node, which prices do not see: what each takes by itself at its best destination counts as well.
 //!
 //! Only one loss of a stripe is counted; other repairs cost nothing here.
@@ -64,7 +64,7 @@ pub(super) fn seconds(
 #[derive(Clone)]
 struct Gathered {
     bytes: f64,
-    /// Who sends and reads how many bytes in any case.
+    /// Nodes that send and read in any case, with how many bytes.
     forced: Vec<(u32, f64, f64)>,
     /// Others, so many of which send and read so many bytes each.
     free: Vec<u32>,

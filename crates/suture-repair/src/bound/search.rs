@@ -5,8 +5,8 @@
 //! seconds) <= T; and a stripe pays at least for its cheapest option, whatever the others do.
 //! The sum of the cheapest options is therefore below T for any plans and any such prices
 //! (Lagrangian duality). The work of a processor is a sum over what passes the other ports of its
-//! node, so its price is added to theirs, and whoever looks for cheapest options knows of none;
-//! traces count like other bytes there, which is never too much.
+//! node, so its price is added to theirs, and a search for cheapest options needs no prices of
+//! processors; traces count like other bytes there, which is never too much.
 //!
 //! Good prices are those of ports that are full in good plans: exponential in
 //! the load. So the prices begin with some load, in several steepnesses; then everything that is
@@ -165,7 +165,7 @@ impl Amounts {
         for (port, price) in self.0.iter_mut().enumerate() {
             let seconds = loads.0[port] * ports.seconds_per_byte(port);
             let exponent = steepness * (seconds / peak - 1.0);
-            // Ports that nobody uses would only take a part of the sum.
+            // Unused ports would only take a part of the sum.
             *price = if seconds > 0.0 && exponent > EXPONENT_MIN { exponent.exp() } else { 0.0 };
             sum += *price;
         }

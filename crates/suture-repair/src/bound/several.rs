@@ -169,8 +169,8 @@ impl MultiLossRepair {
         (lost <= most).then_some(MultiLossRepair { bytes, lost, helpers, is_mds, racks })
     }
 
-    /// Whether the chunks may have helpers of their own each, for whom less crosses: of local
-    /// codes, though more is sent.
+    /// Whether each chunk may have helpers of its own, so that less crosses between racks: true of
+    /// local codes, though more is sent.
     pub fn may_be_apart(&self) -> bool {
         !self.is_mds
     }

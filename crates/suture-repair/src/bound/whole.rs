@@ -19,7 +19,7 @@ const ARRIVAL_UNITS: u32 = 1 << 16;
 /// A rack that may keep a stripe's chunk, and what that asks of racks.
 pub(super) struct RackChoice {
     pub rack: u32,
-    /// Racks that send a chunk's length each, whoever else helps.
+    /// Racks that send a chunk's length each, whichever others help.
     pub senders: Vec<u32>,
     /// How many lengths are sent in all at least; one of them arrives there, if there are any.
     pub lengths: usize,

@@ -2,8 +2,8 @@
 //!
 //! Place: ... slices flow -> [chunk proven and durable] -> commit ...
 //! A rebuilt chunk that has no recorded checksum is proven by the fingerprints of its stripe's
-//! chunks (`suture_code::fingerprint`), which the coordinator compares. Whoever performs what
-//! agents ask for takes them, and publishes, by these functions.
+//! chunks (`suture_code::fingerprint`), which the coordinator compares. The drivers and the
+//! simulator, which perform what agents ask for, take them, and publish, by these functions.
 
 use std::sync::Arc;
 

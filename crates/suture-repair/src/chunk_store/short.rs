@@ -2,8 +2,8 @@
 //!
 //! Place: ... dispatch -> [slices flow] -> chunk proven and durable -> commit ...
 //! Slices are cut alike for all chunks of a stripe, so some lie past the end of a short one.
-//! Whoever performs an agent's reads and writes does so through these functions, and no store meets
-//! a range that is not in its chunk.
+//! The drivers and the simulator perform an agent's reads and writes through these functions, so no
+//! store is given a range that is not in its chunk.
 //!
 //! A copy that was cut short must not pass for a short chunk, nor one of other bytes for the chunk
 //! that it is called: [`open_matching`] and [`check`] compare length and checksum with the record,

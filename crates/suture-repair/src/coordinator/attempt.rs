@@ -51,7 +51,7 @@ pub(super) struct Rebuild {
 /// What is known of a repair's fingerprints.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Proof {
-    /// Whose was last asked for, and when.
+    /// The chunks whose fingerprints were last asked for, and when.
     pub asked: BTreeMap<ChunkIndex, AskedFingerprint>,
     pub sums: BTreeMap<ChunkIndex, Arc<[u8]>>,
     /// Rebuilt chunks that fit, and the chunks that they were compared with.
@@ -185,7 +185,7 @@ impl Attempt {
         }
     }
 
-    /// Whether a location is being changed: until the answer nobody knows what it is.
+    /// Whether a location is being changed: it is unknown until the answer.
     pub fn is_committing(&self) -> bool {
         self.commit().is_some()
     }
@@ -323,7 +323,8 @@ impl Rebuild {
         self.work.plan.participants().contains(&node)
     }
 
-    /// Who still works on it: all participants but destinations that have done their part.
+    /// The nodes that still work on it: all participants but destinations that have done their
+    /// part.
     pub fn workers(&self) -> Vec<NodeId> {
         if !self.is_transferring() || self.is_asked() {
             return Vec::new();

@@ -8,7 +8,7 @@
 //! in excess goes only after the copy that replaces it was read in full.
 //! Invariants: every chunk of a known stripe whose recorded copy is of no use is in `lost`, and
 //! only chunks of known stripes are, none of them known to be zero; a copy that was ordered away is
-//! nobody's location.
+//! not a recorded location.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -69,7 +69,7 @@ impl Coordinator {
         self.found.remove(&id);
         self.scrub.remove(id);
         let Some(stripe) = removed else { return };
-        // Whoever gave its id out: it was this keeper's, and what is left of it are orphans.
+        // The stripe was this keeper's, even if others gave its id out: copies left are orphans.
         self.unknown.remove(id);
         for chunk in stripe.indices() {
             if let Some(CopyAt { node, copy }) = stripe.copy(chunk) {
@@ -493,7 +493,7 @@ impl Coordinator {
         let is_wanted = match self.stripes.get(copy.stripe) {
             None => self.is_gone(copy.stripe),
             Some(stripe) => {
-                // A replacement that nobody can read at the moment may never be read again.
+                // A replacement that cannot be read at the moment may never be read again.
                 let replaced_by = replaced_by.filter(|at| self.health.is_up(at.node));
                 let is_replaced = replaced_by.is_some() && stripe.copy(copy.chunk) == replaced_by;
                 // What is being adopted may be listed as ordered away since before it was lost.
@@ -506,7 +506,7 @@ impl Coordinator {
             return self.reconcile(node, copy);
         }
         self.deleting.insert(CopyAt { node, copy });
-        // Whoever has not introduced itself yet is asked again once it has.
+        // A node without a `Hello` so far is asked again after it.
         let session = self.health.get(node).hello.map_or(0, |hello| hello.session);
         self.send(node, ToAgent::Delete { epoch: self.config.epoch, session, copy });
     }

@@ -1,11 +1,11 @@
 //! An attempt loses a node: it goes on without it, or it ends and its stripe is queued again.
 //!
 //! Place: ... slices flow -> [an attempt fails -> by another plan, or from the queue] -> ...
-//! A helper that dies, or whose copy is of no use, takes nothing with it that has reached the
-//! destinations. So the attempt is given another plan for the same lanes (`plan/detour.rs`), under
-//! another id and at once, and only what has not come is sent. Everything else begins anew: where a
-//! destination fails or what it made is wrong, where the code takes more than is left, and where a
-//! stripe has failed so often that the next attempt had better wait.
+//! When a helper dies, or its copy is of no use, nothing is lost that has reached the destinations.
+//! So the attempt is given another plan for the same lanes (`plan/detour.rs`), under another id and
+//! at once, and only what has not come is sent. Everything else begins anew: where a destination
+//! fails or what it made is wrong, where the code takes more than is left, and where a stripe has
+//! failed so often that the next attempt had better wait.
 
 use super::Coordinator;
 use super::attempt::{Attempt, Rebuild};
@@ -84,7 +84,7 @@ impl Coordinator {
     }
 
     /// Has repairs go on without nodes that have been silent for that moment, where they can.
-    /// Asked after every event, and so at the next heartbeat of anybody.
+    /// Called after every event, and so at the next heartbeat of any node.
     pub(super) fn leave_silent(&mut self, now: Time) {
         let is_due = |(node, at): (&NodeId, &Time)| (*at <= now).then_some(*node);
         let due: Vec<NodeId> = self.leave_at.iter().filter_map(is_due).collect();
@@ -156,7 +156,7 @@ impl Coordinator {
         let avoided = self.avoided(stripe.id);
         let mut helpers: Vec<NodeId> =
             holders().filter(|node| is_read(*node) && !avoided.contains(node)).collect();
-        // Whoever sends this beside all else is done first: many are lost with a node at once.
+        // Those that would have sent this soonest come first: a lost node is in many repairs.
         let seconds = |node: NodeId| {
             let uplink = self.ledger.cluster().node(node).uplink_free().usable();
             (self.ledger.load().node(node).up_bytes + plan.range.bytes()) as f64 / uplink.0

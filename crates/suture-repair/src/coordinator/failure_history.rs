@@ -1,4 +1,4 @@
-//! What went wrong with a stripe so far: whom its next attempt avoids, and how long it waits.
+//! What went wrong with a stripe so far: which nodes its next attempt avoids, how long it waits.
 //!
 //! Place: ... slices flow -> [an attempt fails -> queue] -> plan -> ...
 //! A stripe is never given up: whatever failed, it is tried again, ever more rarely.
@@ -50,8 +50,8 @@ impl FailureHistory {
         }
     }
 
-    /// Whether another attempt may go on at once with what this one has: not for ever, since whom
-    /// it loses may be lost again and again.
+    /// Whether another attempt may go on at once with what this one has: not for ever, since the
+    /// nodes that it loses may be lost again and again.
     pub fn may_go_on(&self) -> bool {
         self.attempts + 1 < AVOID_RESET
     }
@@ -97,7 +97,8 @@ mod tests {
     use super::*;
     use crate::id::{ChunkCopy, ChunkIndex, Stamp, StripeId};
 
-    /// Whom a stripe avoids after attempts of nodes 1 and 2 that failed so, by the word of node 1.
+    /// The nodes that a stripe avoids after attempts of nodes 1 and 2 that failed so, as node 1
+    /// reported.
     fn avoided(failures: &[Failure]) -> Vec<u32> {
         let mut history = FailureHistory::default();
         for why in failures {

@@ -150,8 +150,8 @@ impl CopyFaults {
         !self.inconsistent.contains(&location) && self.forget(location)
     }
 
-    /// The copy is good again, or is nobody's location any more. Whether it was of
-    /// no use before.
+    /// The copy is good again, or is no recorded location any more. Returns whether it was of no
+    /// use before.
     pub fn forget(&mut self, location: CopyAt) -> bool {
         self.take_unread(location);
         self.inconsistent.remove(&location);
@@ -173,8 +173,8 @@ impl CopyFaults {
         }
     }
 
-    /// Copies that are to be read again now; if nobody answers within `answer_within`, they are
-    /// once more.
+    /// Copies that are to be read again now; if no answer comes within `answer_within`, they are
+    /// due once more.
     pub fn due(&mut self, now: Time, answer_within: Span) -> Vec<CopyAt> {
         let due = self.due.iter().take_while(|(time, _)| *time <= now);
         let due: Vec<CopyAt> = due.map(|(_, location)| *location).collect();

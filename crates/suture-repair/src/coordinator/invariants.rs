@@ -14,7 +14,7 @@ use crate::id::{ChunkIndex, CopyAt, NodeId, StripeId};
 use crate::message::{Check, FromAgent, ToAgent};
 use crate::stripe::Stripe;
 
-/// What an event reports as read in full and good: by whom, and what for.
+/// What an event reports as read in full and good: by which node, and what for.
 pub(super) fn read_in_full(input: &Input) -> Option<(NodeId, Check)> {
     match input {
         Input::Agent { node, message: FromAgent::Verified(check) } => Some((*node, *check)),

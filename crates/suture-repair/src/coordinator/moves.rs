@@ -205,7 +205,7 @@ impl Coordinator {
         }
     }
 
-    /// The next chunk of a stripe that is to move, and who has it.
+    /// The next chunk of a stripe that is to move, and the node that has it.
     fn leaving(&self, stripe: &Stripe) -> Option<(ChunkIndex, NodeId)> {
         let located = |chunk| stripe.copy(chunk).map(|at| (chunk, at.node));
         let mut chunks = stripe.indices().filter_map(located);

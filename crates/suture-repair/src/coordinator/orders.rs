@@ -64,8 +64,8 @@ impl Coordinator {
         }
     }
 
-    /// Has a repair go on by another plan of the same job, which is not to come back to whom that
-    /// leaves.
+    /// Has a repair go on by another plan of the same job, which is not to come back to the nodes
+    /// that this one leaves.
     fn change_plan(&mut self, now: Time, repair: RepairId, plan: Plan) {
         let Some(rebuild) = self.ledger.get(repair).and_then(Attempt::rebuild) else { return };
         let (mut job, stay) = (rebuild.work.job.clone(), plan.participants());
@@ -84,7 +84,7 @@ impl Coordinator {
         let Some(stripe) = stripe else { return false };
         let replaced = self.ledger.supersede(self.scene(now), old, work, stripe);
         let Some((task, mut stopped)) = replaced else { return false };
-        // Who keeps a chunk ends the old task when it begins the new one, and not if it is about to
+        // A destination ends the old task when it begins the new one, and not if it is about to
         // publish.
         stopped.workers.retain(|node| !task.plan.destinations.values().any(|to| to == node));
         let (by, stay) = (task.repair, task.plan.participants());

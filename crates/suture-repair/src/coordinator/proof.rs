@@ -204,7 +204,7 @@ impl Rebuild {
         let mut used: Vec<ChunkIndex> = lanes.flat_map(|lane| lane.helpers(&facts)).collect();
         used.sort_unstable();
         used.dedup();
-        // Another one for each attempt, so that nobody is always left out.
+        // Another one for each attempt, so that no helper is always left out.
         let left_out = used.get(due.repair.0 as usize % used.len().max(1)).copied();
         let others = available.iter().copied().filter(|chunk| Some(*chunk) != left_out);
         let others = code.helpers_for(&lost, &others.collect::<Vec<_>>()).ok();

@@ -5,7 +5,7 @@
 //! as nodes allow it (`placement.rs`, `planner/keep.rs`). Racks that are set over data that are
 //! there, and racks that are too few for a code, leave stripes of which one has more: nothing of
 //! them is lost, and without that rack they could not be read. They are counted as stripes change
-//! and nodes move, so that nobody who asks has to look at all.
+//! and nodes move, so that no query has to visit all stripes.
 //! Invariant: what is counted is what a look at every stripe would count.
 
 use std::collections::BTreeMap;
@@ -94,8 +94,8 @@ impl Coordinator {
         if self.health.is_up(id) {
             self.ledger.set_node(now, id, node);
         } else {
-            // Nobody has used its links since its agent began anew: what was declared before counts
-            // no more, not even on average.
+            // Its links are unused since its agent began anew: what was declared before counts no
+            // more, not even on average.
             self.ledger.set_measured(now, id, node);
         }
         if has_moved {

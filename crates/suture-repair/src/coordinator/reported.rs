@@ -1,9 +1,9 @@
 //! A node speaks, and what follows from how it is now.
 //!
 //! Place: [failure detected -> stripes affected] -> queue -> plan -> ...
-//! A node that speaks is there, unless its disk hangs or nobody else can reach it: such a node can
-//! do nothing for anyone, and counts as silent (`health.rs`). What follows is the same whether a
-//! node spoke, fell silent or was declared failed.
+//! A node that speaks is there, unless its disk hangs or no other node can reach it: such a node
+//! can do nothing for any other, and counts as silent (`health.rs`). What follows is the same
+//! whether a node spoke, fell silent or was declared failed.
 
 use super::Coordinator;
 use crate::event::{Health, Report};

@@ -27,7 +27,8 @@ impl Coordinator {
         self.ledger.raise_epoch(self.config.epoch);
     }
 
-    /// Asks for the ids of listed copies to be left to those who gave them out, if nobody here did.
+    /// Asks the keeper to give out none of the ids of listed copies, where it has not given them
+    /// out yet.
     pub(super) fn protect<'a>(&mut self, listed: impl Iterator<Item = &'a ChunkCopy>) {
         let ids = listed.map(|copy| copy.stripe);
         let highest = ids.filter(|id| id.0 < STRIPES_MAX).max();

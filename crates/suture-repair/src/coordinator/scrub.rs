@@ -1,4 +1,4 @@
-//! Scrubbing: copies that nobody reads are searched for damage before it is too late.
+//! Scrubbing: unread copies are searched for damage before it is too late.
 //!
 //! Place: [failure detected] -> stripes affected -> queue -> ...
 //! A pass takes every stripe once, oldest first. All chunks of a stripe are asked for their
@@ -53,7 +53,7 @@ const BUSY_RETRY: Span = Span::from_secs(1);
 /// restart repeats what came after it.
 const SAVE_EVERY: Span = Span::from_secs(60);
 
-/// How copies that nobody reads are searched for damage.
+/// How unread copies are searched for damage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ScrubConfig {
     /// A pass begins so long after the one before it began; none: only when an operator wants one.
@@ -515,7 +515,7 @@ impl Coordinator {
         self.ask_fingerprints(comparison, None);
     }
 
-    /// Asks for what a comparison still lacks: everybody, or one node.
+    /// Asks for what a comparison still lacks: all nodes, or one node.
     fn ask_fingerprints(&mut self, id: RepairId, of: Option<NodeId>) {
         let Some(comparison) = self.scrub.comparisons.get(&id) else { return };
         let Some(stripe) = self.stripes.get(comparison.stripe) else { return };

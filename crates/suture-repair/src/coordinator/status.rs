@@ -3,7 +3,7 @@
 //! Place: beside the whole life of a repair; it only looks.
 //!
 //! What can be read is decided in one place, for clusters and for objects: a chunk can be read when
-//! it is not lost, its node is up and nobody failed to read it since it was last read well. A node
+//! it is not lost, its node is up and no read of it has failed since it was last read well. A node
 //! that is silent may come back with all that it holds; no repair reads from it until then, and it
 //! is not counted on here, though a client may still reach its agent.
 

@@ -1,4 +1,4 @@
-//! Who waits for whom in running repairs, and how these go on without who keeps others waiting.
+//! Which nodes wait for which in running repairs, and how these go on without a late node.
 //!
 //! Place: ... slices flow -> [nothing comes of a helper -> by another plan] -> slices flow -> ...
 //! A machine that vanishes breaks no connection, and its silence counts only after a while: it may
@@ -7,10 +7,11 @@
 //! report (`agent/peer_watch.rs`) and for the repairs in which it takes part; what becomes of the
 //! node is left to `health.rs`.
 //!
-//! All who come after a helper in a lane wait with it, and report that of the next one; so the
-//! helper to do without is the end of the chain: who is waited for, and waits for nobody else in
-//! that lane. Only who receives has a helper left. Who sends, and is granted nothing more, excuses
-//! itself by reporting that: its parent may wait for another of its children.
+//! All nodes after a helper in a lane wait with it, and each reports that it waits for the one
+//! before it; so the helper to leave is the end of the chain: a node that is waited for, and waits
+//! for no other in that lane. Only a receiver's report counts against a helper. A sender that is
+//! granted nothing more excuses itself by reporting that: its parent may wait for another of its
+//! children.
 //! - It has sent nothing for longer than a beat: it is left at once, in all of its repairs, as
 //!   after a broken session (`leave_silent` in `failed.rs`).
 //! - It speaks, and yet nothing comes of it for several beats, and for longer than its links take
@@ -55,12 +56,12 @@ const LATE: u64 = 4;
 /// Edges of one agent that are heeded.
 const EDGES_MAX: usize = 4096;
 
-/// Who waits for whom, as agents last reported.
+/// Which nodes wait for which, as agents last reported.
 #[derive(Debug, Default)]
 pub(super) struct Waits {
-    /// By who waits: the edges, and since when it reports that.
+    /// By waiting node: the edges, and since when it reports that.
     edges: BTreeMap<NodeId, BTreeMap<EdgeRef, Time>>,
-    /// Without whom repairs were to go on, whether they could or not.
+    /// Nodes without which repairs were to go on, whether they could or not.
     tried: BTreeSet<(RepairId, NodeId)>,
 }
 

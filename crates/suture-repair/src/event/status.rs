@@ -171,7 +171,7 @@ pub struct ScrubStatus {
     pub left_out: u64,
     /// Stripes whose chunks do not fit each other, though no copy can be called corrupt.
     pub inconsistent: Vec<StripeId>,
-    /// Copies that could not be read when they were last read, whoever read them, and may be whole.
+    /// Copies that could not be read at the last attempt, by any reader, and may be whole.
     pub unread: u64,
     /// The first few of these.
     pub unread_first: Vec<CopyAt>,

@@ -1,5 +1,5 @@
-//! Who may join under a name, and which epoch a coordinator goes on in: decided from what the
-//! keeper knows and what the agent reports of itself.
+//! Which agent may join under a name, and which epoch a coordinator goes on in: decided from what
+//! the keeper knows and what the agent reports of itself.
 //!
 //! Place: [an agent joins] -> failure detected -> ... : before anything of it is accepted.
 //! A name comes from a configuration, which is easily copied; a store has an id of its own. So a
@@ -30,7 +30,7 @@ pub struct Joining {
     pub store: Option<u64>,
     /// Whether no cluster has welcomed its store yet.
     pub is_new: bool,
-    /// Whether it is to have the name, whoever had it.
+    /// Whether it is to have the name, even if another had it.
     pub takes_name: bool,
 }
 
@@ -183,8 +183,8 @@ mod tests {
         for free in [Known { is_removed: true, ..HELD }, Known { is_replaced: true, ..HELD }] {
             assert_eq!([OWN, EMPTY, other].map(|joining| free.admit(joining)), [Ok(()); 3]);
         }
-        // A node that never named a store is whoever joins under its name and has been welcomed
-        // before.
+        // A node that never named a store is any agent that joins under its name and has been
+        // welcomed before.
         let unnamed = Known { store: None, ..HELD };
         assert_eq!(
             [OWN, EMPTY, other].map(|joining| unnamed.admit(joining)),

@@ -9,7 +9,7 @@ use crate::event::Claim;
 use crate::id::{ChunkCopy, ChunkIndex, RepairId, StripeId};
 use crate::time::{Span, Time};
 
-/// Who works on which stripe.
+/// Which repair works on which stripe.
 #[derive(Clone, Debug)]
 pub struct Claims {
     lifetime: Span,
@@ -29,7 +29,7 @@ impl Claims {
         Claims { lifetime, held: BTreeMap::new() }
     }
 
-    /// Gives or prolongs a claim. Returns whether nobody else has one on the stripe.
+    /// Gives or prolongs a claim. Returns whether no other repair has one on the stripe.
     pub fn take(&mut self, now: Time, claim: &Claim) -> bool {
         self.expire(now);
         let (repair, until) = (claim.repair, now + self.lifetime);
@@ -42,7 +42,7 @@ impl Claims {
         held.repair == repair
     }
 
-    /// Ends the claims that nobody has prolonged for their lifetime. Returns how many.
+    /// Ends the claims that were not prolonged for their lifetime. Returns how many.
     pub fn expire(&mut self, now: Time) -> usize {
         let before = self.held.len();
         self.held.retain(|_, held| held.until > now);

@@ -1,8 +1,8 @@
 //! What nodes can ship, and when some of them are done together: time against units.
 //!
-//! Place: beneath `max_flow.rs`, which chooses who ships what. Between the moments at which a port
-//! becomes the slower one, what is shipped grows along straight lines, so a time is found exactly;
-//! in grains, from one moment at which some node has one more grain to the next.
+//! Place: beneath `max_flow.rs`, which chooses the node that ships each part. Between the moments
+//! at which a port becomes the slower one, what is shipped grows along straight lines, so a time is
+//! found exactly; in grains, from one moment at which some node has one more grain to the next.
 
 use std::collections::BinaryHeap;
 

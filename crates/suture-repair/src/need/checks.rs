@@ -3,7 +3,7 @@
 //! Place: beside `[plan]`, with the rest of what a repair needs at least.
 //! Each minimal check through the lost chunk is a set of helpers, or, since the groups of a check
 //! choose by themselves what they leave out, many of them. The lightest ones say how many helpers
-//! it takes at least, and who is in all of them; all of them are what planners choose from.
+//! it takes at least, and which are in all of them; all of them are what planners choose from.
 
 use std::sync::Arc;
 
@@ -58,8 +58,8 @@ pub(super) fn part_of_checks(
     })
 }
 
-/// A need for `lost` that leaves open who helps: as few as it takes, or more; `None` as there, and
-/// where nobody else may help.
+/// A need for `lost` that leaves open which nodes help: as few as it takes, or more; `None` as
+/// there, and where no other node may help.
 pub(super) fn part_of_any_check(
     code: Shortened,
     lost: ChunkIndex,

@@ -170,7 +170,7 @@ fn tree(
         parents.push((child, *random.choose(&placed)));
         placed.push(child);
     }
-    // A relay that nobody sends to has nothing to send; it may have been the only child of another.
+    // A relay without children has nothing to send; it may have been the only child of another.
     while let Some(idle) = parents.iter().position(|&(child, _)| {
         facts.chunk_on(child).is_none() && parents.iter().all(|&(_, parent)| parent != child)
     }) {

@@ -23,7 +23,7 @@ pub(crate) struct Sender {
 /// What a repair takes of its helpers.
 #[derive(Debug)]
 pub(crate) struct Content {
-    /// Everyone who reads something, ascending by chunk.
+    /// The nodes that read something, ascending by chunk.
     pub senders: Vec<Sender>,
     /// Whether it is one sum of whole chunks, which may be added up on the way.
     pub is_sum: bool,

@@ -3,14 +3,14 @@
 //! Place: ... slices flow -> [a helper lags, or is lost] -> the rest of the slices flows another
 //! way -> ...
 //! What has come of a chunk is the beginning of each of its lanes. So every lane keeps its range
-//! and its place among the lanes: whoever has the first slices of a lane has the first slices of
-//! what stands in its place, and only the others are sent.
+//! and its place among the lanes: a destination that has the first slices of a lane has the first
+//! slices of what stands in its place, and only the others are sent.
 //!
 //! In a tree of sums a chunk that was not needed takes the place of one that is gone, and what came
-//! to its holder goes on to the next node, since who stands in only sends. Where no chunk can, and
-//! in a gather, as many others as the code takes send to one node: the decoder that there was, or
-//! the destination. A gather of traces becomes one of whole chunks by that, because a scheme wants
-//! all of its helpers.
+//! to its holder goes on to the next node, since a node that stands in only sends. Where no chunk
+//! can, and in a gather, as many others as the code takes send to one node: the decoder that there
+//! was, or the destination. A gather of traces becomes one of whole chunks by that, because a
+//! scheme wants all of its helpers.
 //!
 //! Invariant: a plan that comes out is valid for the facts that went in. Knows nothing of links:
 //! which of several helpers is better is given by their order.
@@ -20,7 +20,7 @@ use crate::plan::content::{Content, Contents};
 use crate::plan::validate::validate;
 use crate::plan::{Carries, Edge, Lane, Mode, Plan, StripeFacts};
 
-/// A plan under way, and who may take part in what is left of it.
+/// A plan under way, and the nodes that may take part in what is left of it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Detour<'a> {
     /// The plan that is carried out.
@@ -65,7 +65,7 @@ impl Detour<'_> {
         validate(&plan, &self.facts, usize::MAX).is_ok().then_some(plan)
     }
 
-    /// A sum by the same tree, with others in the place of those who are gone.
+    /// A sum by the same tree, with others in the place of those that are gone.
     fn swapped(&self, lane: &Lane, gone: &[NodeId]) -> Option<Lane> {
         if lane.decoder.is_some() || lane.copies(&self.facts) {
             return None;
@@ -73,7 +73,7 @@ impl Detour<'_> {
         let mut lane = lane.clone();
         for &node in gone {
             let Some(parent) = lane.parent(node) else { continue };
-            // Who only relays needs nobody in its place.
+            // A node that only relays needs none in its place.
             let spare = match self.facts.chunk_on(node) {
                 Some(chunk) => Some(self.spare(&lane, chunk)?),
                 None => None,
@@ -90,7 +90,7 @@ impl Detour<'_> {
         Some(lane)
     }
 
-    /// Whose chunk can stand in for this one in the sum of a lane.
+    /// A node with a chunk that can stand in for this one in the sum of a lane.
     fn spare(&self, lane: &Lane, chunk: ChunkIndex) -> Option<NodeId> {
         let takes_part =
             |node: NodeId| lane.edges.iter().any(|edge| edge.child == node || edge.parent == node);
@@ -107,12 +107,12 @@ impl Detour<'_> {
         spares.find(can_stand_in)
     }
 
-    /// A lane of the same range in which enough of those who are left send to one node.
+    /// A lane of the same range in which enough of those that are left send to one node.
     fn gathered_without(&self, lane: &Lane, gone: &[NodeId]) -> Option<Lane> {
         let is_left = |node: &NodeId| !gone.contains(node);
         let decoder = lane.decoder.filter(is_left);
-        // Codes prefer those that come early: a decoder's own chunk is not sent, and those who send
-        // by now are better than others.
+        // Codes prefer those that come early: a decoder's own chunk is not sent, and those that
+        // send by now are better than others.
         let own = decoder.and_then(|node| self.facts.chunk_on(node));
         let used = lane.helpers(&self.facts).into_iter();
         let used = used.filter(|chunk| self.holder(*chunk).is_some_and(|node| is_left(&node)));
@@ -127,7 +127,7 @@ impl Detour<'_> {
         let mut helpers = self.facts.code.helpers_for(&lane.lost, &available).ok()?;
         helpers.sort_unstable();
         let content = Content::of_repair(self.facts.code, &lane.lost, &helpers).ok()?;
-        // Whoever decodes and holds a chunk is a helper.
+        // A decoder that holds a chunk is a helper.
         let decoder = decoder.filter(|_| own.is_none_or(|own| helpers.contains(&own)));
         self.gathered(Lane { scheme: None, ..lane.clone() }, decoder, &content)
     }
@@ -181,7 +181,7 @@ impl Detour<'_> {
         Some(Lane { mode: Mode::Streamed, decoder, edges, ..lane })
     }
 
-    /// Who holds a surviving chunk.
+    /// The node that holds a surviving chunk.
     fn holder(&self, chunk: ChunkIndex) -> Option<NodeId> {
         let mut survivors = self.facts.survivors.iter();
         survivors.find(|(survivor, _)| *survivor == chunk).map(|(_, node)| *node)

@@ -24,7 +24,7 @@ pub enum PlanFault {
     LostSurvives { chunk: ChunkIndex },
     /// A lost chunk that is known to be zero.
     LostIsZero { chunk: ChunkIndex },
-    /// A lost chunk that nobody is to keep.
+    /// A lost chunk that has no destination.
     DestinationMissing { chunk: ChunkIndex },
     /// A destination for a chunk that the plan does not rebuild.
     DestinationOfNothing { chunk: ChunkIndex, node: NodeId },

@@ -244,7 +244,7 @@ impl LaneCheck<'_> {
         self.lane.edges.iter().try_for_each(|edge| self.bytes(edge, &content))
     }
 
-    /// A gather of traces: every helper of the scheme sends its own, nobody else sends any.
+    /// A gather of traces: every helper of the scheme sends its own, no other node sends any.
     fn traces(&self, id: SchemeId, contents: &mut Contents) -> Result<(), LaneFault> {
         let (code, lost) = (self.facts.code, &self.lane.lost);
         let scheme = code.scheme(id.0);

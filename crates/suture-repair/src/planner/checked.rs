@@ -1,8 +1,8 @@
 //! Plans that may be printed or dispatched: each one valid, whatever the planner did.
 //!
-//! Place: `[plan]`, between a planner and whoever acts on its plans. A planner is a function of its
-//! input, so one that makes an invalid plan or panics does so again for every attempt at the same
-//! job. Here the job is refused instead, and the others go on: an invalid plan becomes
+//! Place: `[plan]`, between a planner and the code that acts on its plans. A planner is a function
+//! of its input, so one that makes an invalid plan or panics does so again for every attempt at the
+//! same job. Here the job is refused instead, and the others go on: an invalid plan becomes
 //! [`PlanError::Invalid`]; after a panic the batch is planned job by job, and the job that panics
 //! becomes [`PlanError::Panicked`].
 //!

@@ -8,8 +8,9 @@
 //! leaves a stripe without a destination, each overfull node gets as many chunks as fit, and only
 //! the rest is planned anew, with what was kept as load and with the space that is left.
 //!
-//! Those keep their place who have the fewest other nodes to go to. That is no exact assignment:
-//! when nearly everything is full, a chunk may be refused that another order could have placed.
+//! Those chunks keep their place that have the fewest other nodes to go to. That is no exact
+//! assignment: when nearly everything is full, a chunk may be refused that another order could have
+//! placed.
 //!
 //! Invariants: what a batch puts on a node fits into its free space. Each round rations a node
 //! more, or settles a plan on each overfull node, so rounds end.

@@ -1,4 +1,4 @@
-//! Who may keep a rebuilt chunk: the one rule of all planners.
+//! Which nodes may keep a rebuilt chunk: the one rule of all planners.
 //!
 //! Place: `[plan]`, inside of every choice of destinations. A node must have space for the chunk
 //! and none of the stripe's others. Besides, as far as enough nodes allow it, no attempt
@@ -136,7 +136,7 @@ impl DestinationRule {
             && rack_of(node).is_none_or(has_place)
     }
 
-    /// Whether it allows `node`, whoever keeps the others.
+    /// Whether it allows `node`, whichever nodes keep the others.
     pub fn allows(&self, node: NodeId, job: &Job, view: &View<'_>) -> bool {
         let has_place = || {
             let rack = view.cluster.node(node).rack;

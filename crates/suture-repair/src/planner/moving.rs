@@ -73,7 +73,8 @@ fn cut_all(source: NodeId, plans: &mut [Option<Plan>], jobs: &[Job], view: &View
     }
 }
 
-/// Copies whole what cannot be rebuilt, to whoever has the least to receive and may keep it.
+/// Copies whole what cannot be rebuilt, to the node that has the least to receive of those that may
+/// keep it.
 fn copy_refused(plans: &mut [Option<Plan>], jobs: &[Job], view: &View<'_>) {
     let mut load = view.load.clone();
     let mut free_bytes = view.free_bytes.to_vec();

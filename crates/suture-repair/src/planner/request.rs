@@ -1,4 +1,5 @@
-//! A job as planners read it: which of its lost chunks are rebuilt now, who may help, or why none.
+//! A job as planners read it: which of its lost chunks are rebuilt now, which may help, or why
+//! none.
 //!
 //! Place: the first step of `[plan]`, the same for the exact planner and the published ones. Of
 //! several lost chunks as many are rebuilt as agents can decode and nodes can keep: rather some of

@@ -1,9 +1,9 @@
-//! A route: the nodes of a request and who sends to whom. What a balance and a shape make together.
+//! A route: the nodes of a request and the edges between them, made by a balance and a shape.
 //!
 //! Place: `[plan]` by a published planner, between a balance and the plan of one lane. A balance
-//! decides one of three things about the helpers: who may help, in order of preference; who stands
-//! at which place of a tree that is known; or who receives how often. From there the shape goes on.
-//! A balance that counts what it dispatches takes the loads from the route.
+//! decides one of three things about the helpers: which may help, in order of preference; which
+//! stands at which place of a tree that is known; or which receives how often. From there the shape
+//! goes on. A balance that counts what it dispatches takes the loads from the route.
 //!
 //! Invariant: a route is complete; its lane is valid whatever the balance thought of.
 
@@ -25,7 +25,7 @@ use crate::policy::Shape;
 /// What a balance decides about a request's helpers.
 #[derive(Clone, Debug)]
 pub(in crate::planner) enum Choice {
-    /// Those who may help, best first; the shape takes and arranges as many as it needs.
+    /// The possible helpers, best first; the shape takes and arranges as many as it needs.
     Offered(Vec<Holder>),
     /// Exactly the helpers, by place.
     Placed(Vec<Holder>),

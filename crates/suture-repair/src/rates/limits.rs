@@ -79,7 +79,7 @@ mod tests {
     fn a_port_that_is_full_by_what_is_known_of_it_is_why_its_transfers_wait() {
         check(port(900, 2, 2), &[port(100, 1, 1), port(500, 9, 9)], Pressure::Limit);
         check(port(500, 2, 2), &[port(900, 1, 1), port(900, 1, 1)], Pressure::Spare);
-        // Nobody knows which of two it is: what is known of both is right then.
+        // It is unknown which of two it is: what is known of both is right then.
         check(port(900, 1, 1), &[port(900, 1, 1)], Pressure::Spare);
         let unsure = PortUse { guess: Guess::unsure(1000), ..port(900, 1, 1) };
         check(port(100, 1, 1), &[unsure], Pressure::Limit);

@@ -2,16 +2,16 @@
 //!
 //! Place: beside [slices flow]: what `rates.rs` counts with as soon as transfers have shown it.
 //! What passes is a lower bound of what a direction carries, and says nothing more as long as less
-//! was wanted of it. Where more was wanted than passed, it is what the direction carries. Who uses
-//! it by an estimate that is too low never wants more: so a direction that carries about what it
-//! is thought to, without being the limit, may carry more: twice as much more is tried each time,
-//! from little where something is known of it, and given up again where it is of no use. How far
-//! the estimate may be off shrinks with results that agree, and grows while there are none; what
-//! nothing has shown for long is forgotten. One result alone does not bring down a sure estimate
-//! by more than half: it may be wrong about which port was the limit.
+//! was wanted of it. Where more was wanted than passed, it is what the direction carries. A planner
+//! that uses it by an estimate that is too low never wants more: so a direction that carries about
+//! what it is thought to, without being the limit, may carry more: twice as much more is tried each
+//! time, from little where something is known of it, and given up again where it is of no use. How
+//! far the estimate may be off shrinks with results that agree, and grows while there are none;
+//! what nothing has shown for long is forgotten. One result alone does not bring down a sure
+//! estimate by more than half: it may be wrong about which port was the limit.
 //!
-//! Invariant: no estimate is below what passed last. Does not know who decides what was the limit
-//! (`limits.rs`), nor what was declared.
+//! Invariant: no estimate is below what passed last. Does not know how it is decided what was the
+//! limit (`limits.rs`), nor what was declared.
 
 /// A result moves the estimate by such a part of the difference.
 const GAIN: u64 = 2;
@@ -63,7 +63,7 @@ pub(super) enum Pressure {
 /// What passed a direction between two reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Passage {
-    /// In bytes per second, for whomever it was.
+    /// In bytes per second, by all transfers together.
     pub rate: u64,
     /// Whether more was wanted.
     pub pressure: Pressure,
@@ -87,7 +87,7 @@ impl Guess {
         rate >= self.mean - self.mean / NEAR_DIVISOR
     }
 
-    /// A direction of which nobody knows anything, taken for this.
+    /// A direction of which nothing is known, taken for this.
     pub fn unsure(mean: u64) -> Guess {
         Guess { mean, deviation: mean / DEVIATION_MOST }
     }
@@ -166,7 +166,7 @@ impl LinkEstimate {
             }
             Pressure::Spare if rate > 0 && known.is_near(rate) => {
                 if self.guess.is_none() {
-                    // Of what nobody knows nothing says that there is not much more.
+                    // Without an estimate, nothing shows that there is not much more.
                     (self.confirmed, self.tries) =
                         if known.is_sure() { (known.mean, 0) } else { (rate, TRIES_MOST) };
                 }

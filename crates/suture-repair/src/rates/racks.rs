@@ -1,7 +1,7 @@
 //! What the links of racks carry, measured by the transfers that cross them.
 //!
 //! Place: beside [slices flow]: what planners count with between racks.
-//! Nobody measures a rack's link itself: what passes it is the sum of what its nodes report, and
+//! A rack's link itself is not measured: what passes it is the sum of what its nodes report, and
 //! what others move over it is not seen. So the estimate is of what repair gets of it. As long as
 //! it has never been the limit there is none, and it limits no plan. One node is not enough to see
 //! it: at least two have to wait. Until it is known how many do, no limit is attributed to a node
@@ -23,7 +23,7 @@ const WAITING_NODES: usize = 2;
 /// A link of which nothing is known.
 const UNKNOWN: Guess = Guess { mean: u64::MAX, deviation: u64::MAX };
 
-/// A link that nobody has looked at while anything passed it: it may be why anything waits.
+/// A link that was not observed while anything passed it: it may be why anything waits.
 const SUSPECT: PortUse =
     PortUse { carried: 0, guess: UNKNOWN, is_throttled: false, transfers: 1, waiting: 1 << 20 };
 

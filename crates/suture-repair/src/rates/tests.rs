@@ -136,7 +136,7 @@ fn a_link_that_became_slow_is_known_for_that_after_a_few_results() {
     assert_eq!(rates.node(N(0)).uplink, Rate(1000.0), "so far others may be slow");
     probe_all(&mut rates, 100, 4..5);
     assert_eq!(rates.node(N(0)).uplink, Rate(100.0));
-    // Those who asked it are not slower than they were.
+    // Those that probed it are not slower than they were.
     probe_all(&mut rates, 100, 5..11);
     assert!((1..12).all(|node| rates.node(N(node)).downlink == Rate(1000.0)));
 }

@@ -24,12 +24,12 @@ const SHARING: f64 = 8.0;
 /// Trees that are compared: the oldest so many.
 const CANDIDATES_MAX: usize = 1024;
 
-/// How often a tree that nobody recommends is looked at again.
+/// How often a tree that is not recommended is looked at again.
 const CHECK_EVERY: Span = Span::from_secs(1);
 
 #[derive(Debug, Default)]
 pub(super) struct Adaptive {
-    /// The greatest mean link seen: what the cluster has when nobody else uses it.
+    /// The greatest mean link seen: what the cluster has when no application uses it.
     mean_link: f64,
     looked_at: Option<Time>,
     have_links_changed: bool,

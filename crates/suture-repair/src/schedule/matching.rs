@@ -32,7 +32,7 @@ pub(super) fn maximum(transfers: &[Vec<usize>], receivers: usize) -> Vec<Option<
 struct Matching<'a> {
     transfers: &'a [Vec<usize>],
     sends: Vec<Option<usize>>,
-    /// For each receiver, from whom it receives.
+    /// For each receiver, the sender that it receives from.
     receives: Vec<Option<usize>>,
     levels: Vec<u32>,
 }
@@ -71,7 +71,7 @@ impl Matching<'_> {
         let mut path: Vec<(usize, usize)> = vec![(first, 0)];
         while let Some(&mut (sender, ref mut tried)) = path.last_mut() {
             let Some(&receiver) = self.transfers[sender].get(*tried) else {
-                // Nothing from here: nobody needs to look here again in this round.
+                // Nothing from here: this sender need not be visited again in this round.
                 self.levels[sender] = FAR;
                 path.pop();
                 continue;

@@ -4,8 +4,8 @@
 //! All edges of a streamed tree advance together, so a late repair does not show which of its nodes
 //! is slow; but a slow node makes all of its repairs late. The one of whose repairs the largest
 //! share is late is taken for the straggler. Where that shows nothing, as of a repair that runs
-//! alone, what participants report does: all who send to the same node may be ahead of the slowest
-//! of them by the slices that are under way, and so may all who send to a slow one.
+//! alone, what participants report does: all that send to the same node may be ahead of the slowest
+//! of them by the slices that are under way, and so may all that send to a slow one.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -33,8 +33,8 @@ impl Participation {
 }
 
 /// The straggler among the nodes of `late`: of all repairs (late and not) in which it takes part
-/// the largest share is late; of equals the one with the most, then who is furthest behind in the
-/// most, then the lowest.
+/// the largest share is late; of equals the one with the most, then the one that is furthest behind
+/// in the most, then the lowest.
 pub(super) fn find_straggler<'a>(
     late: impl Iterator<Item = &'a ActiveRepair>,
     all: impl Iterator<Item = &'a ActiveRepair>,
@@ -63,8 +63,8 @@ pub(super) fn find_straggler<'a>(
     worst.map(|(node, _)| node)
 }
 
-/// Who of those who send has done the least of its part, as last reported by all: of several
-/// that are as far, the one with the longest way to the end, since the others wait for it.
+/// The sender that has done the least of its part, as last reported by all: of several that are as
+/// far, the one with the longest way to the end, since the others wait for it.
 fn furthest_behind(repair: &ActiveRepair) -> Option<NodeId> {
     let plan = &repair.work.plan;
     let keeps = |node: &NodeId| plan.destinations.values().any(|to| to == node);
@@ -102,7 +102,7 @@ pub(super) fn leave(active: &ActiveRepair, straggler: NodeId, helpers: &[NodeId]
     detour(active, helpers)?.around(&[straggler])
 }
 
-/// Who holds a chunk of the stripe and was no reason for an earlier attempt to fail.
+/// The nodes that hold a chunk of the stripe and were no reason for an earlier attempt to fail.
 pub(super) fn helpers(active: &ActiveRepair) -> Vec<NodeId> {
     let job = &active.work.job;
     let holders = job.survivors.iter().map(|(_, node)| *node);

@@ -45,7 +45,7 @@ impl Subprocess {
         Quota { stripes: self.chunks as usize, cluster: self.adapted(snapshot.cluster) }
     }
 
-    /// Takes from the subprocess that has just ended who was done last, and who first.
+    /// Takes from the subprocess that has just ended which node was done last, and which first.
     fn observe(&mut self, snapshot: &Snapshot<'_>) {
         let (Some(begun), Some(edges)) = (self.begun, snapshot.edges) else { return };
         let finished = edges.finished(snapshot.now).into_iter().filter(|(_, at)| *at > begun);

@@ -1,7 +1,7 @@
 //! Each schedule by tables: what waits and what runs, and what the schedule answers.
 //!
 //! Links carry a chunk a second, so seconds of a link are chunks through it. A repair is written as
-//! the edges of its tree, `(who sends, who receives)`, and has its stripe's number for an id.
+//! the edges of its tree, `(sender, receiver)`, and has its stripe's number for an id.
 
 mod growth;
 mod others;
@@ -197,7 +197,7 @@ impl Bench {
         self.ask(|schedule, snapshot| schedule.next_deadline(snapshot))
     }
 
-    /// What flows from now on, as (repair, who sends, who receives).
+    /// What flows from now on, as (repair, sender, receiver).
     fn release(&mut self) -> Vec<(u64, u32, u32)> {
         let edges = self.edges.as_mut().expect("the schedule has slots");
         let released = edges.release(self.now, &self.cluster).into_iter();

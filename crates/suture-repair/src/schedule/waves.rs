@@ -378,8 +378,8 @@ impl Waves {
         if slowest > 0.0 { repair.work.plan.range.bytes() as f64 / slowest } else { 0.0 }
     }
 
-    /// A plan for the rest of a repair without the straggler, if that is worth it and somebody
-    /// whose uplink is fast enough can stand in.
+    /// A plan for the rest of a repair without the straggler, if that is worth it and a node with a
+    /// fast enough uplink can stand in.
     fn leave(
         &mut self,
         snapshot: &Snapshot<'_>,

@@ -2,7 +2,7 @@
 //!
 //! Place: beside [slices flow]; a part of what the throttle decides.
 //! Shares in proportion to loads let all that the cap holds end together; what one node may not
-//! have goes to the others. Whoever has nothing to move gets next to nothing, until it has.
+//! have goes to the others. A node without bytes to move gets next to nothing, until it has some.
 
 /// What a node without load gets of a cap, in bytes per second: enough to begin, for a second.
 pub(super) const IDLE: u64 = 1000;

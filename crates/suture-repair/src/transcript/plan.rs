@@ -2,8 +2,8 @@
 //!
 //! Place: beside the whole life of a repair, wherever a machine's inputs and outputs are text.
 //! A chunk of a stripe is `n3#0badcafe`: where it lies and its checksum; `n3@1.7#0badcafe` when a
-//! repair wrote it, `nowhere#0badcafe` when no node has it, `n3#unknown` when nobody has recorded
-//! its checksum, `n3#0badcafe:640` when it is shorter than the stripe's longest. An edge is `n1>n4
+//! repair wrote it, `nowhere#0badcafe` when no node has it, `n3#unknown` when its checksum is not
+//! recorded, `n3#0badcafe:640` when it is shorter than the stripe's longest. An edge is `n1>n4
 //! partial 4096`.
 
 use std::collections::BTreeMap;
@@ -168,7 +168,7 @@ impl Textual for Lane {
     }
 }
 
-/// Who keeps a rebuilt chunk: `0:n4`.
+/// The destination of a rebuilt chunk: `0:n4`.
 pub(super) struct Destination(pub ChunkIndex, pub NodeId);
 
 impl Textual for Destination {

@@ -1,4 +1,4 @@
-//! What who connects, and what is denied, is called in words.
+//! Words for the kinds of peers that connect, and for the reasons of denials.
 //!
 //! Place: a frame was refused -> [its reason in words] -> the log, or the error of a command.
 

@@ -1,4 +1,4 @@
-//! An agent alone, whose children, parents and disk are in memory, and tasks for it.
+//! An agent alone, with children, parents and disk in memory, and tasks for it.
 #![allow(dead_code, reason = "each test uses some of it")]
 
 use std::collections::BTreeMap;

@@ -438,7 +438,7 @@ impl<'a> Stripe<'a> {
         crossing.finish(program);
     }
 
-    /// What leaves and enters racks because of relays: their own sums too where nobody else is.
+    /// What leaves and enters racks because of relays: their own sums too where no other node is.
     fn add_relays(&self, crossing: &mut Crossing, program: &mut LinearProgram) {
         for relay in &self.relays {
             let rack = self.rack(relay.node);

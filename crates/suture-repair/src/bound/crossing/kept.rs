@@ -1,6 +1,6 @@
 //! The bound when each chunk is kept by one node.
 //!
-//! Place: beside `[plan]`, a part of the bound by prices in racks (`../crossing.rs`). If nobody
+//! Place: beside `[plan]`, a part of the bound by prices in racks (`../crossing.rs`). If no port
 //! takes longer than some time, no chunk goes where its stripe takes longer by itself: without such
 //! destinations prices say more. Times at which another destination is left out are tried.
 
@@ -106,7 +106,7 @@ impl CrossingSearch<'_> {
     }
 
     /// A bound if no destination is one at which a stripe takes as long as the level, or longer;
-    /// nobody below the level needs less.
+    /// no batch that ends below the level needs less.
     fn within(&self, all: AloneSeconds<'_>, level: f64, known: f64) -> f64 {
         let AloneSeconds { stripes, alone, kept } = all;
         let stripes = stripes

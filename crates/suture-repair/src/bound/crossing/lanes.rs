@@ -240,7 +240,7 @@ impl LaneStripe {
     /// as there are chunks left are as cheap: these can always take their place.
     fn candidates(&self, choice: &DestinationChoice, costs: &Costs<'_>) -> Vec<usize> {
         let wanted = self.lost - choice.chosen.len();
-        // Whoever decodes sends as well.
+        // The decoder sends as well.
         let price = |at: usize| {
             let node = self.destinations[at];
             [costs.down(node), costs.write(node), costs.up(node)]

@@ -15,7 +15,7 @@ pub(super) enum Merge {
     Node(u32),
     /// At a relay without a chunk, in the rack from which the message comes or to which it goes.
     Relay(u32),
-    /// At such a relay in a rack where nobody helps.
+    /// At such a relay in a rack without helpers.
     FarRelay(u32),
 }
 

@@ -1,4 +1,4 @@
-//! A chunk of a stripe that is a sum of others: who may help in which rack, and who may keep it.
+//! A chunk of a stripe that is a sum of others: possible helpers and destinations, by rack.
 //!
 //! Place: beside `[plan]`, a part of the bound by prices in racks (`../crossing.rs`); `tree.rs`
 //! computes what its cheapest tree costs.
@@ -14,7 +14,7 @@ use crate::planner::ports::Ports;
 /// Up to so many racks of a stripe, all sets of them are tried.
 const SETS_RACKS_MAX: usize = 8;
 
-/// A chunk that is a sum of others, and who may take part.
+/// A chunk that is a sum of others, and the nodes that may take part.
 #[derive(Clone)]
 pub(super) struct RackedStripe {
     pub bytes: f64,

@@ -5,7 +5,7 @@
 //!
 //! A message that arrives from another rack is added up by whichever survivor is cheapest, as if it
 //! helped. If it does not in the tree that is found, both cases are tried: it helps, or it is none
-//! of those who may.
+//! of those that may.
 
 use crate::bound::crossing::priced::{
     Costs, Decided, Inside, Merge, Priced, PricedRack, Relays, cheaper,
@@ -94,7 +94,8 @@ impl RackedStripe {
     }
 
     /// What trees of all survivors cost at least into the target at a place, for each byte: what
-    /// everyone sends, a message out of each other rack, and what is received and written there.
+    /// each survivor sends, a message out of each other rack, and what is received and written
+    /// there.
     pub fn cost_of_sending(&self, target: usize, costs: &Costs<'_>) -> f64 {
         let Target { rack: own, nodes, .. } = &self.targets[target];
         let sent = self.racks.iter().map(|rack| {
@@ -331,7 +332,7 @@ impl<'a> RootedAt<'a> {
 
     /// The same in the destination's rack, for so many of the messages.
     fn beside_root(&self, rack: &PricedRack, count: usize, messages: usize) -> (f64, Inside) {
-        // Nobody else may be there to add up what is not sent.
+        // Perhaps no relay is there to add up what is not sent.
         if messages == 0 {
             return (0.0, Inside::Relay);
         }

@@ -3,7 +3,7 @@
 //! Place: beside `[plan]`, inside of the bound by prices. A search looks at each part hundreds of
 //! times, at other prices every time. What does not change is worked out once: for each pattern of
 //! lost and available chunks what every helper sends, and what comes to the node where it all meets
-//! (`PricedPattern`); for each part who the helpers are (`Item`).
+//! (`PricedPattern`); for each part which nodes the helpers are (`Item`).
 //!
 //! Invariant: what is put on the loads costs what the repair is said to cost, at the same prices.
 
@@ -38,7 +38,7 @@ pub(super) struct PricedPattern<'a> {
 
 /// The traces of a scheme, by places.
 struct PricedScheme {
-    /// What each sends: nothing of who does not help.
+    /// What each sends: zero if it does not help.
     sent: Vec<f64>,
     /// What each reads: traces are taken of whole chunks.
     read: Vec<f64>,
@@ -48,7 +48,7 @@ struct PricedScheme {
 }
 
 /// What each helper receives and sends because it decodes, beside what it sends as a helper, by
-/// places; infinite of who cannot.
+/// places; infinite for those that cannot.
 struct Decoders {
     received: Vec<f64>,
     sent: Vec<f64>,
@@ -452,7 +452,7 @@ impl<'a> Item<'a> {
         self.charge_kept(finish, offers, loads);
     }
 
-    /// What comes to the cheapest of those who may decode.
+    /// What comes to the cheapest of the possible decoders.
     fn charge_decoder(
         &self,
         decoders: &Decoders,

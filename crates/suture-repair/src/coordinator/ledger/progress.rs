@@ -34,7 +34,7 @@ impl Ledger {
                 rebuild.progressed_at = now;
                 self.moved_at.insert(node, now);
             }
-            // Also that nothing has come is a word, if it is by who would keep it.
+            // A report that nothing has come counts as well, if it is the destination's.
             let keeps = rebuild.goals.iter().any(|goal| goal.destination == node);
             if let Some(active) = self.active.get_mut(&repair) {
                 active.reported.insert(node, bytes_done);
@@ -117,8 +117,8 @@ impl Ledger {
         self.consult(scene, |schedule, snapshot| schedule.next_deadline(snapshot))
     }
 
-    /// Repairs that stand still, and commits that nobody answered, which count as asked again.
-    /// Where repair is `limited`, everything may take longer.
+    /// Repairs that stand still, and unanswered commits, which count as asked again. Where repair
+    /// is `limited`, everything may take longer.
     pub fn overdue(&mut self, now: Time, timers: &Timers, limited: bool) -> Overdue {
         let mut overdue = Overdue::default();
         let is_held = |id: &RepairId| self.active.get(id).is_some_and(|active| active.is_held);

@@ -117,7 +117,7 @@ impl Planned {
 }
 
 /// Sets of helpers without which the batch may be faster, the larger one first; none where
-/// what is received takes as long, or everyone sends about as long.
+/// what is received takes as long, or all helpers send about as long.
 fn slow_sets(load: &Load, cluster: &Cluster) -> Vec<Vec<NodeId>> {
     let sending = sending_seconds(load, cluster);
     let (peak, level) = (load.max_seconds(cluster), level_seconds(load, cluster));
@@ -154,7 +154,7 @@ fn sending_seconds(load: &Load, cluster: &Cluster) -> Vec<f64> {
     seconds
 }
 
-/// How long the batch takes even with the fastest helpers, about: what those receive who only keep
+/// How long the batch takes even with the fastest helpers, about: what those receive that only keep
 /// chunks, or what is sent by all uplinks together.
 fn level_seconds(load: &Load, cluster: &Cluster) -> f64 {
     let only_keeps = |node: NodeId| load.node(node).up_bytes == 0;

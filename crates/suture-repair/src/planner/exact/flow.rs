@@ -7,7 +7,8 @@
 //! falls apart into three transport problems (`max_flow.rs`), solved one after the other, each with
 //! a certificate that no less time is possible:
 //!
-//! 1. destinations (`flow/destination.rs`): who keeps each chunk, fair to downlinks and disks;
+//! 1. destinations (`flow/destination.rs`): which node keeps each chunk, fair to downlinks and
+//!    disks;
 //! 2. uploads: which survivors of each stripe send. First whole chunks, greedily and then by
 //!    augmenting paths to the integral optimum; then, if the fractional optimum is clearly better,
 //!    parts of chunks, which leaves most chunks whole and cuts a few;
@@ -126,7 +127,7 @@ struct Assignment<'a> {
     part_plans: Vec<PartPlan<'a>>,
     /// When all is sent.
     sent_seconds: f64,
-    /// When all is received, and by whom at last.
+    /// When all is received, and by which node at last.
     received: Certificate,
 }
 
@@ -204,7 +205,7 @@ fn part_plans<'a>(
     part_plans
 }
 
-/// Chooses who sends, and cuts part plans into lanes with one helper set each. Returns when the
+/// Chooses the senders, and cuts part plans into lanes with one helper set each. Returns when the
 /// busiest has sent, in seconds.
 fn choose_helpers(
     instance: &Instance<'_>,
@@ -247,7 +248,7 @@ fn choose_helpers(
 }
 
 /// What a part plan asks of senders, as demands of the transport: shares of helpers that are not
-/// forced, and finished chunks that a decoder sends on, who may be whoever sends best.
+/// forced, and finished chunks that a decoder sends on, which may be the best sender.
 struct SentDemands {
     shares: Option<usize>,
     forwards: Option<usize>,
@@ -360,7 +361,7 @@ fn peak_seconds(supplies: &[Supply]) -> f64 {
     supplies.iter().map(|supply| supply.seconds_for(0.0)).fold(0.0, f64::max)
 }
 
-/// Chooses where what is sent comes together, given who sends: sums at any helper or at the
+/// Chooses where what is sent comes together, given the senders: sums at any helper or at the
 /// destination, what must be decoded at one of these. What is received before the last is sent is
 /// early enough: a decoder that is a helper may have to send more than if it were none.
 fn choose_points(

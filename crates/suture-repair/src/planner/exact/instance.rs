@@ -237,7 +237,7 @@ impl AroundNeeds {
     }
 }
 
-/// A job with what it needs from those who may help.
+/// A job with what it needs from its possible helpers.
 fn request<'a>(
     job: &'a Job,
     view: &View<'_>,

@@ -132,7 +132,7 @@ struct Piece {
     parts: u32,
 }
 
-/// How each piece is rebuilt, who keeps it, and when the busiest port is done.
+/// How each piece is rebuilt, which node keeps it, and when the busiest port is done.
 struct State {
     seconds: f64,
     options: Vec<Option<RepairOption>>,
@@ -143,7 +143,7 @@ struct Descent<'a> {
     instance: &'a Instance<'a>,
     kinds: Kinds,
     items: Vec<PricedPart<'a>>,
-    /// Who keeps the chunks of each item.
+    /// The nodes that keep the chunks of each item.
     kept: Vec<Vec<u32>>,
     /// Those of each item side by side, in the order of the items.
     pieces: Vec<Piece>,
@@ -412,7 +412,7 @@ impl<'a> Descent<'a> {
         self.pieces[pieces].iter().map(|piece| piece.option.clone()).collect()
     }
 
-    /// Who keeps chunks of the same stripe that are rebuilt apart from this item.
+    /// The nodes that keep chunks of the same stripe that are rebuilt apart from this item.
     fn kept_by_siblings(&self, index: usize) -> Vec<u32> {
         self.siblings(index).flat_map(|at| self.kept[at].iter().copied()).collect()
     }
@@ -541,7 +541,7 @@ fn items<'a>(
     (items, candidate_sets)
 }
 
-/// Who holds what a need lists: forced, then free.
+/// The nodes of what a need lists: forced, then free.
 fn holders(request: &ExactRequest<'_>, part: &Part) -> Vec<u32> {
     let chunks = part.forced.iter().map(|sender| sender.chunk).chain(part.free.iter().copied());
     chunks.map(|chunk| request.holder(chunk).0).collect()

@@ -118,7 +118,8 @@ struct Relay {
     receives: Supply,
 }
 
-/// Who adds up a range: a helper or a relay without a chunk, by its place, or the destination.
+/// The node that adds up a range: a helper or a relay without a chunk, by its place, or the
+/// destination.
 #[derive(Clone, Copy)]
 enum AggregationPoint {
     Helper(usize),

@@ -2,7 +2,7 @@
 //!
 //! Place: `[plan]`, one of the exact planners, on top of `potential.rs`. For comparison with `mix`,
 //! which takes traces only where they are faster: on equal links they send a third less than k
-//! chunks, but nobody can be spared for being slow. Which scheme, who decodes which range and who
+//! chunks, but no slow helper can be spared. Which scheme, which nodes decode which range and which
 //! keeps the chunk is chosen by prices (`potential.rs`): all survivors help, or all but one.
 //!
 //! Where we had to decide: a stripe that lost several chunks, or lacks more helpers than any scheme

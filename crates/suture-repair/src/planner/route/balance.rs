@@ -1,4 +1,4 @@
-//! Balances: who helps and who receives, over all requests of a batch.
+//! Balances: which nodes help and which receive, over all requests of a batch.
 //!
 //! Place: `[plan]` by a published planner, before the shape. Each file is one published balance;
 //! `tally` is what a balance counts as it goes, `destination` the order in which destinations are

@@ -1,4 +1,4 @@
-//! A request with what is known of its tree, before anyone knows where it stands.
+//! A request with what is known of its tree, before the tree has nodes.
 //!
 //! Place: the first step of `[plan]` by a published planner, on top of `planner/request.rs`. One
 //! lost chunk of a code that sums whole chunks flows along the shape's tree; everything else
@@ -27,7 +27,7 @@ pub(in crate::planner) struct RouteRequest<'a> {
     pub topology: Topology,
 }
 
-/// What flows, and what is known of who sends to whom.
+/// What flows, and what is known of the edges.
 #[derive(Debug)]
 pub(in crate::planner) enum Topology {
     /// Sums along a tree that is known before its nodes: the parent of a place among so many

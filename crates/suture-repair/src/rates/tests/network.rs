@@ -1,4 +1,4 @@
-//! Estimates in a loop with whoever plans by them: a small network that shares ports fairly.
+//! Estimates in a loop with plans made by them: a small network that shares ports fairly.
 
 use super::*;
 use crate::random::Random;

@@ -1,4 +1,5 @@
-//! Slots: what goes first, who is busy, what ends early, and what subprocesses observe of it.
+//! Slots: what goes first, which nodes are busy, what ends early, and what subprocesses observe of
+//! it.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Waves: when one is planned, what counts as a changed link, who lags, and who stands in.
+//! Waves: when one is planned, what counts as a changed link, which node lags, and which stands in.
 
 use super::*;
 

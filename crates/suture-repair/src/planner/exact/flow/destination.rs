@@ -1,15 +1,15 @@
-//! Who keeps each rebuilt chunk.
+//! Which node keeps each rebuilt chunk.
 //!
 //! Place: `failure -> stripes -> queue -> [plan] -> admit -> dispatch -> slices -> commit`, the
 //! first step of the flow planner. A destination must receive and write its chunk, and may receive
 //! all of a star. So nodes get chunks in proportion to their downlinks, as if each brought its
 //! share of everything that is received. Where disks are modelled, none gets more than it can
 //! receive and write within the least time that the batch takes in any case: by what all links move
-//! together, and by what the destinations must receive and write, whoever may keep which chunk.
+//! together, and by what the destinations must receive and write, whichever node keeps which chunk.
 //! Greedily, least loaded first; on clusters so small that some stripes have few nodes to choose
 //! from, then exactly.
 //!
-//! Who may keep a chunk at all, racks included, is decided by `keep.rs`.
+//! Which nodes may keep a chunk at all, racks included, is decided by `keep.rs`.
 
 use crate::id::NodeId;
 use crate::max_flow::{Rounding, Supply, Transport, seconds_in_grains, seconds_to_ship};

@@ -1,4 +1,4 @@
-//! From amounts to lanes: who sends which bytes, and where they are added up.
+//! From amounts to lanes: which node sends which bytes, and where they are added up.
 //!
 //! Place: `[plan]`, the last step of the flow planner. The transport decides how much of a chunk
 //! each survivor sends, and then how much of it is received where; `join.rs` cuts the first into
@@ -22,7 +22,7 @@ pub(super) struct PartPlan<'a> {
     /// The length of a chunk.
     pub units: u32,
     alpha: u32,
-    /// Who keeps each lost chunk of the part. The first one decodes.
+    /// The node that keeps each lost chunk of the part. The first one decodes.
     pub kept: Vec<NodeId>,
     /// Sub-ranges of the chunk, ascending.
     pub lanes: Vec<SubRange>,
@@ -75,7 +75,7 @@ impl<'a> PartPlan<'a> {
         (u64::from(self.units) * u64::from(sub_chunks) / u64::from(self.alpha)) as u32
     }
 
-    /// What nodes send and read whoever else helps, in units.
+    /// What nodes send and read whichever others help, in units.
     pub fn sent_anyway(&self, mut charge: impl FnMut(NodeId, f64, f64)) {
         for sender in &self.part.forced {
             let (sent, read) = (self.shares(sender.sent), self.shares(sender.read));
@@ -88,7 +88,7 @@ impl<'a> PartPlan<'a> {
         self.part.forwards() as u32 * self.units
     }
 
-    /// Who may decode some of it, without more being sent than by any other.
+    /// The nodes that may decode some of it, without more being sent than by any other.
     pub fn decoders(&self) -> impl Iterator<Item = NodeId> + '_ {
         let forced = self.part.forced.iter().map(|sender| sender.chunk);
         let holders = forced.chain(self.part.free.iter().copied());

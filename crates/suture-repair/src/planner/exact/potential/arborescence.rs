@@ -82,7 +82,7 @@ pub(super) fn relayed(
 pub(super) struct ArborescenceSearch<'a> {
     pub item: &'a PricedPart<'a>,
     pub root: u32,
-    /// Who may add up without a chunk.
+    /// Nodes that may add up without a chunk.
     pub relays: &'a [u32],
     pub ports: &'a PricedPorts<'a>,
     pub prices: &'a Prices,
@@ -91,7 +91,7 @@ pub(super) struct ArborescenceSearch<'a> {
 /// The cheapest tree of some nodes.
 struct PricedTree {
     cost: f64,
-    /// Who helps, by place.
+    /// The helpers, by place.
     helpers: Vec<usize>,
     relays: Vec<u32>,
     /// The parent of each helper, then of each relay: one of them, or their number for the

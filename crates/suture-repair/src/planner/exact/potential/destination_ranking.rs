@@ -1,7 +1,7 @@
-//! Who may keep a rebuilt chunk, and who of them would do so at the least price.
+//! Which nodes may keep a rebuilt chunk, and which of them would do so at the least price.
 //!
-//! Place: `[plan]`, the choice of destinations in the potential planner. Who may is decided by
-//! `keep.rs`.
+//! Place: `[plan]`, the choice of destinations in the potential planner. Which nodes may is decided
+//! by `keep.rs`.
 
 use crate::id::NodeId;
 use crate::planner::exact::instance::Instance;

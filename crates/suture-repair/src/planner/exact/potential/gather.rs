@@ -95,7 +95,7 @@ fn decoding_racks(
     racks
 }
 
-/// The cheapest gather whose decoder is in a rack, if one is given; an infinite cost where nobody
+/// The cheapest gather whose decoder is in a rack, if one is given; an infinite cost where no node
 /// may decode there.
 fn cheapest_within(
     item: &PricedPart<'_>,

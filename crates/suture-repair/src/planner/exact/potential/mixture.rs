@@ -1,5 +1,5 @@
-//! Small batches: which part of each chunk is rebuilt by which option, and for whom, by linear
-//! programs.
+//! Small batches: which part of each chunk is rebuilt by which option, and for which node, by
+//! linear programs.
 //!
 //! Place: `[plan]`, the last step of the potential planner, after its sweeps. These leave equal
 //! ranges that were put one by one where they were cheapest; where a few chunks share a few ports,
@@ -53,7 +53,7 @@ const PART_BYTES_MIN: u64 = 64;
 /// Shorter ranges are not worth a lane.
 const LANE_BYTES_MIN: u64 = 1 << 10;
 
-/// An option for an item, and who keeps its chunks then.
+/// An option for an item, and the nodes that keep its chunks then.
 #[derive(Clone, PartialEq)]
 struct PlacedOption {
     item: usize,
@@ -86,7 +86,7 @@ impl Mixture {
         most.map(|kept| (kept.at, kept.node))
     }
 
-    /// Who keeps most of each chunk, and how much.
+    /// The node that keeps most of each chunk, and how much.
     fn kept_fractions(&self) -> Vec<KeptFraction> {
         let mut sums: BTreeMap<(KeptAt, u32), f64> = BTreeMap::new();
         for (placed, part) in &self.options {

@@ -30,13 +30,13 @@ pub(super) struct PricedPart<'a> {
     /// The smallest sets of helpers that the code takes, by place, forced ones included; none where
     /// any others will do, or there are too many to compare.
     pub known_sets: Rc<[Vec<usize>]>,
-    /// Who holds what the need lists: forced, then free.
+    /// The nodes of what the need lists: forced, then free.
     pub holders: Vec<u32>,
     /// Chunks of this length, in lengths of the longest chunk.
     pub length: f64,
     /// Which list of candidate schemes serves it.
     pub candidates: Option<usize>,
-    /// Who may keep it, and who does.
+    /// The nodes that may keep it, and those that do.
     pub rule: DestinationRule,
     /// Each of several lost chunks by itself, where a tree of its own may be better.
     pub apart: Vec<PricedPart<'a>>,
@@ -84,7 +84,7 @@ pub(super) enum RepairOption {
 /// brings to a link.
 pub(super) const SHARES: u8 = 4;
 
-/// Who turns what helpers send into finished bytes.
+/// The node that turns what helpers send into finished bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Decoder {
     /// A destination, by its place.

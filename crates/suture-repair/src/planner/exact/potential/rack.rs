@@ -377,7 +377,7 @@ pub(super) fn each_crossing(
 /// A rack's part of the tree in the making.
 struct Branch {
     rack: u32,
-    /// Who sends the rack's sum on.
+    /// The node that sends the rack's sum on.
     relay: NodeId,
     /// Nodes that wait for sums of other racks, one entry for each.
     open: Vec<NodeId>,

@@ -1,10 +1,10 @@
 //! The cheapest option of chunks that are decoded together, where racks have links.
 //!
 //! Place: `[plan]`, a choice of the potential planner for several losses of a stripe and for codes
-//! with sub-chunks. Who decodes decides what crosses between racks, so destinations in the racks of
-//! helpers compete with the cheapest ones. Where helpers share racks, a tree for each of several
-//! chunks brings less across than one gather, though it moves more in all: each rack sends one sum
-//! for each chunk.
+//! with sub-chunks. The decoder's place decides what crosses between racks, so destinations in the
+//! racks of helpers compete with the cheapest ones. Where helpers share racks, a tree for each of
+//! several chunks brings less across than one gather, though it moves more in all: each rack sends
+//! one sum for each chunk.
 
 use crate::planner::exact::potential::destination_ranking::RackQuery;
 use crate::planner::exact::potential::option::RepairOption;

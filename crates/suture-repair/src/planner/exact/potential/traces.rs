@@ -1,4 +1,4 @@
-//! Traces: what a scheme puts on which port, the cheapest scheme, and who decodes.
+//! Traces: what a scheme puts on which port, the cheapest scheme, and the decoders.
 //!
 //! Place: `[plan]`, a choice of the potential planner where the code has trace schemes. All helpers
 //! of a scheme send a few bits for each byte; any helper may decode a range, and then sends whole
@@ -169,7 +169,7 @@ pub(super) fn each(
     }
 }
 
-/// Who decodes how much, and what that costs.
+/// Which node decodes how much, and what that costs.
 fn share_out(
     item: &PricedPart<'_>,
     candidate: &CandidateScheme,

@@ -14,8 +14,9 @@
 //! Where we had to decide:
 //! * The paper rebuilds on a replacement node in the failed node's rack. A cluster without a spare
 //!   spreads the chunks over that rack's nodes that hold nothing of the stripe, least chosen first.
-//!   If there are none, or nobody knows where the chunk was, the chunk goes to the rack that holds
-//!   most of the stripe and stays within the loss tolerance, which then counts as the failed one.
+//!   If there are none, or it is not known where the chunk was, the chunk goes to the rack that
+//!   holds most of the stripe and stays within the loss tolerance, which then counts as the failed
+//!   one.
 //! * Chunks beyond k are left out at random, in the rack that is taken last.
 //! * Iterations end when no stripe can be changed, which the paper's fifty do for its hundred
 //!   stripes; each of them lowers the sum of the squares, so they do end. `car:N` has at most N of
@@ -117,7 +118,7 @@ impl RackDestinations<'_> {
     fn choose(&mut self, request: &RouteRequest<'_>, random: &mut Random) -> Vec<NodeId> {
         let racks = self.racks(request);
         let mut chosen: Vec<NodeId> = Vec::with_capacity(request.lost.len());
-        // What racks have places for first, then beyond, then by whom attempts have failed.
+        // What racks have places for first, then beyond, then on nodes where attempts have failed.
         for (avoided, is_bounded) in [(false, true), (false, false), (true, false)] {
             for &(rack, places) in &racks {
                 let missing = request.lost.len() - chosen.len();
@@ -232,7 +233,7 @@ impl Solution {
         true
     }
 
-    /// Keeps those who are in the destination's rack and in racks that help.
+    /// Keeps the helpers that are in the destination's rack and in racks that help.
     fn arrange(&self, offer: &mut Vec<Holder>, view: &View<'_>) {
         if self.is_free {
             let intact = |rack: RackId| self.counts.iter().any(|(known, _)| *known == rack);

@@ -1,10 +1,11 @@
-//! Chameleon balance: uploads and downloads are dispatched one by one to whoever is done first.
+//! Chameleon balance: uploads and downloads are dispatched one by one to the node that is done
+//! first.
 //!
-//! Place: `[plan]`, a balance of a published planner, which also decides who receives how often. A
-//! lost chunk is k uploads and k downloads. The destination is the node whose downlink would be
-//! done first with one more; it takes the first download. Each of the other k - 1 goes to the
-//! survivor or destination that would be done first with it, in both directions: a survivor that
-//! receives also has to send, once. The uploads that are then left go to survivors that do not
+//! Place: `[plan]`, a balance of a published planner, which also decides which node receives how
+//! often. A lost chunk is k uploads and k downloads. The destination is the node whose downlink
+//! would be done first with one more; it takes the first download. Each of the other k - 1 goes to
+//! the survivor or destination that would be done first with it, in both directions: a survivor
+//! that receives also has to send, once. The uploads that are then left go to survivors that do not
 //! receive, by their uplinks. The shape `tunable` makes a tree of the result. Source: ChameleonEC
 //! (HPCA'25), section III-A; "Extensions" in section III-D for other codes and for storage.
 //!
@@ -137,7 +138,7 @@ impl Dispatch<'_> {
         (choice, destinations)
     }
 
-    /// Those who would have sent first come first.
+    /// Those that would have sent first come first.
     fn by_sending(&self, request: &RouteRequest<'_>) -> Vec<Holder> {
         let bytes = request.job.chunk_bytes;
         let seconds = |(_, node): &Holder| self.counted.sending(&self.tally, *node, bytes);
@@ -167,7 +168,7 @@ impl Dispatch<'_> {
         }
     }
 
-    /// Gives the downloads away, and counts in `receivers` to whom.
+    /// Gives the downloads away, and counts in `receivers` to which node.
     fn dispatch_downloads(
         &mut self,
         request: &RouteRequest<'_>,
@@ -200,7 +201,7 @@ impl Dispatch<'_> {
     }
 }
 
-/// Who is done first; of equals the first.
+/// The receiver that is done first; of equals the first.
 fn first_done(receivers: &mut [Receiver]) -> &mut Receiver {
     let mut first = 0;
     for at in 1..receivers.len() {

@@ -1,12 +1,12 @@
 //! ChameleonEC as its published code dispatches, which is not what its text says.
 //!
-//! Place: `[plan]`, a balance of a published planner, which also decides who receives how often.
-//! For comparison only: figures that were measured with the published code come from this rule.
-//! Source: github.com/shenzr/ChameleonEC, `LinesBuildGraph.cc`, `buildFlexibleGraph`, without the
-//! end of a phase. What differs from the text (`chameleon`):
+//! Place: `[plan]`, a balance of a published planner, which also decides which node receives how
+//! often. For comparison only: figures that were measured with the published code come from this
+//! rule. Source: github.com/shenzr/ChameleonEC, `LinesBuildGraph.cc`, `buildFlexibleGraph`, without
+//! the end of a phase. What differs from the text (`chameleon`):
 //!
 //! * Survivors are listed with what their uplinks would need, and only the first k of the list are
-//!   sorted. Those who do not relay are taken from the front: in effect always the same k chunks.
+//!   sorted. Those that do not relay are taken from the front: in effect always the same k chunks.
 //! * A first download costs a survivor its downlink time and a fifth of its uplink time, instead of
 //!   the longer of the two.
 //! * What the next download would cost a node that got one is looked up under the node's place in

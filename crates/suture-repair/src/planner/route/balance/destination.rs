@@ -3,7 +3,7 @@
 //! Place: inside of a balance. What "loaded" means is the balance's affair: it gives every node a
 //! key and changes it as it dispatches.
 //!
-//! Invariants: who is chosen may keep the chunks (`keep.rs`): a rack that is full of the stripe, or
+//! Invariants: a chosen node may keep the chunks (`keep.rs`): a rack that is full of the stripe, or
 //! a node to be avoided, only where there is no other.
 
 use crate::id::NodeId;

@@ -1,4 +1,4 @@
-//! LRU balance: those who took part longest ago help next, and likewise for destinations.
+//! LRU balance: those that took part longest ago help next, and likewise for destinations.
 //!
 //! Place: `[plan]`, a balance of a published planner, which takes helpers in an order. A node's
 //! turn is remembered, not what it had to do in it; so turns are spread evenly, and loads only as

@@ -178,7 +178,7 @@ fn map_leaves(
     }
 }
 
-/// Those who would be done first with so much more come first.
+/// Those that would be done first with so much more come first.
 fn sort_by_uploads(helpers: &mut [Holder], tally: &Tally, more_bytes: u64) {
     let seconds = |(_, node): &Holder| tally.up(*node).seconds_with(more_bytes);
     helpers.sort_by(|a, b| seconds(a).total_cmp(&seconds(b)));

@@ -6,7 +6,7 @@
 //!
 //! Where we had to decide: the paper looks at what is available when a repair starts, and what runs
 //! by then takes its share. A batch is planned before anything of it starts, so the node is taken
-//! whose downlink would be done first with one chunk more, on top of what runs and of the chunks
+//! that would be the first to have received one chunk more, on top of what runs and of the chunks
 //! that it is given in this batch. Of an idle cluster that is the fastest downlink; on equal links
 //! requestors take turns. Relays are not counted: which of them run at a time is not known. Other
 //! balances choose destinations by rules of their own.

@@ -174,7 +174,7 @@ impl Pivot {
         }
     }
 
-    /// The tree for a request: which of the offered help, by place, and everyone's parent.
+    /// The tree for a request: which of the offered help, by place, and the parent of each.
     pub(in crate::planner) fn join(
         &mut self,
         offered: &[Holder],

@@ -55,7 +55,7 @@ fn choose(n: u64, k: u64) -> u64 {
     product
 }
 
-/// The tree for a request: which of the offered help, by place, and everyone's parent.
+/// The tree for a request: which of the offered help, by place, and the parent of each.
 pub(in crate::planner) fn join(
     offered: &[Holder],
     helper_count: usize,

@@ -13,7 +13,7 @@
 //! can do it fastest, and of equals the one that the balance likes best. As in the paper's figure 5
 //! the destination's rack forms a sum too. Where the code chooses its helpers (LRC), it is asked
 //! with the destination's rack first and then those with the most chunks; the fewest racks that
-//! this gives are few, but nobody proved them to be the fewest.
+//! this gives are few, but not proven to be the fewest.
 
 use crate::id::{NodeId, RackId};
 use crate::planner::View;
@@ -41,7 +41,7 @@ pub(in crate::planner) fn by_rack(
     racks.into_iter().flat_map(|(_, helpers)| helpers).collect()
 }
 
-/// The tree for a request: which of the offered help, by place, and everyone's parent.
+/// The tree for a request: which of the offered help, by place, and the parent of each.
 pub(in crate::planner) fn join(
     request: &RouteRequest<'_>,
     offered: &[Holder],

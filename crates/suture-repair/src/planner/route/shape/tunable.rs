@@ -1,20 +1,20 @@
 //! Tunable: a tree for any division of the downloads. ChameleonEC's repair plan.
 //!
-//! Place: `[plan]`, a shape of a published planner: a tree from the balance's choice of who
-//! receives. Every helper uploads once; who downloads how often was decided by bandwidth. It
-//! remains to pair uploads with downloads: relays are served in the order of how little they wait
-//! for, from those that have nothing (more) to wait for, and what is left over goes to the
-//! destination. Any numbers will do that add up to the helpers, with at least one for the
-//! destination: serving the relays upwards, those that can send never run out. Source: ChameleonEC
-//! (HPCA'25), section III-B, Algorithm 1. The text leaves open which sender is taken; we take the
-//! one that has been ready for the longest, which keeps the tree shallow.
+//! Place: `[plan]`, a shape of a published planner: a tree from the balance's choice of receivers.
+//! Every helper uploads once; which node downloads how often was decided by bandwidth. It remains
+//! to pair uploads with downloads: relays are served in the order of how little they wait for, from
+//! those that have nothing (more) to wait for, and what is left over goes to the destination. Any
+//! numbers will do that add up to the helpers, with at least one for the destination: serving the
+//! relays upwards, those that can send never run out. Source: ChameleonEC (HPCA'25), section III-B,
+//! Algorithm 1. The text leaves open which sender is taken; we take the one that has been ready for
+//! the longest, which keeps the tree shallow.
 
 /// The parent of each helper's place, given how often each of them receives; `receives.len()` is
 /// the destination, which receives the rest.
 pub(in crate::planner) fn parents(receives: &[u32]) -> Vec<usize> {
     let destination = receives.len();
     let mut parents = vec![destination; receives.len()];
-    // First those that wait for nothing, who can send; then relays, each of which will be able to
+    // First those that wait for nothing, which can send; then relays, each of which will be able to
     // when it is its turn. Of equals the first comes first.
     let mut order: Vec<usize> = (0..destination).collect();
     order.sort_by_key(|&place| receives[place]);

@@ -58,7 +58,7 @@ impl Allowed {
         without
     }
 
-    /// Whether a node may keep a chunk, whoever keeps others.
+    /// Whether a node may keep a chunk, whichever nodes keep others.
     pub fn contains(&self, at: KeptAt, node: u32) -> bool {
         match self.fixed[at.item][at.place] {
             Some(fixed) => fixed == node,
@@ -66,12 +66,12 @@ impl Allowed {
         }
     }
 
-    /// Who keeps a chunk, if that is decided.
+    /// The node that keeps a chunk, if that is decided.
     pub fn decided(&self, at: KeptAt) -> Option<u32> {
         self.fixed[at.item][at.place]
     }
 
-    /// Who keeps all chunks of an item, if that is decided.
+    /// The nodes that keep the chunks of an item, if all are decided.
     pub fn all_decided(&self, item: usize) -> Option<Vec<u32>> {
         self.fixed[item].iter().copied().collect()
     }
@@ -103,7 +103,8 @@ impl Descent<'_> {
             && destination_ranking::allows(self.instance, &self.items[item], node, beside)
     }
 
-    /// Who is decided to keep chunks of the same stripe that are rebuilt apart from an item.
+    /// Nodes that are decided to keep chunks of the same stripe that are rebuilt apart from an
+    /// item.
     pub(super) fn decided_by_siblings(&self, allowed: &Allowed, item: usize) -> Vec<u32> {
         let places = |item: usize| {
             (0..self.items[item].part.lost.len()).map(move |place| KeptAt { item, place })

@@ -214,9 +214,9 @@ impl Descent<'_> {
         options.into_iter().map(priced).collect()
     }
 
-    /// The options of an item that may be the cheapest, for those who keep it now: what the sweeps
-    /// take; trees through a helper for what it receives, not for what it sends; and every scheme
-    /// of traces.
+    /// The options of an item that may be the cheapest, for the nodes that keep it now: what the
+    /// sweeps take; trees through a helper for what it receives, not for what it sends; and every
+    /// scheme of traces.
     fn each_option(&mut self, item: usize, options: &mut Vec<PlacedOption>) {
         let kept = &self.kept[item].clone();
         let mut add = |option| options.push(PlacedOption { item, kept: kept.clone(), option });
@@ -265,8 +265,8 @@ impl Descent<'_> {
         Decoding::all(part, destinations, self.instance.view, &self.ports)
     }
 
-    /// Trees of an item in any shape, where racks have links, for those who keep it now; of several
-    /// chunks, the cheapest of each at these prices.
+    /// Trees of an item in any shape, where racks have links, for the nodes that keep it now; of
+    /// several chunks, the cheapest of each at these prices.
     fn each_shape(&self, item: usize, prices: &[f64], options: &mut Vec<PlacedOption>) {
         let (part, kept) = (&self.items[item], &self.kept[item]);
         let mut add = |option| options.push(PlacedOption { item, kept: kept.clone(), option });
@@ -309,7 +309,7 @@ impl Descent<'_> {
         let may_relay =
             |node: &NodeId| node.0 != root && part.request.job.may_be_kept_by(*node, view);
         let nodes = view.cluster.ids().filter(may_relay);
-        // Who adds up receives two at least.
+        // A node that adds up receives two at least.
         let load = RelayLoad { received: 2.0 * length, sent: length };
         let relays = relays(part, &[root], nodes, load, &self.ports);
         rack::each(part, root, &relays, &self.ports, &prices, take);
