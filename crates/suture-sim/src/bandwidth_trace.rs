@@ -121,7 +121,7 @@ impl BandwidthTrace {
     }
 }
 
-/// Whose measurements a made-up trace resembles.
+/// The measurements that a made-up trace resembles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LinkModel {
     /// Analytical queries: uplinks with minutes without any bandwidth, on most nodes at once.

@@ -3,8 +3,8 @@
 //! Place: under [slices flow]: what the links can carry when.
 //! Everything changes at whole seconds or at a straggler's two moments. Once a second a coordinator
 //! is notified, as by a monitor, of the rates in traces and, where one counts that, of what
-//! applications take; a straggler it has to notice by itself. Of links that nobody declares it
-//! receives nothing.
+//! applications take; a straggler it has to notice by itself. Of undeclared links it receives
+//! nothing.
 //! Invariant: between two changes every capacity is constant.
 
 use suture_repair::cluster::{Cluster, Node, Rate};
@@ -40,7 +40,7 @@ pub struct Straggler {
     pub to: f64,
 }
 
-/// How a coordinator comes to know links that nobody declares.
+/// How a coordinator comes to know undeclared links.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Undeclared {
     /// What each of them is taken for until more is known.

@@ -74,7 +74,7 @@ impl World {
     }
 
     /// The version of its stripe that the copy is of, if it was properly written there: by a put,
-    /// by a repair, or by one that nobody saw.
+    /// by a repair, or by a repair that the checker did not see.
     fn version_written(&self, node: NodeId, copy: ChunkCopy) -> Option<u64> {
         let of_put = self.metadata.version_put(copy);
         let version = of_put.or_else(|| self.published.get(&CopyAt { node, copy }).copied());

@@ -21,7 +21,7 @@ use crate::workload::{Access, Request, Source};
 /// A round trip and the work of both ends, in seconds: what a request without bytes takes.
 const ROUND_TRIP: f64 = 0.000_5;
 
-/// Who reads objects from one node, which has them in memory.
+/// Clients that read objects from one node, which has them in memory.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Readers {
     /// The node that is read from.
@@ -147,7 +147,7 @@ impl Clients {
         Clients { source, share, clients, latencies: Vec::new(), taken: BTreeMap::new() }
     }
 
-    /// The same and these readers, for whom there are as many more clients among the ports.
+    /// The same and these readers, with as many more clients among the ports.
     pub fn with_readers(mut self, readers: Option<Readers>) -> Clients {
         if let Some(readers) = readers {
             let reader = || Client::new(Demand::Objects(readers), readers.from, u64::MAX);

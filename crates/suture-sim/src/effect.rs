@@ -173,7 +173,7 @@ impl World {
         });
     }
 
-    /// Whom a node can reach, and whom not.
+    /// Which others a node can reach, and which not.
     fn tried(&self, from: NodeId) -> LinkReport {
         let others = self.nodes().filter(|other| *other != from);
         let (reached, unreached) = others.partition(|to| self.can_reach(from, *to));

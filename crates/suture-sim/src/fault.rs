@@ -23,7 +23,7 @@ pub enum Kind {
     Partition,
     /// A node that speaks counts as silent, since no other can reach it.
     CutOff,
-    /// A machine loses its power, and nobody is notified.
+    /// A machine loses its power, and no peer is notified.
     Vanish,
     /// A link carries nothing for a while.
     DeadLink,
@@ -37,7 +37,7 @@ pub enum Kind {
     AgentRestart,
     /// It comes back after its chunks were declared lost.
     NodeReturn,
-    /// It comes back with hundreds of copies that nobody needs.
+    /// It comes back with hundreds of unneeded copies.
     Burst,
     /// It comes back with an empty disk.
     DiskWipe,
@@ -93,9 +93,9 @@ pub enum Kind {
     Put,
     /// A stripe is removed.
     Remove,
-    /// Somebody else is at work on a stripe that is claimed.
+    /// Another repair is at work on a stripe that is claimed.
     ClaimRefused,
-    /// A claim ends that nobody has released.
+    /// A claim ends that was not released.
     ClaimExpired,
     /// The keeper declares a node dead.
     DeclaredDead,
@@ -283,7 +283,7 @@ pub enum Fault {
         /// Whether its disk is empty then.
         wipe: bool,
     },
-    /// An agent crashes and comes back after the span, with hundreds of copies that nobody needs.
+    /// An agent crashes and comes back after the span, with hundreds of unneeded copies.
     Burst(Span),
     /// An agent is gone for good.
     Gone,
@@ -304,7 +304,7 @@ pub enum Fault {
     Partition(Span),
     /// No other agent can reach a node for the span, and the coordinator can.
     CutOff(Span),
-    /// A machine loses its power, of which nobody is notified, and begins anew after the span.
+    /// A machine loses its power, of which no peer is notified, and begins anew after the span.
     Vanish(Span),
     /// A node's link carries nothing for the span, and then all that waited.
     DeadLink(Span),
@@ -393,8 +393,8 @@ pub fn clocks(random: &mut Random, until: Span) -> Vec<(Time, Fault)> {
     (0..count).map(one).collect()
 }
 
-/// The node of one seed that comes back with copies that nobody needs: in most none, since each of
-/// them takes messages.
+/// The node of one seed that comes back with unneeded copies: in most none, since each of them
+/// takes messages.
 pub fn bursts(random: &mut Random, until: Span) -> Vec<(Time, Fault)> {
     let count = u64::from(random.per_mille(125));
     let span = |random: &mut Random| Span::from_millis(random.between(20, 2000));

@@ -4,8 +4,8 @@
 //! -> commit location] -> stripe healthy; what is not in brackets is the coordinator itself.
 //! Each dispatched plan becomes flows. When all lanes that rebuild a chunk have ended, its
 //! destination sends `Stored`; commits succeed at once; heartbeats report progress now and then, so
-//! that a schedule can see who lags, and leave it out where nobody would look: with a hundred
-//! thousand chunks under repair they would cost more than everything else.
+//! that a schedule can see which node lags; they are left out where no schedule would read them:
+//! with a hundred thousand chunks under repair they would cost more than everything else.
 //!
 //! Differences to a real cluster, on purpose: pools of slice memory are endless, silence means
 //! nothing and a repair that stands still is not tried another way (a trace may have minutes
@@ -299,7 +299,8 @@ impl FluidAgents {
         self.go_on(id, lane, network);
     }
 
-    /// Wakes whoever waits for this moment, and lets the coordinator answer to what has happened.
+    /// Wakes the lanes and the coordinator that wait for this moment, and lets the coordinator
+    /// answer to what has happened.
     pub fn wake(
         &mut self,
         network: &mut Network,
@@ -339,7 +340,7 @@ impl FluidAgents {
     }
 
     /// Every destination reports that it lives and, where that matters, how far its chunks are, of
-    /// those that have moved since its last report. Where links are measured, everybody reports
+    /// those that have moved since its last report. Where links are measured, every node reports
     /// what they carried.
     pub fn beat(&mut self, network: &Network, ports: &PortMap, links: Option<Vec<LinkReport>>) {
         let mut beats: Vec<Heartbeat> = self.free_bytes.iter().copied().map(heartbeat).collect();
@@ -628,7 +629,7 @@ mod tests {
         assert!((began - 0.5).abs() < 1e-9 && (ended - 1.5).abs() < 1e-9);
     }
 
-    /// Node 3, whose links clients fill, and nobody else.
+    /// Clients fill the links of node 3, and of no other.
     fn busy_node() -> Vec<Taken> {
         let all = Taken { up: CHUNK as f64, down: CHUNK as f64, ..Taken::default() };
         (0..8).map(|node| if node == 3 { all } else { Taken::default() }).collect()

@@ -1,9 +1,9 @@
 //! Makes things go wrong in the simulated cluster, and heals them again.
 //!
-//! Place: beside the whole life of a repair. Whom a fault hits is chosen when it strikes.
-//! Faults that destroy data strike only where enough good chunks of every stripe remain, unless
-//! the seed allows losses beyond repair; so whatever the checkers find missing in the end was
-//! lost by Suture and not by us.
+//! Place: beside the whole life of a repair. What a fault hits is chosen when it strikes. Faults
+//! that destroy data strike only where enough good chunks of every stripe remain, unless the seed
+//! allows losses beyond repair; so whatever the checkers find missing in the end was lost by Suture
+//! and not by us.
 
 mod burst;
 mod clocks;

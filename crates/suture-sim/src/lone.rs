@@ -1,10 +1,10 @@
 //! A lone fault: one machine is lost in the middle of repairs, and nothing else goes wrong.
 //!
 //! Place: ... dispatch -> [slices flow -> a helper is lost -> by another plan] -> chunk proven ...
-//! In the swarm something is always wrong with somebody, and the repair of a small chunk is over
+//! In the swarm something is always wrong with some node, and the repair of a small chunk is over
 //! before a fault meets it. So what only goes wrong between nodes that are well is looked for here:
-//! chunks of a stripe are lost together, a helper of their repair is lost among slices, and whoever
-//! is left must do without it and never stand still (`world/stalls.rs`).
+//! chunks of a stripe are lost together, a helper of their repair is lost among slices, and the
+//! others must do without it and never stand still (`world/stalls.rs`).
 
 use suture_code::Code;
 use suture_repair::event::{Command, Input, Liveness};
@@ -74,7 +74,7 @@ pub fn run(seed: u64) -> Lone {
     live(cluster(seed), seed)
 }
 
-/// Likewise, with everyone making a mistake.
+/// Likewise, with all machines making a mistake.
 ///
 /// # Panics
 /// An invariant of coordinator or agents is broken.
@@ -175,7 +175,7 @@ fn in_flight(world: &World, wanted: u64) -> Option<(RepairId, Vec<NodeId>)> {
     destinations.iter().all(has_enough).then_some((repair, destinations))
 }
 
-/// Who works for a repair and keeps nothing of it.
+/// The nodes that work for a repair and keep nothing of it.
 fn helpers(world: &World, repair: RepairId, destinations: &[NodeId]) -> Vec<NodeId> {
     let works = |node: &NodeId| {
         let running = world.status(*node).running;

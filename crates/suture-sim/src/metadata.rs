@@ -34,7 +34,7 @@ pub struct Metadata {
     originals: BTreeMap<(StripeId, ChunkIndex), Vec<Vec<u8>>>,
     /// Which version of a stripe is meant, where it is not the first.
     versions: BTreeMap<StripeId, u64>,
-    /// Stripes that were acknowledged to a client as stored, and that nobody has removed.
+    /// Stripes that were acknowledged to a client as stored, and that were not removed.
     acknowledged: BTreeSet<(StripeId, u64)>,
     /// The next stripe's id.
     pub next_stripe: u64,
@@ -42,7 +42,7 @@ pub struct Metadata {
     pub epoch: u32,
     /// The epoch in which it began.
     begun: u32,
-    /// Who has joined since.
+    /// Nodes that have joined since.
     joined: BTreeSet<NodeId>,
     /// Which store each node has.
     stores: BTreeMap<NodeId, u64>,
@@ -52,7 +52,7 @@ pub struct Metadata {
     unknown: BTreeSet<StripeRange>,
     /// Whether they are or were older than the chunks.
     pub is_restored: bool,
-    /// Who works on what.
+    /// Which repair works on which stripe.
     pub claims: Claims,
     /// New stripes have short chunks, known zeros and units.
     has_odd_stripes: bool,
@@ -200,7 +200,7 @@ impl Metadata {
         Ok(stripe.clone())
     }
 
-    /// Refuses a claim, because somebody else is at work on the stripe.
+    /// Refuses a claim, because another repair is at work on the stripe.
     pub fn refuse(&mut self, claim: &Claim) {
         let stripe = self.stripes.get(&claim.stripe).cloned();
         self.changes.push(Input::ClaimRefused { repair: claim.repair, stripe });

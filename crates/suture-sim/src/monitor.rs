@@ -4,7 +4,7 @@
 //! ChameleonEC (HPCA'25, section III-A) dispatches by the bandwidth that applications leave, and
 //! monitors it; the repair algorithms that it is compared with do not. What clients move counts
 //! here, and nothing of what repairs move beside them.
-//! Does not know who is notified, nor how often.
+//! Does not know what is notified, nor how often.
 
 use std::collections::BTreeMap;
 

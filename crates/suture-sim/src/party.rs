@@ -1,4 +1,4 @@
-//! Who sends and receives messages, and what a transcript is of.
+//! What sends and receives messages, and what a transcript is of.
 //!
 //! Place: beside the whole life of a repair: at both ends of every message.
 

@@ -332,7 +332,7 @@ fn put(takes: &mut Vec<Take>, take: Take, part: f64) {
     }
 }
 
-/// What is read, by whom, and who writes what is rebuilt.
+/// What is read, by which nodes, and which write what is rebuilt.
 struct Disks {
     reads: Vec<(NodeId, u64)>,
     writes: Vec<NodeId>,

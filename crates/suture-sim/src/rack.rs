@@ -1,4 +1,5 @@
-//! Racks of the simulated cluster: who names which, what the metadata has recorded, what follows.
+//! Racks of the simulated cluster: which agent names which, what the metadata has recorded, what
+//! follows.
 //!
 //! Place: put -> [placement], and failure -> stripes -> queue -> [plan] -> ...
 //! A rack is a name that an agent gives when it joins, and it gives another one when its node was
@@ -27,7 +28,7 @@ const RACK: &str = "rack";
 /// Where each chunk of a repair is going to be kept.
 pub(crate) type Destinations = BTreeMap<ChunkIndex, NodeId>;
 
-/// Who is in which rack.
+/// Which node is in which rack.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Racks {
     /// What each agent names when it next joins; nothing where there are no racks.
@@ -46,7 +47,7 @@ pub(crate) struct Racks {
     usable: BTreeSet<NodeId>,
     /// Nodes that the keeper lets no chunk go to, whatever the operator wants of them.
     withheld: BTreeSet<NodeId>,
-    /// Stripes of which a repair has failed: whom the next one avoids is not known here.
+    /// Stripes of which a repair has failed: which nodes the next one avoids is not known here.
     failed: BTreeSet<StripeId>,
 }
 

@@ -18,7 +18,7 @@ use crate::party::Party;
 #[derive(Clone, Debug, Default)]
 pub struct Records {
     texts: BTreeMap<Party, String>,
-    /// Who has an input and has not answered it.
+    /// The machine that has an input and has not answered it.
     busy: Option<Party>,
 }
 
@@ -55,7 +55,7 @@ impl Records {
         self.texts.iter().map(|(party, text)| (*party, text.as_str()))
     }
 
-    /// Who was given an input and did not survive it.
+    /// The machine that was given an input and did not survive it.
     pub fn busy(&self) -> Option<Party> {
         self.busy
     }

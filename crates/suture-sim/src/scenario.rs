@@ -21,7 +21,7 @@ pub struct Scenario {
     pub stripes: Vec<Stripe>,
     /// The nodes that failed.
     pub failed: Vec<NodeId>,
-    /// Nodes whose agents never speak: their chunks are not lost, and nobody asks for them.
+    /// Nodes whose agents never speak: their chunks are not lost, and no client asks for them.
     pub silent: Vec<NodeId>,
     /// Bytes that each node can take; none at all means plenty everywhere.
     pub free_bytes: Vec<u64>,
@@ -53,17 +53,17 @@ pub struct Foreground {
     /// ChameleonEC has such a monitor. The daemons have none: their agents report what links carry
     /// for others, which counts where repair is throttled (`throttle`), here as there.
     pub is_monitored: bool,
-    /// Who reads from one node besides, which makes a straggler of it.
+    /// Clients that read from one node besides, which makes a straggler of it.
     pub readers: Option<Readers>,
 }
 
 impl Foreground {
-    /// Applications alone, which nobody monitors.
+    /// Applications alone, which are not monitored.
     pub fn new(workload: Workload, clients: usize) -> Foreground {
         Foreground { workload, clients, is_monitored: false, readers: None }
     }
 
-    /// Everybody who has requests under way.
+    /// The number of clients with requests under way.
     pub(crate) fn client_count(&self) -> usize {
         self.clients + self.readers.map_or(0, |readers| readers.count)
     }

@@ -2,8 +2,8 @@
 //!
 //! Place: failure -> [stripes -> queue -> plan -> admit -> dispatch -> slices flow -> chunk durable
 //! -> commit location -> stripe healthy].
-//! The loop asks everyone when something happens next, lets time pass until then, and notifies
-//! everyone. It contains no policy: what is planned, and what runs when, the coordinator decides.
+//! The loop asks each part when something happens next, lets time pass until then, and notifies
+//! all. It contains no policy: what is planned, and what runs when, the coordinator decides.
 //! Deterministic: time of planning is measured by a clock that the caller hands in.
 
 use std::fmt;
@@ -167,8 +167,8 @@ pub fn alone(scenario: &Scenario, during: &Served) -> Served {
     clients.map(|clients| clients.served(&network)).unwrap_or_default()
 }
 
-/// What applications took of each node in the last second before the failure, where somebody
-/// monitors them: a coordinator does not begin without having been notified of it.
+/// What applications took of each node in the last second before the failure, where they are
+/// monitored: a coordinator does not begin without having been notified of it.
 fn taken_before(scenario: &Scenario) -> Option<Vec<Taken>> {
     let foreground = scenario.foreground.filter(|foreground| foreground.is_monitored)?;
     let before = Scenario {
@@ -206,7 +206,7 @@ struct Simulation<'a> {
     timeline: Option<Timeline>,
     /// What links carry, where repair heeds it.
     meter: Option<LinkMeter>,
-    /// What counts what clients take, where somebody is notified of it.
+    /// What counts what clients take, where the coordinator is notified of it.
     monitor: Option<Monitor>,
     ended: Vec<FlowId>,
     /// Whether capacities changed in the last step.
@@ -234,7 +234,7 @@ impl<'a> Simulation<'a> {
             let first = if is_throttled { FIRST } else { 1.0 };
             let share = first * whole.max(1) as f64;
             let seed = scenario.seed ^ CLIENT_SEED;
-            // Those who are to do what they did before are applications.
+            // Clients that are to do what they did before are applications.
             let readers = foreground.readers.filter(|_| operations.is_none());
             Clients::new(source, share, foreground.clients, seed, operations).with_readers(readers)
         });
@@ -266,8 +266,8 @@ impl<'a> Simulation<'a> {
         }
     }
 
-    /// What clients have taken of each node, a second, since this was last asked; `None` where
-    /// nobody is notified of it.
+    /// What clients have taken of each node, a second, since this was last asked; `None` where the
+    /// coordinator is not notified of it.
     fn taken(&mut self) -> Option<Vec<Taken>> {
         let (monitor, clients) = (self.monitor.as_mut()?, self.clients.as_mut()?);
         let node_count = self.scenario.capacities.cluster().nodes.len();

@@ -54,8 +54,8 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    /// The machine whose doing the broken rule is, with its transcript: the one in which an
-    /// assertion failed, the agent that the rule names as the culprit, otherwise the coordinator.
+    /// The machine that broke the rule, with its transcript: the one in which an assertion failed,
+    /// the agent that the rule names as the culprit, otherwise the coordinator.
     pub fn concerned(&self) -> Option<(Party, &str)> {
         let records = self.records.as_ref()?;
         let party = match self.violation.as_ref()? {
@@ -90,7 +90,7 @@ pub fn run_trial(trial: &Trial, watch: Watch) -> Verdict {
     judge(world, trial)
 }
 
-/// Runs one seed with everyone making a mistake.
+/// Runs one seed with all machines making a mistake.
 #[cfg(feature = "mutants")]
 pub fn run_mutant(seed: u64, mutant: suture_repair::mutant::Mutant) -> Verdict {
     let trial = Trial::of(seed, Safeguards::ALL);

@@ -25,7 +25,7 @@ pub struct Timeline {
     buckets: Vec<Vec<Bucket>>,
 }
 
-/// A first width, in seconds, below which nobody looks.
+/// A first width, in seconds: details below it are of no interest.
 const WIDTH_MIN: f64 = 1e-4;
 
 impl Timeline {

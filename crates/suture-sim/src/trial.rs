@@ -4,8 +4,8 @@
 //! `shrink.rs` makes a failing one smaller. Its text is a transcript of the kind `cluster`: the
 //! cluster in the header, faults as inputs, the end of all faults as the last one, and the broken
 //! rule as output.
-//! Whom a fault hits is drawn from the seed when it strikes, so a trial says what happens and its
-//! seed to whom.
+//! What a fault hits is drawn from the seed when it strikes, so a trial says what happens and its
+//! seed to which node.
 
 use std::fmt;
 
@@ -118,7 +118,7 @@ impl Trial {
         if options.liveness == Liveness::Own {
             faults.extend(fault::intents(&mut Random::new(seed ^ 0x0d_4a15), SAFETY));
         }
-        // Only the native metadata can be set back, which record checksums and decide who lives.
+        // Only native metadata can be set back: they record checksums and decide which nodes live.
         if !options.unrecorded && options.liveness == Liveness::Own {
             faults.extend(fault::old_metadata(&mut Random::new(seed ^ 0x01d_3e7a), SAFETY));
         }

@@ -1,6 +1,6 @@
 //! Rules that must hold at every moment, each with what breaks it.
 //!
-//! Place: beside the whole life of a repair. Who judges is in `check.rs`, and beside each fault.
+//! Place: beside the whole life of a repair. The checks are in `check.rs`, and beside each fault.
 
 use std::fmt;
 
@@ -42,7 +42,7 @@ pub enum Violation {
     PhantomCommit(Commit),
     /// Slices in memory exceed what was reserved for them, or that exceeds the pool.
     Memory {
-        /// The node whose agent it is.
+        /// The node of the agent.
         node: NodeId,
         /// Bytes of slices in memory.
         held: u64,
@@ -102,7 +102,7 @@ pub enum Violation {
         /// What the coordinator reports of it.
         status: String,
     },
-    /// A copy that nobody needs was never collected.
+    /// An unneeded copy was never collected.
     Orphan {
         /// The node that holds it.
         node: NodeId,
@@ -131,7 +131,7 @@ pub enum Violation {
     Panic(String),
     /// Nothing runs, and memory is still reserved, or something is left in memory or on the disk.
     Leak {
-        /// The node whose agent it is.
+        /// The node of the agent.
         node: NodeId,
         /// Bytes that are still reserved.
         reserved: u64,

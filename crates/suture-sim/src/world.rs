@@ -70,15 +70,16 @@ pub struct Options {
     pub losses: bool,
     /// Whether the coordinator claims stripes.
     pub claims: bool,
-    /// How many racks the nodes are in; 0 where nobody names one.
+    /// How many racks the nodes are in; 0 where none is named.
     pub racks: u64,
-    /// Whether nobody records what chunks sum to, so that rebuilt ones are proven by fingerprints.
+    /// Whether no checksums of chunks are recorded, so that rebuilt ones are proven by
+    /// fingerprints.
     pub unrecorded: bool,
     /// Whether stripes are odd: with short chunks, known zeros and units.
     pub odd: bool,
-    /// Who decides which nodes are dead.
+    /// What decides which nodes are dead.
     pub liveness: Liveness,
-    /// Whether copies that nobody reads are searched for damage now and then.
+    /// Whether unread copies are searched for damage now and then.
     pub scrubs: bool,
     /// Whether chunks move to nodes that hold little.
     pub rebalances: bool,
@@ -237,7 +238,7 @@ pub struct World {
     pub(crate) inconsistent: BTreeSet<StripeId>,
     /// What the keeper has recorded of copies that are of no use.
     pub(crate) faulty: BTreeMap<CopyAt, KnownFault>,
-    /// The mistake that everyone makes.
+    /// The mistake that all machines make.
     #[cfg(feature = "mutants")]
     pub(crate) mutant: Option<Mutant>,
     dispatched: BTreeSet<StripeId>,

@@ -21,7 +21,7 @@ const STEP: Span = Span::from_millis(1);
 /// Longer than an agent waits for what it asked for.
 const LONG: Span = Span::from_millis(9000);
 
-/// An edge by lane and who sends. A decoder sends to several; a destination has it from one.
+/// An edge by lane, sender and receiver. A decoder sends to several; a destination has it from one.
 type Edge = (u16, NodeId, NodeId);
 
 /// A schedule of edges as its coordinator sees it.

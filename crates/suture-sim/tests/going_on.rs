@@ -21,7 +21,7 @@ fn come(case: &Case, task: &Task) -> Option<Vec<u64>> {
     all.filter(|all| all.iter().all(|bytes| *bytes < task.stripe.chunk_bytes))
 }
 
-/// Who works for a task and keeps nothing of it is notified of its end.
+/// The nodes that work for a task and keep nothing of it are notified of its end.
 fn cancel(case: &mut Case, task: &Task) {
     let keeps = |node: &NodeId| task.plan.destinations.values().any(|to| to == node);
     for node in task.plan.participants().into_iter().filter(|node| !keeps(node)) {

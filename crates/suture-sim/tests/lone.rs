@@ -1,4 +1,4 @@
-//! One machine is lost in the middle of a repair, and nothing else goes wrong: whoever is left goes
+//! One machine is lost in the middle of a repair, and nothing else goes wrong: the other nodes go
 //! on, and no attempt stands still.
 
 use suture_sim::lone::{self, Lone};

@@ -1,4 +1,4 @@
-//! Links that nobody declares: repairs show what they carry, and take hardly longer for it.
+//! Undeclared links: repairs show what they carry, and take hardly longer for it.
 
 mod links;
 

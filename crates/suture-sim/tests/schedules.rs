@@ -111,7 +111,7 @@ fn a_phase_takes_what_its_nodes_can_finish() {
     }
 }
 
-/// Node 3 slows down to a tenth in the middle of the repair, and nobody reports it.
+/// Node 3 slows down to a tenth in the middle of the repair, and no monitor reports it.
 fn with_straggler(policy: &str) -> f64 {
     let base = scenario(policy, 20, 120, "rs(6,3)");
     let straggler = Straggler { node: NodeId(3), factor: 0.1, from: 4.0, to: 300.0 };

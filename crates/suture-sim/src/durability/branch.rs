@@ -97,7 +97,7 @@ impl Branch<'_, '_> {
         reached
     }
 
-    /// Draws who fails now; `rate` is that of all failures drawn.
+    /// Draws the node that fails now; `rate` is that of all failures drawn.
     fn fail_someone(&mut self, rate: f64) {
         let rack_share = match self.model.racks.len() {
             0 => 0.0,

@@ -1,4 +1,4 @@
-//! Nodes by age: who is up, since when, and how likely each is to fail next.
+//! Nodes by age: which are up, since when, and how likely each is to fail next.
 //!
 //! Place: before [failure detected]: which node fails next.
 //! Sums over all nodes are closed forms where age does not matter, and loops where it does.

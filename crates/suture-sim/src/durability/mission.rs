@@ -33,8 +33,8 @@ pub(super) struct Mission {
     pub moments: Vec<(f64, Fleet)>,
 }
 
-/// Who fails next, and when. The stamp distinguishes entries of an earlier life from those of this
-/// one.
+/// The node that fails next, and when. The stamp distinguishes entries of an earlier life from
+/// those of this one.
 #[derive(Clone, Copy, PartialEq)]
 struct Failure {
     at: f64,

@@ -1,7 +1,7 @@
 //! From the first failed node until the last is back: what both kinds of repair answer.
 //!
 //! Place: [failure detected -> ... -> stripe healthy].
-//! Who fails when is decided outside, by chance (`mission.rs`) or by design (`branch.rs`).
+//! Which node fails when is decided outside, by chance (`mission.rs`) or by design (`branch.rs`).
 
 use suture_repair::id::NodeId;
 use suture_repair::random::Random;

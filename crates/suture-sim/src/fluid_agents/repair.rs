@@ -60,7 +60,7 @@ struct LaneStep {
     gated: Option<GatedEdge>,
 }
 
-/// Who sends and who receives on an edge of a gated repair, and whether it was released.
+/// Sender and receiver of an edge of a gated repair, and whether it was released.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct GatedEdge {
     pub child: NodeId,
@@ -100,7 +100,7 @@ pub(super) struct Owner {
 /// The flows of all repairs.
 #[derive(Debug, Default)]
 pub(super) struct Flows {
-    /// By the number of the flow; none where it is a client's, or nobody's.
+    /// By the number of the flow; none where it is a client's, or has ended.
     owners: Vec<Option<Owner>>,
 }
 

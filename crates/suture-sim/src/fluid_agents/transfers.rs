@@ -1,6 +1,6 @@
 //! What each node sends to each other one at a moment, as its agent would report it.
 //!
-//! Place: beside [slices flow]: what a coordinator is shown of links that nobody declares.
+//! Place: beside [slices flow]: what a coordinator is shown of undeclared links.
 //! A transfer waits for a link that is full, where it is among those that get most of it by their
 //! shares: one that gets less waits elsewhere. An agent counts over the time since its last report;
 //! here the moment stands for that.

@@ -1,4 +1,4 @@
-//! A node comes back with hundreds of copies that nobody needs.
+//! A node comes back with hundreds of unneeded copies.
 //!
 //! Place: [an agent joins and lists what it holds] -> ... -> old copies deleted.
 //! Puts that were given up, stripes that were removed and chunks that were rebuilt elsewhere leave
@@ -18,7 +18,7 @@ const COPIES_MAX: u64 = 300;
 /// What is in excess has the bytes of its chunk: in all no more than this.
 const EXCESS_BYTES_MAX: u64 = 256 << 10;
 
-/// What nobody knows may have any bytes.
+/// Orphans may have any bytes.
 const ORPHAN_BYTES: usize = 16;
 
 /// Puts that were given up, so that there are orphans where nothing was removed.

@@ -2,8 +2,8 @@
 //!
 //! Place: beside the whole life of a repair, as machines are that freeze and people who set clocks.
 //! Every machine counts time by a clock of its own, which begins anywhere; none sends another one
-//! what it reads. A machine that was frozen finds that much time has gone by: nobody was silent for
-//! that time. The clock of the day, by which the metadata keep ends of pauses and beginnings of
+//! what it reads. A machine that was frozen finds that much time has gone by: no node was silent
+//! for that time. The clock of the day, by which the metadata keep ends of pauses and beginnings of
 //! passes, goes back as well.
 
 use suture_repair::event::Input;

@@ -34,7 +34,7 @@ impl World {
             && self.metadata.has_joined(node)
             && self.can_receive(Party::Agent(node), Party::Coordinator);
         match store {
-            // Who has the store has the name: only a session shows that there are two.
+            // The agent that has the store has the name: only a session shows that there are two.
             None if has_session => self.coverage.count(Kind::Impostor),
             Some(store) if is_known => {
                 let joining = Joining { store: Some(store), is_new: true, takes_name: false };

@@ -13,7 +13,7 @@ use crate::fault::Kind;
 use crate::violation::Violation;
 use crate::world::{ClusterBackup, Event, Recovery, World};
 
-/// Until somebody begins with empty metadata.
+/// Until the cluster begins with empty metadata.
 const EMPTY_AFTER: Span = Span::from_millis(100);
 
 /// Until the operator sees that an agent is refused, and gives its name away.

@@ -3,7 +3,7 @@
 //! Place: beside ... dispatch -> [slices flow] -> chunk proven and durable -> ...
 //! A process that dies has its connections ended by its system, and its peers are notified. A
 //! machine without power sends nothing, nor does one behind a link at zero: what was sent to it is
-//! on its way, for whoever sent it, and comes when the link is back, or never.
+//! on its way, as its sender sees it, and comes when the link is back, or never.
 
 use suture_repair::id::NodeId;
 use suture_repair::time::{Span, Time};
@@ -21,7 +21,7 @@ impl World {
         }
     }
 
-    /// This machine loses its power: nobody is notified of it.
+    /// This machine loses its power: no peer is notified of it.
     pub(crate) fn vanish_for(&mut self, node: NodeId, back_after: Span) {
         self.coverage.count(Kind::Vanish);
         self.disturb(node, back_after);
@@ -121,7 +121,7 @@ mod tests {
         Some((line.repair, line.destination, bytes))
     }
 
-    /// Who helps with a repair now.
+    /// The nodes that help with a repair now.
     fn helpers(world: &World, repair: RepairId, destination: NodeId) -> Vec<NodeId> {
         let has = |node: &NodeId| {
             let running = world.status(*node).running;

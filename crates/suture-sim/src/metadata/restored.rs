@@ -1,4 +1,4 @@
-//! Simulated metadata that are older than what agents know, and who may join.
+//! Simulated metadata that are older than what agents know, and which agents may join.
 //!
 //! Place: around all of failure -> ... -> stripe healthy, at a coordinator's start.
 //! It does what the metadata of production do: names belong to stores, epochs and stripe ids that
@@ -28,8 +28,8 @@ pub struct Backup {
 }
 
 impl Metadata {
-    /// The metadata as they are now. Stripes that are being written may be acknowledged later, so
-    /// for whoever begins with this they are others'.
+    /// The metadata as they are now. Stripes that are being written may be acknowledged later, so a
+    /// start with this backup takes them for stripes of others.
     pub fn backup(&self, writing: &BTreeSet<StripeId>) -> Backup {
         let alone = |&id: &StripeId| StripeRange { from: id, below: StripeId(id.0 + 1) };
         let written_by_others = writing.iter().map(alone);
@@ -43,7 +43,7 @@ impl Metadata {
         }
     }
 
-    /// The metadata are as they were then: stripes that were acknowledged since are nobody's, those
+    /// The metadata are as they were then: stripes that were acknowledged since are unknown, those
     /// that were removed since are back.
     pub fn restore(&mut self, backup: Backup) {
         let Backup { stripes, versions, next_stripe, epoch, unknown, stores } = backup;
@@ -126,7 +126,7 @@ impl Metadata {
         self.unknown.iter().any(|range| range.contains(id))
     }
 
-    /// Whether anybody has ever given out the id.
+    /// Whether the id was ever given out.
     pub fn is_given_out(&self, id: StripeId) -> bool {
         self.version_count(id) > 0
     }
@@ -138,10 +138,10 @@ impl Metadata {
         self.acknowledge(id);
     }
 
-    /// Whether this version of a stripe was acknowledged to a client as stored, and nobody removed
-    /// it, but the metadata of now do not have it, and can know that: a stripe of theirs that had
-    /// the same id and was removed leaves copies behind that nothing distinguishes from those of
-    /// the other.
+    /// Whether this version of a stripe was acknowledged to a client as stored, and was not
+    /// removed, but the metadata of now do not have it, and can know that: a stripe of theirs that
+    /// had the same id and was removed leaves copies behind that nothing distinguishes from those
+    /// of the other.
     pub fn is_forgotten(&self, id: StripeId, version: u64) -> bool {
         let is_known = self.stripes.contains_key(&id);
         let is_here = is_known && self.version(id) == version;

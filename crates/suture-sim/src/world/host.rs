@@ -39,7 +39,7 @@ pub(crate) struct Host {
     pub(crate) hangs_until: Option<Time>,
     /// Until when its link carries nothing.
     pub(crate) link_back: Option<Time>,
-    /// Whether it went down without anybody being notified.
+    /// Whether it went down without any peer being notified.
     pub(crate) has_vanished: bool,
     /// Which slices it takes into memory.
     pub(crate) grants: GrantTable,

@@ -28,20 +28,20 @@ use super::{
 use crate::fault::{Kind, NetworkFaults};
 use crate::party::Party;
 
-/// Where a clock begins: anywhere, since nobody can know another one's.
+/// Where a clock begins: anywhere, since no machine can know another one's.
 fn clock_of(start: u64) -> Span {
     Span { ns: Random::new(start).below(1_000_000_000_000) }
 }
 
 impl World {
-    /// From now on everyone makes this mistake.
+    /// From now on all machines make this mistake.
     #[cfg(feature = "mutants")]
     pub(crate) fn mutate(&mut self, mutant: Mutant) {
         self.mutant = Some(mutant);
         self.make_mistakes();
     }
 
-    /// Whoever was just started makes the mistake of this world, if it has one.
+    /// A machine that was just started makes the mistake of this world, if it has one.
     fn make_mistakes(&mut self) {
         #[cfg(feature = "mutants")]
         if let Some(mutant) = self.mutant {
@@ -75,8 +75,8 @@ impl World {
         host.crash();
         host.armed = None;
         self.make_mistakes();
-        // As in production: before its first word, so that nobody takes a fresh agent for a full
-        // one.
+        // As in production: before its first word, so that the coordinator does not take a fresh
+        // agent for a full one.
         let free_bytes = self.host(node).disk.capacity_left();
         self.agent_input(node, agent::AgentInput::Listed { copies: Vec::new(), free_bytes });
         if self.host(node).hangs_until.is_some() {
@@ -86,8 +86,8 @@ impl World {
         self.connect_soon(node);
     }
 
-    /// The keeper is notified how a node is, where it decides that, and the coordinator by it. Who
-    /// waits for no answer cannot ask again, so this is not lost.
+    /// The keeper is notified how a node is, where it decides that, and the coordinator by it. A
+    /// keeper waits for no answer to it and cannot repeat it, so this is not lost.
     pub(crate) fn keeper_sees(&mut self, node: NodeId, state: NodeState) {
         if self.options.liveness == Liveness::Own || self.metadata.node_state(node) == state {
             return;
@@ -122,7 +122,7 @@ impl World {
         if self.admit_own(node).is_err() {
             return;
         }
-        // Until now nobody could send it anything.
+        // Until now no peer could send it anything.
         self.disturb(node, Span::ZERO);
         let joined = self.racks.join(node);
         joined.into_iter().for_each(|input| self.coordinator_input(input));
@@ -385,7 +385,7 @@ impl World {
         }
     }
 
-    /// Now and then somebody else is at work on the stripe.
+    /// Now and then another repair is at work on the stripe.
     fn claim(&mut self, claim: &Claim) -> Result<(), KeeperError> {
         let ended = self.metadata.claims.expire(self.now);
         (0..ended).for_each(|_| self.coverage.count(Kind::ClaimExpired));

@@ -78,7 +78,7 @@ pub(crate) struct Pause {
 /// An agent under another one's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Impostor {
-    /// Under whose name it joins.
+    /// The node that it claims to be.
     pub node: NodeId,
     /// Its store; none of its own where it has a copy of the node's disk.
     pub store: Option<u64>,

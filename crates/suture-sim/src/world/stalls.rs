@@ -2,8 +2,8 @@
 //!
 //! Place: ... dispatch -> [slices flow, or none does] -> chunk proven and durable -> ...
 //! An attempt of which nothing moves is given up after a while, and its stripe is repaired anew. So
-//! whoever waits for what nobody will send breaks nothing, and costs that while each time. Where a
-//! fault has hit somebody who takes part, or the coordinator, or messages, standing still is as it
+//! a node that waits for what no peer will send breaks nothing, and costs that while each time.
+//! Where a fault has hit a participant, or the coordinator, or messages, standing still is as it
 //! should be; where none has, it is a mistake.
 //!
 //! Faults are noted where they strike, each with when it ends. They excuse too much rather than too
@@ -30,7 +30,7 @@ pub(crate) struct Stalls {
     attempts: BTreeMap<RepairId, Begun>,
     /// By node: until when faults that hit it last.
     nodes: BTreeMap<NodeId, Time>,
-    /// Until when those last that concern everyone.
+    /// Until when those last that concern all nodes.
     everyone: Option<Time>,
 }
 
@@ -61,7 +61,7 @@ impl World {
         *known = until.max(*known);
     }
 
-    /// A fault begins that concerns everyone, and lasts for the span.
+    /// A fault begins that concerns all nodes, and lasts for the span.
     pub(crate) fn disturb_all(&mut self, lasts: Span) {
         let until = self.now + lasts;
         self.stalls.everyone = self.stalls.everyone.max(Some(until));
@@ -107,7 +107,7 @@ impl World {
         }
     }
 
-    /// Whether a fault has hit those who take part since it began, or shortly before.
+    /// Whether a fault has hit those that take part since it began, or shortly before.
     fn is_disturbed(&self, attempt: &Begun) -> bool {
         let is_felt = |until: Time| until + AFTERMATH >= attempt.at;
         let is_hit = |node: &NodeId| {

@@ -49,7 +49,7 @@ impl Case {
             nodes: NODES,
             code,
             pool_bytes: 64 << 20,
-            // Nobody here would prove a chunk by fingerprints.
+            // No machine here would prove a chunk by fingerprints.
             unrecorded: false,
             // Tasks carry what a claim brings.
             claims: true,
