@@ -1,6 +1,6 @@
-//! The codes, as a closed set, and the questions that everyone else asks them.
+//! The codes, as a closed set, and the questions that all other code asks them.
 //!
-//! Place: ... stripe affected -> [who can help, and what is combined] -> plan ...
+//! Place: ... stripe affected -> [which chunks can help, and what is combined] -> plan ...
 //! A code has a name that people write (`rs(6,3)`), sizes, and two answers: how to encode and how
 //! to repair, both as a repair DAG. To add a code: one file like `rs.rs` that answers `Describe`,
 //! one variant of [`Code`], one line in `FAMILIES`, and one arm in `Code::description`.

@@ -1,6 +1,6 @@
 //! What every code answers, and what is checked before it is asked.
 //!
-//! Place: ... stripe affected -> [who can help, and what is combined] -> plan ...
+//! Place: ... stripe affected -> [which chunks can help, and what is combined] -> plan ...
 //! One file for each code answers; `code.rs` passes on what it is asked.
 
 use std::fmt;

@@ -125,7 +125,7 @@ impl Program {
         self.run_with(&mut Scratch::default(), sources, outputs)
     }
 
-    /// [`Program::run`] with scratch memory that is kept, for those who run often.
+    /// [`Program::run`] with scratch memory that is kept, for callers that run it often.
     ///
     /// # Errors
     /// As [`Program::run`].

@@ -14,8 +14,8 @@
 //! field of the codes and of the kernels. A chunk that differs from the right one, wherever and
 //! however much, has the same fingerprint for one seed in 256^ROWS = 2^64.
 //!
-//! The seed must have nothing to do with the bytes. Who knows it can make another chunk of the same
-//! fingerprint: this is proof against faults, not against forgers.
+//! The seed must have nothing to do with the bytes. Given the seed, another chunk of the same
+//! fingerprint can be made: this is proof against faults, not against forgers.
 
 use suture_gf::{Coefficients, dot_many_add, mul_add};
 

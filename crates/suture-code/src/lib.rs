@@ -4,9 +4,9 @@
 //! Place: ... helpers known -> [what to combine] -> plan ... slices -> [the bytes computed] ...
 //!
 //! The tour, in reading order:
-//! * [`code`] is the front page: [`Code`] from a name such as `rs(6,3)`, its sizes, whom to ask for
-//!   help, and the two questions that matter: how to encode ([`Code::encode_dag`]) and how to
-//!   repair ([`Code::repair_dag`]).
+//! * [`code`] is the front page: [`Code`] from a name such as `rs(6,3)`, its sizes, which chunks to
+//!   ask for help, and the two questions that matter: how to encode ([`Code::encode_dag`]) and how
+//!   to repair ([`Code::repair_dag`]).
 //! * [`dag`] is the answer's form: what to combine, with no word about where. Planners place it on
 //!   nodes.
 //! * [`rs`] is a code: Reed-Solomon as HDFS and ISA-L write it. Each code is one file of
@@ -18,7 +18,7 @@
 //! * [`execute`] runs any DAG over buffers; beside it stands the naive executor that defines what
 //!   is right.
 //! * [`layout`] defines which bytes of a chunk make up the same positions of its sub-chunks, for
-//!   all who read, move or write parts of chunks.
+//!   all code that reads, moves or writes parts of chunks.
 //! * [`fingerprint`] is what a stripe can be checked by without moving it.
 //! * [`error`] lists everything that can be refused, with the numbers.
 //!

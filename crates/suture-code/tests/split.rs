@@ -1,4 +1,4 @@
-//! Cutting a DAG at its helpers: who reads, who sends, and that the parts make the whole.
+//! Cutting a DAG at its helpers: which read, which send, and that the parts make the whole.
 //!
 //! Place: what travels between nodes is decided by these cuts.
 
@@ -14,7 +14,7 @@ fn source(dag: &mut Dag, chunk: u8, sub_chunk: u32) -> ValueId {
 }
 
 /// Chunk 0 sends a sum of all that it reads and one of the two; chunk 1 sends traces; chunk 2 reads
-/// what nobody needs.
+/// what no sum needs.
 fn mixed() -> Dag {
     let mut dag = Dag::new(2);
     let (a, b) = (source(&mut dag, 0, 0), source(&mut dag, 0, 1));

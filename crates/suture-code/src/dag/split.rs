@@ -25,7 +25,7 @@ pub struct Split {
 
 impl Dag {
     /// The values that each helper sends, in order of definition, chunks in ascending order:
-    /// sub-chunks and sums of its own that someone else needs.
+    /// sub-chunks and sums of its own that another node needs.
     #[must_use]
     pub fn sent_values(&self) -> Vec<(ChunkIndex, Vec<ValueId>)> {
         let mut is_sent = vec![false; self.values.len()];

@@ -1,6 +1,6 @@
 //! Parity checks of locally repairable codes: which sums of other chunks give a lost one.
 //!
-//! Place: ... failure -> [who can help] -> plan ...
+//! Place: ... failure -> [which chunks can help] -> plan ...
 //! A parity check is a sum of multiples of chunks that is zero for every stripe: a word of the dual
 //! code. The chunks of one without the lost one are helpers that rebuild it, and the minimal checks
 //! are all minimal sets of helpers. Every check adds multiples `a` of the global parities' own
