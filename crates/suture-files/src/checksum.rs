@@ -103,7 +103,7 @@ impl ChecksumRecorder {
             // to its place.
             let own = crc32c(piece);
             let moved = advance(own, behind);
-            // Relaxed: the threads are joined before anyone reads.
+            // Relaxed: the threads are joined before the first read.
             self.blocks[block as usize].fetch_xor(moved, Ordering::Relaxed);
             (offset, rest) = (offset + piece.len() as u64, later);
         }

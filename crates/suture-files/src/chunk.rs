@@ -2,7 +2,7 @@
 //! block.
 //!
 //! Place: stripes -> [chunk files] -> ranges in memory.
-//! A disk that returns wrong bytes reports nothing. So nobody sees bytes of a chunk that no
+//! A disk that returns wrong bytes reports nothing. So no caller gets bytes of a chunk that no
 //! checksum has vouched for: the manifest vouches for the `.crc` file, which vouches for blocks;
 //! where the `.crc` file is gone or stale, the whole chunk is read once against the manifest, and
 //! the checksums found are kept.
@@ -75,7 +75,8 @@ pub enum ChecksumFile {
     Missing,
     /// It says something else, or cannot be read.
     Stale,
-    /// Its name is that of a folder, a pipe or a link that leads nowhere, which nobody replaces.
+    /// Its name is that of a folder, a pipe or a link that leads nowhere, which no command
+    /// replaces.
     NoFile,
 }
 

@@ -3,7 +3,7 @@
 //! Place: [chunks -> checked ranges] -> the file; or, where whole chunks are too few, -> encoded
 //! again -> proven.
 //! * Of a stripe only the data chunks are read that hold bytes of the file, and of these only the
-//!   blocks that do: behind them there are zeros, which nobody has to read. Where one is lost, its
+//!   blocks that do: behind them there are zeros, which need not be read. Where one is lost, its
 //!   helpers are read as well, and it is computed.
 //! * A chunk that turns out corrupt in the middle is lost from then on, and everything starts over
 //!   with other helpers: simple, and as rare as corruption.
@@ -56,7 +56,7 @@ enum ReadError {
 
 /// Gives all that a stripe holds of the file to `write`, in no order, from several threads. Some of
 /// it may be given more than once: the last time it is right. Chunks that cannot be used are lost
-/// to the stripe afterwards. The recipe by which it went says who was read.
+/// to the stripe afterwards. The returned recipe names the chunks that were read.
 ///
 /// # Errors
 /// What `write` reports; and, inside, when the chunks that can be used do not determine it.

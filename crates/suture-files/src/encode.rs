@@ -70,7 +70,7 @@ impl Encode<'_> {
         let lock = DirectoryLock::take(self.directory)?;
         let workshop = Workshop::open(self.directory)?;
         let result = self.fill_and_publish(&workshop, &lock);
-        // What will not go is cleared by the next encode, or harms nobody beside a manifest.
+        // What cannot be removed is removed by the next encode, or does no harm beside a manifest.
         let _ = match &result {
             Ok(()) => remove_workshop(self.directory),
             Err(_) => workshop.clear(),

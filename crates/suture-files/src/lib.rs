@@ -5,7 +5,7 @@
 //! says what a directory should hold, [`checksum`] what each block should be; [`directory`] names,
 //! and locks files, [`output`] publishes them; [`position_ranges`] defines which pieces of chunks
 //! belong together, [`chunk`] reads one chunk checked, [`stripe`] knows which chunks of a stripe
-//! can be used, [`method`] who helps and how ([`scheme`] reads searched trace schemes),
+//! can be used, [`method`] which chunks help and how ([`scheme`] reads searched trace schemes),
 //! [`combination`] does it to a range, [`parity`] judges where checksums are gone, [`content`]
 //! finds what a stripe still holds of the file; [`pool`] spreads the work. On them stand the four
 //! jobs [`encode`], [`decode`], [`rebuild`] and [`verify`].
@@ -42,7 +42,7 @@ pub mod chunk;
 mod position_ranges;
 mod stripe;
 pub mod unrepairable;
-// Who helps, and how.
+// Which chunks help, and how.
 mod combination;
 pub mod method;
 pub mod scheme;

@@ -1,6 +1,6 @@
 //! Reads and opens the chunks of a stripe, until it is known which of them can be used.
 //!
-//! Place: geometry -> [the chunks of a stripe] -> who helps whom.
+//! Place: geometry -> [the chunks of a stripe] -> which chunks help which.
 
 use std::sync::Mutex;
 

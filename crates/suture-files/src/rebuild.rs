@@ -113,7 +113,7 @@ pub struct StripeReport {
     /// from the bytes of the file, which were all left.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub encoded_again: bool,
-    /// Who supplied, and how much.
+    /// The chunks that supplied bytes, and how many.
     pub helpers: Vec<HelperReport>,
 }
 
@@ -152,7 +152,7 @@ impl Rebuild<'_> {
     /// Repairs every stripe that can be repaired. No stripe stops another.
     pub fn run(&self) -> Vec<StripeResult> {
         let spread = Spread::over(&self.manifest.geometry);
-        // An encode leaves it that died when it was done. It harms nobody.
+        // An encode leaves it that died when it was done. It does no harm.
         let _ = remove_workshop(self.directory);
         let rebuild = |index| {
             let mut stripe = Stripe::new(self.directory, self.manifest, index, spread);

@@ -1,7 +1,7 @@
 //! Trace schemes in a file: what `suture codes search` found, for `suture rebuild --schemes` to
 //! use.
 //!
-//! Place: lost chunks -> [who helps and how] -> ranges.
+//! Place: lost chunks -> [which chunks help and how] -> ranges.
 //! A file has a scheme in each line: `k m bits lost missing quotients`. A scheme cannot rebuild
 //! other bytes than the right ones, but a file can be damaged, made for other codes, or boast. So
 //! nothing in it is trusted: every line must be well formed, the schemes of this code must send

@@ -1,8 +1,8 @@
 //! One stripe on disk: which of its chunks can be used, determined lazily; a chunk found bad stays
 //! bad.
 //!
-//! Place: geometry -> [the chunks of a stripe] -> who helps whom.
-//! Encode aside, every command asks the same: which chunks are good, which are lost, and who helps
+//! Place: geometry -> [the chunks of a stripe] -> which chunks help which.
+//! Encode aside, every command asks the same: which chunks are good, which are lost, and which help
 //! to compute the lost ones. A chunk starts unopened; opening, scanning or reading it may turn it
 //! into lost, with the reason. Nothing turns a lost chunk back, so every loop "choose helpers, try"
 //! ends.

@@ -1,7 +1,7 @@
 //! A stripe that cannot be repaired: what is lost, and why the rest does not suffice.
 //!
-//! Place: the other end of decode, rebuild and verify. It is reported, never dropped, and stops
-//! nobody else.
+//! Place: the other end of decode, rebuild and verify. It is reported, never dropped, and stops no
+//! other stripe.
 
 use std::fmt;
 
