@@ -138,7 +138,7 @@ suture_status suture_get_sizes(const suture_code *code, suture_sizes *sizes);
 // Computes the m parity chunks of a stripe from its k data chunks, all `chunk_bytes` long.
 //
 // A chunk is a sequence of units of `unit_bytes`, each a codeword of its own with those at the
-// same place in the other chunks; 0 says that the chunk is one unit. Whoever decodes or repairs
+// same place in the other chunks; 0 says that the chunk is one unit. Calls that decode or repair
 // the stripe must name the same unit.
 suture_status suture_encode(const suture_code *code,
                             const uint8_t *const *data,

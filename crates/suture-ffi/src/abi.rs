@@ -151,7 +151,7 @@ pub unsafe extern "C" fn suture_get_sizes(code: *const Handle, sizes: *mut Sizes
 /// Computes the m parity chunks of a stripe from its k data chunks, all `chunk_bytes` long.
 ///
 /// A chunk is a sequence of units of `unit_bytes`, each a codeword of its own with those at the
-/// same place in the other chunks; 0 says that the chunk is one unit. Whoever decodes or repairs
+/// same place in the other chunks; 0 says that the chunk is one unit. Calls that decode or repair
 /// the stripe must name the same unit.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn suture_encode(

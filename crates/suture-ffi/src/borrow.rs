@@ -3,8 +3,8 @@
 //! Place: the way in of every call of the C ABI, and the only part that relies on the caller's
 //! contract.
 //! The contract with the caller, without which nothing here is sound: a pointer that is not null
-//! and is aligned points to as many elements as the count beside it says, and nobody writes to them
-//! during the call.
+//! and is aligned points to as many elements as the count beside it says, and no thread writes to
+//! them during the call.
 //!
 //! Invariant: a mutable slice overlaps no other slice that is alive; what would is refused.
 

@@ -6,7 +6,7 @@
 //! one that encodes for good.
 //!
 //! Invariants: threads may share a handle; the lock is held to look up and to insert, never while
-//! compiling or running; whoever encodes waits at most for the first to have compiled it; the same
+//! compiling or running; an encoding call waits at most for the first to have compiled it; the same
 //! question always gets the same answer.
 
 use crate::job::Job;
@@ -23,7 +23,7 @@ const WEIGHT_OF_ANY: usize = 256;
 #[derive(Debug)]
 pub struct Handle {
     code: Code,
-    /// Apart from the others, so that those who encode wait for nobody.
+    /// Apart from the others, so that encoding calls do not wait for decoding ones.
     encoding: OnceLock<Result<Job, CodeError>>,
     jobs: Mutex<Jobs>,
 }

@@ -89,7 +89,7 @@ impl Job {
         Ok(Job { program, sub_chunk_count, helpers, places, is_plain, weight })
     }
 
-    /// What is read of whom: sub-chunks in ascending order, chunks in ascending order.
+    /// What is read of which chunk: sub-chunks in ascending order, chunks in ascending order.
     #[must_use]
     pub fn reads(&self) -> &[(ChunkIndex, Vec<u32>)] {
         &self.helpers

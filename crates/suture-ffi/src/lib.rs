@@ -1,7 +1,7 @@
 //! The C ABI: the codes of Suture for storage systems that are not written in Rust.
 //!
-//! Place: `failure -> stripes -> plan -> dispatch -> [slices] -> durable -> commit`, in someone
-//! else's system. It finds the failure, reads the bytes and keeps what is rebuilt; here it asks
+//! Place: `failure -> stripes -> plan -> dispatch -> [slices] -> durable -> commit`, inside another
+//! storage system. It finds the failure, reads the bytes and keeps what is rebuilt; here it asks
 //! which bytes to read, and what they make.
 //!
 //! **How to link.** `cargo build --release -p suture-ffi` leaves `libsuture_ffi.a` and

@@ -146,7 +146,7 @@ pub fn guard(body: impl FnOnce() -> Result<(), Fault>) -> Status {
     };
     // C ends texts at a zero byte; the quoted names in messages have theirs escaped.
     let text = CString::new(fault.message).unwrap_or_else(|_| fault.status.text().to_owned());
-    // A thread that is being torn down has nowhere to keep a text, and nobody to read it.
+    // A thread that is being torn down has nowhere to keep a text, and no call that could read it.
     let _ = LAST_ERROR.try_with(|last| last.replace(text));
     fault.status
 }

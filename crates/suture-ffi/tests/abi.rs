@@ -91,7 +91,7 @@ impl Open {
 
 impl Drop for Open {
     fn drop(&mut self) {
-        // SAFETY: it was opened, and nobody uses it any more.
+        // SAFETY: it was opened, and no call uses it any more.
         unsafe { suture_close(self.0) };
     }
 }
