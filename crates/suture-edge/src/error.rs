@@ -1,4 +1,4 @@
-//! Whose fault an error is: the input's or the system's; and how it shows the name at fault.
+//! What caused an error, the input or the system, and how it shows the name at fault.
 //!
 //! Place: wherever a library refuses what a person gave it. The command line turns the kind into
 //! its exit status.

@@ -227,8 +227,8 @@ pub fn format_seconds(seconds: f64) -> String {
     }
 }
 
-/// A duration that nobody knows well, with as many digits as mean something: `40 s`, `12 min`,
-/// `3 h`, `5 days`; never nothing.
+/// An estimated duration, with as many digits as mean something: `40 s`, `12 min`, `3 h`, `5 days`;
+/// never nothing.
 pub fn format_estimate(seconds: f64) -> String {
     let (value, unit) = match seconds {
         seconds if seconds < 90.0 => (seconds.max(1.0), "s"),
