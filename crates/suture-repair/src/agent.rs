@@ -481,8 +481,7 @@ impl Agent {
         }
     }
 
-    /// Ends a task without a word about what it has in memory and on disk. False where there is
-    /// none.
+    /// Ends a task without reporting what it has in memory and on disk. False where there is none.
     fn remove(&mut self, repair: RepairId) -> bool {
         let Some(task) = self.tasks.remove(&repair) else { return false };
         if !self.mistake.is(Mutant::KeepTaskMemory) {

@@ -144,7 +144,7 @@ pub trait ChunkReader: Debug + Send + Sync {
     fn read(&self, offset: u64, into: &mut [u8]) -> Result<(), CopyFault>;
 }
 
-/// A chunk in the making, which no reader sees. Dropping it before it is published aborts it and
+/// An unpublished chunk, which no reader sees. Dropping it before it is published aborts it and
 /// gives its space back.
 pub trait ChunkWriter: Debug + Send + Sync {
     /// The length that it was begun with.

@@ -200,7 +200,7 @@ pub struct Coordinator {
     ledger: Ledger,
     rates: Rates,
     throttle: Throttle,
-    /// When the schedule wants to be asked again.
+    /// When the schedule is to be asked again.
     schedule_at: Option<Time>,
     sweep_at: Time,
     repaired_chunks: u64,

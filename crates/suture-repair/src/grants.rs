@@ -2,9 +2,9 @@
 //!
 //! Place: ... slice granted -> [what may be received] -> slice received -> summed ...
 //! A slice is taken off the wire before the agent's state machine sees it, and memory for it must
-//! be reserved then. The machine reserves by granting; this table is its last word on it, for the
-//! readers of all connections. A peer that sends twice, or without a grant, or for a repair that is
-//! over, is read past. Whether the slice is *wanted* the machine still decides.
+//! be reserved then. The machine reserves by granting; this table holds what it has granted by now,
+//! for the readers of all connections. A peer that sends twice, or without a grant, or for a repair
+//! that is over, is read past. Whether the slice is *wanted* the machine still decides.
 //!
 //! A decoder sends all of its parents what the first of them lacks. So slices before the first that
 //! was granted come from honest peers as well: they are read past too, and take nothing of what was

@@ -230,7 +230,7 @@ impl Transport {
             let capacities = self.capacities(best.seconds, rounding);
             let Err(nodes) = search.fit(self, &capacities) else { break };
             let seconds = self.seconds_of(&nodes, rounding);
-            // Rounding may have the last word: then the set is as good as the one before.
+            // A small increase may be rounding alone: then the set is as good as the one before.
             let is_later = seconds > best.seconds * (1.0 + 1e-13);
             best = Certificate { seconds: seconds.max(best.seconds), nodes };
             if !is_later {

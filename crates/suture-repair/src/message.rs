@@ -264,7 +264,7 @@ pub struct FingerprintRequest {
 /// What an agent sends to the coordinator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FromAgent {
-    /// The first word of every session.
+    /// The first message of every session.
     Hello(Hello),
     /// Every copy that the agent holds.
     Inventory(Vec<ListedCopy>),

@@ -176,7 +176,7 @@ fn most_per_rack(candidates: &[FreeNode], width: usize, given: &BTreeMap<RackId,
     (1..all).find(|&most| taken(most) >= width).unwrap_or(all)
 }
 
-/// Of nodes in ascending order, the one whose turn comes after the last one's.
+/// Of nodes in ascending order, the one that comes after the last one in turn.
 pub fn next_in_turn(nodes: &[NodeId], last: Option<NodeId>) -> Option<NodeId> {
     let next = nodes.iter().find(|node| last.is_none_or(|last| **node > last));
     next.or(nodes.first()).copied()

@@ -7,7 +7,7 @@
 //! PivotRepair, CAR and ChameleonEC are one-lane plans.
 //!
 //! Invariants are those of `validate.rs`; `json.rs` reads and writes `suture-plan-1`.
-//! A plan knows nothing of time: when it runs is the schedule's business.
+//! A plan knows nothing of time: when it runs is decided by the schedule.
 
 pub mod arbitrary;
 pub(crate) mod content;

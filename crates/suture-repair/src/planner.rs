@@ -63,7 +63,7 @@ pub struct Job {
     pub idle: Vec<NodeId>,
     /// Nodes that must not become a destination: they hold (or should hold) another chunk.
     pub excluded: Vec<NodeId>,
-    /// Nodes because of which an earlier attempt failed: used only when nothing else will do.
+    /// Nodes because of which an earlier attempt failed: used only where no others suffice.
     pub avoid: Vec<NodeId>,
     /// The node that holds the chunk, where it is not lost and only to move: it may be copied from
     /// there.
@@ -243,7 +243,7 @@ fn plan_batch(policy: Policy, jobs: &[Job], view: &View<'_>, seed: u64) -> Batch
 fn check(policy: Policy, jobs: &[Job], view: &View<'_>) -> Result<(), PlanError> {
     let cluster = view.cluster;
     let name = |node: &Node| node.name.clone();
-    // A link that carries nothing is a fact of life: it is used when nothing else will do.
+    // A link that carries nothing is no error: it is used where no other suffices.
     let is_no_rate = |rate: Rate| rate.0.is_nan() || rate.0 < 0.0;
     for node in &cluster.nodes {
         for (link, rate) in [("uplink", node.uplink), ("downlink", node.downlink)] {

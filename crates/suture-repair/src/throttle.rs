@@ -230,7 +230,7 @@ impl Throttle {
         self.decide_anew();
     }
 
-    /// A node is in another rack, whose cap holds for it at once.
+    /// A node is in another rack, and the cap of that rack holds for it at once.
     pub fn racks_changed(&mut self) {
         self.decide_anew();
     }

@@ -74,7 +74,7 @@ impl Agent {
         let gone = std::mem::take(&mut self.copy_operations.gone);
         copies.retain(|listed| !gone.contains(&listed.copy));
         self.send(FromAgent::Inventory(copies));
-        // The coordinator gives no chunk to a node whose space it does not know.
+        // The coordinator gives no chunk to a node before it knows the free space there.
         self.next_beat = now;
         self.listing_ended();
     }

@@ -78,8 +78,8 @@ impl Running {
         self.lanes.iter_mut().find(|(index, _)| *index == lane).map(|(_, pump)| pump)
     }
 
-    /// Only lanes that end here rest. In others this node is a relay, whose parents would wait for
-    /// what they asked it for; those rest when their own destination does.
+    /// Only lanes that end here rest. In others this node is a relay, and its parents would wait
+    /// for what they asked it for; those rest when their own destination does.
     pub fn hold(&mut self, held: bool) {
         let pumps = self.lanes.iter_mut().map(|(_, pump)| pump);
         pumps.filter(|pump| stores(pump)).for_each(|pump| pump.hold(held));
@@ -112,7 +112,7 @@ impl Running {
         (made.stripe, made.chunk) == (copy.stripe, copy.chunk) && pumps.all(reaches)
     }
 
-    /// The copy of which a file is in the making here, that another attempt could go on with.
+    /// The copy that is being written to a file here, that another attempt could go on with.
     fn in_the_making(&self) -> Option<ChunkCopy> {
         match self.state {
             TaskState::Filling(made) | TaskState::Proving(made) => Some(made),
@@ -127,7 +127,7 @@ impl Running {
         self.task.skips && self.in_the_making().is_some() && !self.state.has_received_all()
     }
 
-    /// What the file in the making has of its chunk: ranges that are apart, ascending.
+    /// What the unpublished file has of its chunk: ranges that are apart, ascending.
     pub fn written(&self) -> Vec<Range> {
         let plan = &self.task.plan;
         let pumps = self.lanes.iter().map(|(_, pump)| pump);

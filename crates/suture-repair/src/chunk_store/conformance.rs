@@ -26,7 +26,7 @@ pub trait Medium {
     /// Changes the byte at `offset` of a published copy.
     fn damage(&mut self, copy: ChunkCopy, offset: u64);
 
-    /// Chunks in the making that take space on it.
+    /// Unpublished chunks that take space on it.
     fn unfinished_count(&self) -> usize;
 
     /// Whether copies are this store's to remove. Where they are not, an order to is answered and

@@ -32,8 +32,8 @@ pub fn fingerprint_copy(
     Ok(made.bytes().into())
 }
 
-/// The fingerprint of a chunk in the making, as it is read back from the medium. It may be
-/// published afterwards.
+/// The fingerprint of an unpublished chunk, as it is read back from the medium. It may be published
+/// afterwards.
 ///
 /// # Errors
 /// As [`ChunkWriter::prove`].

@@ -56,7 +56,8 @@ impl Coordinator {
         if let Some(task) = self.ledger.claimed(now, id, label) {
             self.dispatch(task);
         } else if self.ledger.get(id).is_none() {
-            // It ended meanwhile, and word of that may have been lost or come first.
+            // It ended meanwhile, and the release of its claim may have been lost or have come
+            // first.
             self.outputs.push_back(Output::ReleaseClaim(id));
         }
     }

@@ -21,7 +21,7 @@ const AVOID_RESET: u32 = 4;
 #[derive(Clone, Debug, Default)]
 pub(super) struct FailureHistory {
     pub attempts: u32,
-    /// Nodes to be used only when nothing else will do.
+    /// Nodes to be used only where no others suffice.
     pub avoid: BTreeSet<NodeId>,
     /// The usual plan takes more memory than some agent has.
     pub is_single_chunk: bool,

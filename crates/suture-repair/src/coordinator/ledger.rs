@@ -17,7 +17,7 @@
 //! | `stop` of a flow that left a durable chunk | | | -  |       | ended            |
 //!
 //! `claim` and `claimed` change none of them: a rebuild whose claim is not answered yet has all it
-//! needs but the word.
+//! needs but the keeper's answer.
 //!
 //! Memory is reserved while slices flow; load is charged from the plan to the last commit.
 //! Invariants: a stripe waits or runs, once; memory and load are those of what waits and runs,

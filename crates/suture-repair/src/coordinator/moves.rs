@@ -96,7 +96,7 @@ impl Coordinator {
         }
     }
 
-    /// Something else is wanted of a node: of its chunks, and of what may be planned.
+    /// The intent for a node changes: what becomes of its chunks, and what may be planned.
     pub(super) fn intent_changed(&mut self, node: NodeId) {
         let stripes: Vec<StripeId> = self.stripes.on_node(node).map(|stripe| stripe.id).collect();
         for stripe in stripes {

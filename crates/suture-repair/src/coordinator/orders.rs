@@ -18,7 +18,7 @@ use crate::time::{Span, Time};
 const ASK_AGAIN_MIN: Span = Span { ns: 10_000_000 };
 
 impl Coordinator {
-    /// When the schedule wants to be asked again; never so soon that nothing else is done.
+    /// When the schedule is to be asked again; never so soon that nothing else is done.
     pub(super) fn ask_schedule_at(&mut self, now: Time) -> Option<Time> {
         let scene = self.scene(now);
         let ready = if self.config.paused { 0 } else { scene.ready };
@@ -26,7 +26,7 @@ impl Coordinator {
         at.map(|at| at.max(now + ASK_AGAIN_MIN))
     }
 
-    /// Does what the schedule wants to be done differently, and releases what may flow now.
+    /// Carries out what the schedule changes about running repairs, and releases what may flow now.
     pub(super) fn follow_schedule(&mut self, now: Time) {
         for directive in self.ledger.directives(self.scene(now)) {
             match directive {

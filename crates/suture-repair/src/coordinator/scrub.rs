@@ -35,7 +35,7 @@ use crate::time::{Span, Time};
 /// Copies that a node reads for a pass at a time: one, and the next so that its disk need not wait.
 const READS_MAX: usize = 2;
 
-/// Stripes among which the next one is looked for whose nodes are all free.
+/// Stripes among which the next one is looked for: one that has all its nodes free.
 const CANDIDATES_MAX: usize = 64;
 
 /// Stripes that may wait for silent nodes; while there are so many the pass waits for them.

@@ -53,7 +53,7 @@ const LAST_DIVISOR: u64 = 8;
 /// So many times as long as a slice should take is late.
 const LATE: u64 = 4;
 
-/// Edges of one agent that are heeded.
+/// The most edges of one agent's report that are used; the rest are ignored.
 const EDGES_MAX: usize = 4096;
 
 /// Which nodes wait for which, as agents last reported.

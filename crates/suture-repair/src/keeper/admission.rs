@@ -10,7 +10,7 @@
 
 use std::collections::BTreeMap;
 
-/// What the keeper knows of the node whose name an agent wants.
+/// What the keeper knows of the node under the name that an agent wants.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Known {
     /// Chunks that are recorded there.

@@ -18,7 +18,7 @@ pub trait Kept {
     /// Removes the stripe, as its owner would.
     fn remove(&mut self, stripe: StripeId);
 
-    /// The keeper ends without a word and starts again.
+    /// The keeper ends without notice and starts again.
     fn restart(&mut self);
 
     /// What a stripe looks like after a restart: as before, unless the keeper counts generations

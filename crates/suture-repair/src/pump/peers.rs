@@ -1,10 +1,9 @@
 //! What the nodes that a pump exchanges slices with owe it, one by one.
 //!
 //! Place: ... dispatch -> [slices flow] -> chunk proven and durable ...
-//! A peer that died without notice looks like one that has nothing to do. Which of them owes
-//! something is known here: a child that was granted slices sends them, and a parent that has all
-//! it granted grants more. Whether it is late is judged over all repairs together
-//! (`agent/peer_watch.rs`).
+//! A peer that died without notice looks like one that has nothing to do. Which kind a peer is, is
+//! known here: a child that was granted slices sends them, and a parent that has all it granted
+//! grants more. Whether it is late is judged over all repairs together (`agent/peer_watch.rs`).
 
 use super::stream::Path;
 use super::{Pump, Stage};

@@ -40,7 +40,7 @@ pub struct TextError {
     pub found: String,
 }
 
-/// A line in the making.
+/// A line that is being written.
 #[derive(Clone, Debug, Default)]
 pub struct LineWriter {
     text: String,

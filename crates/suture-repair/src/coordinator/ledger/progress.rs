@@ -112,7 +112,7 @@ impl Ledger {
         self.consult(scene, |schedule, snapshot| schedule.directives(snapshot))
     }
 
-    /// When the schedule wants to be asked although nothing has happened.
+    /// When the schedule is to be asked although nothing has happened.
     pub fn schedule_deadline(&mut self, scene: Scene) -> Option<Time> {
         self.consult(scene, |schedule, snapshot| schedule.next_deadline(snapshot))
     }

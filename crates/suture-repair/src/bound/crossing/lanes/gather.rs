@@ -2,10 +2,10 @@
 //!
 //! Place: beside `[plan]`, a part of the bound by the lanes of a stripe (`../lanes.rs`).
 //! Every helper reads its chunk and sends it straight to the decoder, which sends each rebuilt
-//! chunk straight to its destination. A decoder is a helper, whose own chunk is sent nowhere, or a
-//! node without a chunk of the stripe; if that is a destination, it sends one chunk less. So what a
-//! set of helpers costs depends on nothing but the rack of the decoder, and what a decoder receives
-//! on nothing but their number.
+//! chunk straight to its destination. A decoder is a helper, which sends its own chunk nowhere, or
+//! a node without a chunk of the stripe; if that is a destination, it sends one chunk less. So what
+//! a set of helpers costs depends on nothing but the rack of the decoder, and what a decoder
+//! receives on nothing but their number.
 
 use crate::bound::crossing::priced::Costs;
 use crate::bound::search::Amounts;

@@ -87,7 +87,7 @@ fn joined(option: &RepairOption) -> Vec<(Joined<'_>, u8)> {
     }
 }
 
-/// One lane in the making.
+/// One lane that is being built.
 #[derive(Clone, Copy)]
 struct Build<'a> {
     item: &'a PricedPart<'a>,

@@ -374,7 +374,7 @@ pub(super) fn each_crossing(
     }
 }
 
-/// A rack's part of the tree in the making.
+/// A rack's part of the tree that is being built.
 struct Branch {
     rack: u32,
     /// The node that sends the rack's sum on.
