@@ -1,9 +1,9 @@
-//! One node's disk in memory: copies with checksums, chunks in the making, and what goes wrong.
+//! One node's disk in memory: copies with checksums, unpublished chunks, and what goes wrong.
 //!
 //! Place: ... slices flow -> [chunk proven and durable, in memory] -> commit ...
 //! It is a chunk store like the one of production and keeps the same promises
 //! (`suture_repair::chunk_store`): a read is checked against the checksums of its blocks, a chunk
-//! is proven before it gets its name, a crash loses what is in the making and nothing else. Faults
+//! is proven before it gets its name, a crash loses what is unpublished and nothing else. Faults
 //! are injected behind its back.
 //!
 //! Handles share the disk with the simulated host. The interface is for threads, so there is a
@@ -233,7 +233,7 @@ impl Disk {
         self.contents().failing.coverage.clone()
     }
 
-    /// Chunks in the making.
+    /// Chunks that are not published.
     pub fn unfinished_count(&self) -> usize {
         let contents = self.contents();
         let is_unfinished = |draft: &&Draft| !matches!(draft.stage, Stage::Published(_));

@@ -391,7 +391,7 @@ impl Network {
         left
     }
 
-    /// When the network next wants to be advanced; `None` when nothing will happen by itself.
+    /// When the network must next be advanced; `None` when nothing will happen by itself.
     pub fn next_event(&mut self) -> Option<f64> {
         if self.fill_at.is_some_and(|at| at <= self.now) {
             self.fill();

@@ -137,7 +137,8 @@ fn free_bytes(scenario: &Scenario) -> Vec<u64> {
         .collect()
 }
 
-/// What an agent has reported of its links long before anything fails, where that is heeded.
+/// What an agent has reported of its links long before anything fails, where the coordinator uses
+/// it.
 fn first_report(scenario: &Scenario, node: NodeId) -> Option<Box<LinkReport>> {
     let rates = LinkRates::of(&scenario.capacities);
     let is_declared = rates == LinkRates::Declared;
@@ -265,7 +266,7 @@ impl FluidAgents {
         !self.settling.is_empty() || self.flows.any_moves(network)
     }
 
-    /// When the coordinator wants to be woken or a lane's overheads have passed.
+    /// When the coordinator must be woken or a lane's overheads have passed.
     pub fn next_event(&self) -> Option<f64> {
         let settled = self.settling.first().map(|(at, ..)| *at);
         [settled, self.deadline()].into_iter().flatten().min().map(seconds)

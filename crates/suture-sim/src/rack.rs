@@ -4,7 +4,7 @@
 //! Place: put -> [placement], and failure -> stripes -> queue -> [plan] -> ...
 //! A rack is a name that an agent gives when it joins, and it gives another one when its node was
 //! moved. What the last join named is recorded with the metadata, so that a new coordinator begins
-//! with it. Clusters without racks join without a word about them.
+//! with it. Agents of clusters without racks name none as they join.
 //!
 //! The rules that the checkers ask for are counted here, apart from the core: a stripe is placed
 //! with as few chunks in each rack as the racks allow, and no repair leaves a rack with more chunks

@@ -135,7 +135,7 @@ pub enum Violation {
         node: NodeId,
         /// Bytes that are still reserved.
         reserved: u64,
-        /// Slices, spools and chunks in the making that are left.
+        /// Slices, spools and unpublished chunks that are left.
         unfinished: usize,
     },
 }

@@ -519,7 +519,7 @@ impl World {
         self.host(node).agent.as_ref().map(Agent::status).unwrap_or_default()
     }
 
-    /// Slices in memory, spools, and chunks in the making at a node.
+    /// Slices in memory, spools, and unpublished chunks at a node.
     pub fn unfinished_count(&self, node: NodeId) -> usize {
         let host = self.host(node);
         host.buffers.len() + host.spools.len() + host.disk.unfinished_count()

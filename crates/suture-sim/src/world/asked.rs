@@ -3,7 +3,7 @@
 //! Place: [failure detected -> stripes affected] -> queue -> ... -> stripe healthy, and old copies
 //! deleted. However much a listing names, few checks and few deletes are under way at a node. The
 //! coordinator asserts that of its own lists; here what it sends is compared with what it received.
-//! What may have ended without a word is not counted, so that there are never fewer than are
+//! What may have ended without notice is not counted, so that there are never fewer than are
 //! counted.
 
 use std::collections::BTreeMap;

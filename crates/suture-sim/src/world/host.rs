@@ -20,7 +20,7 @@ pub(crate) struct Host {
     pub(crate) agent: Option<Agent>,
     pub(crate) incarnation: u64,
     pub(crate) disk: Disk,
-    /// Chunks in the making, each by the repair that it is for.
+    /// Unpublished chunks, each by the repair that it is for.
     pub(crate) writers: BTreeMap<RepairId, Arc<dyn ChunkWriter>>,
     /// Spooled slices of running repairs, by lane and offset.
     pub(crate) spools: BTreeMap<(RepairId, u16), BTreeMap<u64, Vec<u8>>>,
@@ -77,7 +77,7 @@ impl Host {
         self.buffers.retain(|(id, _), _| id.repair != repair);
     }
 
-    /// What is left when its process ends without a word.
+    /// What is left when its process ends without notice.
     pub(super) fn crash(&mut self) {
         self.grants = GrantTable::default();
         self.buffers.clear();

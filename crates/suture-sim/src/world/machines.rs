@@ -75,7 +75,7 @@ impl World {
         host.crash();
         host.armed = None;
         self.make_mistakes();
-        // As in production: before its first word, so that the coordinator does not take a fresh
+        // As in production: before its first message, so that the coordinator does not take a fresh
         // agent for a full one.
         let free_bytes = self.host(node).disk.capacity_left();
         self.agent_input(node, agent::AgentInput::Listed { copies: Vec::new(), free_bytes });

@@ -2,7 +2,7 @@
 //!
 //! Place: [failure detected] -> stripes affected -> ...
 //! What is sent to it meanwhile waits, in order, and is taken in at once when it wakes. A node
-//! whose word waits is alive, whatever the clock shows; taking it for dead breaks a rule.
+//! whose message waits is alive, whatever the clock shows; taking it for dead breaks a rule.
 
 use std::collections::VecDeque;
 

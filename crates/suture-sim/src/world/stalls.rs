@@ -6,8 +6,8 @@
 //! Where a fault has hit a participant, or the coordinator, or messages, standing still is as it
 //! should be; where none has, it is a mistake.
 //!
-//! Faults are noted where they strike, each with when it ends. They excuse too much rather than too
-//! little: a node that two others cannot reach is disturbed for all of them.
+//! Faults are noted where they strike, each with when it ends. They excuse too many stalls rather
+//! than too little: a node that two others cannot reach is disturbed for all of them.
 
 use std::collections::BTreeMap;
 
@@ -80,8 +80,8 @@ impl World {
             Output::Send { message: ToAgent::Dispatch(task), .. } => {
                 self.stalls.begin(self.now, task);
             }
-            // Messages overtake each other here, and not in production: the word to rest may come
-            // after the one to go on.
+            // Messages overtake each other here, and not in production: the message to rest may
+            // come after the one to go on.
             Output::Send { message: ToAgent::Hold { repair, .. }, .. } => {
                 self.stalls.attempts.remove(repair);
             }
