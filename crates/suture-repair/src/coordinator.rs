@@ -393,7 +393,7 @@ impl Coordinator {
         let was_up = self.health.is_up(node);
         self.reported(now, node, &message);
         match message {
-            // A word that came twice, or late, begins no session.
+            // A `Hello` that came twice, or late, begins no session.
             FromAgent::Hello(_) if !is_new_session => {}
             FromAgent::Hello(_) => {
                 // A delete of an earlier session has been done, is still running (a check of the

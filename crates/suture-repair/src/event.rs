@@ -78,7 +78,7 @@ pub enum Input {
         /// What is wrong with it.
         fault: KnownFault,
     },
-    /// The keeper has news of a node. Heeded where liveness is the keeper's.
+    /// The keeper reports the state of a node. Ignored unless liveness is the keeper's.
     NodeState {
         /// Which one it is.
         node: NodeId,
@@ -152,7 +152,7 @@ pub enum NodeState {
     Decommissioning,
 }
 
-/// What an operator can want.
+/// What an operator can command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Command {
     /// Treat the node as dead until it is returned.
@@ -196,8 +196,8 @@ pub enum Output {
     /// Change the location of a chunk if the stripe still has this generation. Answered by
     /// `Committed` or `CommitRefused`.
     Commit(Commit),
-    /// Ask to be left alone with a stripe, before its repair is dispatched. Answered by `Claimed`
-    /// or `ClaimRefused`.
+    /// Claim a stripe for a repair before that is dispatched. Answered by `Claimed` or
+    /// `ClaimRefused`.
     Claim(Claim),
     /// A repair that was claimed has ended, and not all of it was committed. Not answered: a claim
     /// also ends by itself.
@@ -208,8 +208,8 @@ pub enum Output {
     /// How far scrubbing has come: for the keeper to remember, so that the next coordinator goes
     /// on. Not answered.
     Scrub(ScrubStep),
-    /// What is wrong with a copy that the keeper points to, or that nothing is any more: for the
-    /// keeper to record, so that the next coordinator knows it. Not answered.
+    /// What is wrong with a copy at a recorded location, or that it is good again: for the keeper
+    /// to record, so that the next coordinator knows it. Not answered.
     Faulty {
         /// The node that holds it.
         node: NodeId,
@@ -279,7 +279,7 @@ pub struct Commit {
     pub clears: Option<ChunkIndex>,
 }
 
-/// Word that a repair is about to begin.
+/// A claim on a stripe for a repair that is about to begin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claim {
     /// The repair that claims it.
@@ -481,7 +481,7 @@ pub struct Timers {
     pub dead_after: Span,
     /// How long after the coordinator's start a node may stay silent without being declared dead.
     pub start_grace: Span,
-    /// A repair whose bytes do not grow for so long is tried another way.
+    /// A repair that makes no progress for so long is given up and planned anew.
     pub stall_after: Span,
     /// How long a commit may stay unanswered before it is asked again.
     pub commit_retry: Span,

@@ -120,8 +120,8 @@ pub enum ToAgent {
     },
     /// Report again what you hold. Answered by `Inventory`.
     List,
-    /// Move no more for repairs than this from now on, whatever sessions come and go. Answered by
-    /// the next report of links, which states what is kept to; sent again while that is another.
+    /// Move no more for repairs than this from now on, in later sessions too. Answered by the next
+    /// report of links, which states the limit that is kept to; sent again while that is another.
     Limit(RepairLimit),
 }
 
@@ -143,10 +143,10 @@ pub struct Moved {
     pub others: u64,
 }
 
-/// Results of probes in a report.
+/// The most results of probes in a report.
 pub const PROBED_MAX: usize = 64;
 
-/// Peers in a report to which something was sent; of more peers only so many are reported.
+/// The most peers in a report to which something was sent; others are left out.
 pub const SENT_TO_MAX: usize = 256;
 
 /// What an agent has seen of its links since its last report.
@@ -170,7 +170,7 @@ pub struct LinkReport {
     pub has_uplink: bool,
     /// Whether an operator declared the rate of its downlink.
     pub has_downlink: bool,
-    /// What it keeps to.
+    /// The limit that it keeps to.
     pub limit: RepairLimit,
     /// What its own configuration lets repair move in each direction, in bytes per second.
     pub cap: Option<u64>,
@@ -327,7 +327,7 @@ pub struct Hello {
 /// What an agent repeats at every beat.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Heartbeat {
-    /// Which start of the agent speaks.
+    /// The start of the agent that sends this.
     pub incarnation: u64,
     /// Free bytes on its disk.
     pub free_bytes: u64,
@@ -353,15 +353,14 @@ pub struct Heartbeat {
 /// How a node's disk is, as its agent sees it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DiskState {
-    /// What it was asked lately it has done.
+    /// Its latest operations succeeded.
     #[default]
     Good,
-    /// It gives its chunks and takes none.
+    /// Chunks can be read and none can be written.
     ReadOnly,
-    /// The medium or the system failed some of what it was asked lately.
+    /// The medium or the system failed some of its latest operations.
     Failing,
-    /// Something that it was asked has not been answered for so long that nothing else can be
-    /// expected to be.
+    /// An operation has not returned for so long that no other can be expected to return.
     Hanging,
 }
 

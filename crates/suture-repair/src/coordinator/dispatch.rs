@@ -56,8 +56,7 @@ impl Coordinator {
         if let Some(task) = self.ledger.claimed(now, id, label) {
             self.dispatch(task);
         } else if self.ledger.get(id).is_none() {
-            // It ended meanwhile, and the release of its claim may have been lost or have come
-            // first.
+            // It ended meanwhile; the release of its claim may be lost or have come first.
             self.outputs.push_back(Output::ReleaseClaim(id));
         }
     }
