@@ -62,8 +62,8 @@ use crate::limit::{LinkPorts, Port, Rates};
 use crate::metrics::agent::{AgentMetrics, MovedBytes};
 use crate::net::NetEvent;
 use crate::net::grants::Grants;
-use crate::net::greeting::Greeting;
 use crate::net::incoming::{self, Acceptor, NodeNames};
+use crate::net::local_identity::LocalIdentity;
 use crate::net::outgoing::ToPeer;
 use crate::put_key::PutKey;
 use crate::record::{RecordTo, RecordedAgent};
@@ -129,9 +129,9 @@ pub struct Config {
 
 impl Config {
     /// The identity that this agent announces to others.
-    fn greeting(&self) -> Greeting {
+    fn identity(&self) -> LocalIdentity {
         let (cluster, who) = (self.cluster, Who::Agent(self.me));
-        Greeting { cluster, who, credentials: self.credentials.clone() }
+        LocalIdentity { cluster, who, credentials: self.credentials.clone() }
     }
 
     /// Uplink and downlink, as they are limited.
@@ -209,7 +209,7 @@ pub async fn run(
     let LinkPorts { uplink, downlink, dscp } = ports.clone();
     let meter = LinkMeter::new(config.links, ports.clone());
     let (probed, known_peers) = watch::channel(Vec::new());
-    let prober = meter.prober(config.greeting(), known_peers);
+    let prober = meter.prober(config.identity(), known_peers);
     let (put_key, known_put_key) = watch::channel(None);
     let service = ChunkService::new(ChunkServiceParts {
         store: store.clone(),
@@ -223,13 +223,13 @@ pub async fn run(
     });
     let metrics = config.metrics.clone();
     let free_bytes = store.free_bytes().map_err(|why| std::io::Error::other(why.to_string()))?;
-    let (greeting, (names, known_names)) = (config.greeting(), watch::channel(NodeNames::new()));
+    let (identity, (names, known_names)) = (config.identity(), watch::channel(NodeNames::new()));
     let mut driver = AgentDriver {
         core: core(&config, free_bytes)?,
         origin: Instant::now(),
         tasks: HashMap::new(),
         later: Vec::new(),
-        peers: Peers::new(greeting.clone(), uplink, dscp, net_events.clone()),
+        peers: Peers::new(identity.clone(), uplink, dscp, net_events.clone()),
         names,
         put_key,
         grants: grants.clone(),
@@ -248,7 +248,7 @@ pub async fn run(
         me: config.me,
     };
     let acceptor = Acceptor {
-        greeting,
+        local_identity: identity,
         names: known_names,
         downlink,
         grants,

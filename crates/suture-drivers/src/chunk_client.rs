@@ -24,7 +24,7 @@ use crate::address::AgentAddress;
 use crate::limit::{Moved, Port, Purpose};
 use crate::net::connection::{Connection, Traffic};
 use crate::net::error::NetError;
-use crate::net::greeting::Greeting;
+use crate::net::local_identity::LocalIdentity;
 
 /// What a write sends at a time.
 const WRITE_BYTES: usize = 256 * 1024;
@@ -33,7 +33,7 @@ const WRITE_BYTES: usize = 256 * 1024;
 #[derive(Clone, Debug)]
 pub struct ChunkClient {
     /// The cluster, and the client's own identity; agents of another cluster are refused.
-    pub greeting: Greeting,
+    pub local_identity: LocalIdentity,
     /// For a connection to stand.
     pub connect_timeout: Duration,
     /// For the other side to move at least one byte, or to make a chunk durable.
@@ -140,7 +140,7 @@ impl ChunkClient {
         let (agent, unlimited) = (agent.into(), Port::unlimited().counting(moved));
         let number = self.number();
         let opened =
-            Connection::open(&agent, &self.greeting, &unlimited, self.connect_timeout).await;
+            Connection::open(&agent, &self.local_identity, &unlimited, self.connect_timeout).await;
         let (mut connection, _) = opened.map_err(|error| ChunkError::of(&agent, error))?;
         connection.set_timeout(self.idle_timeout);
         let idle_timeout = self.idle_timeout;
@@ -149,7 +149,7 @@ impl ChunkClient {
 
     /// The number of the credentials by which connections are made now.
     fn number(&self) -> u64 {
-        self.greeting.credentials.as_ref().map_or(0, |kept| kept.current().number)
+        self.local_identity.credentials.as_ref().map_or(0, |kept| kept.current().number)
     }
 
     /// Whether a connection was made with former credentials: its other end may not accept those
@@ -160,7 +160,7 @@ impl ChunkClient {
 
     /// The same after a look at the files, for a connection that has ended.
     pub fn has_ended_as_former(&self, connection: &ChunkConnection) -> bool {
-        let number = self.greeting.credentials.as_ref().map_or(0, |kept| kept.refresh());
+        let number = self.local_identity.credentials.as_ref().map_or(0, |kept| kept.refresh());
         connection.number != number
     }
 

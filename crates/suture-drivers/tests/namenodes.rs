@@ -37,8 +37,8 @@ fn proven(signed: &Signed) -> (SocketAddr, Connections) {
     (address, listen(listener, Some(signed.credentials(AccessRole::Coordinator, "c"))))
 }
 
-/// Greets as a plugin with these credentials; gives the answer, if there is one.
-fn greet(address: SocketAddr, credentials: &Kept) -> std::io::Result<(Encrypted, Value)> {
+/// Connects as a plugin with these credentials; gives the answer, if there is one.
+fn handshake(address: SocketAddr, credentials: &Kept) -> std::io::Result<(Encrypted, Value)> {
     let name = ServerName::try_from("suture").unwrap();
     let session = ClientConnection::new(credentials.current().client.clone(), name).unwrap();
     let mut frames = Frames::new(StreamOwned::new(session, TcpStream::connect(address)?));
@@ -83,7 +83,7 @@ fn a_namenode_is_asked_for_as_long_as_its_certificate_counts() {
     let begun = SystemTime::now() - DAY + Duration::from_secs(8);
     signed.authority.issue(&namenode, DAY, &folder, begun).unwrap();
     let theirs = open(&folder);
-    let (frames, welcome) = greet(address, &theirs).unwrap();
+    let (frames, welcome) = handshake(address, &theirs).unwrap();
     assert_eq!(welcome, json!({ "protocol": PROTOCOL }));
     let plugin = thread::spawn(move || serve(frames));
     let mut question = || ask::<NodesAnswer>(&mut connections, &Question::Nodes);
@@ -93,7 +93,7 @@ fn a_namenode_is_asked_for_as_long_as_its_certificate_counts() {
     assert!(ended.contains(why), "{ended}");
     // It is hung up on, and not let in again.
     plugin.join().unwrap();
-    assert!(greet(address, &theirs).is_err());
+    assert!(handshake(address, &theirs).is_err());
     assert!(question().is_err());
 }
 
@@ -103,18 +103,18 @@ fn who_is_no_keeper_is_not_asked() {
     let (address, mut connections) = proven(&signed);
     for role in [AccessRole::Agent, AccessRole::Admin, AccessRole::Coordinator] {
         let stranger = signed.credentials(role, "stranger");
-        assert!(greet(address, &stranger).is_err(), "{role}");
+        assert!(handshake(address, &stranger).is_err(), "{role}");
     }
     // Of another authority, and without any proof.
     let others = Signed::new();
-    assert!(greet(address, &others.credentials(AccessRole::Keeper, "nn1")).is_err());
+    assert!(handshake(address, &others.credentials(AccessRole::Keeper, "nn1")).is_err());
     let mut plain = Frames::new(TcpStream::connect(address).unwrap());
-    let greeting = json!({ "protocol": PROTOCOL, "hadoop": "3.4.2", "pool": POOL });
-    assert!(plain.send(&greeting).and_then(|()| plain.receive::<Value>()).is_err());
+    let first = json!({ "protocol": PROTOCOL, "hadoop": "3.4.2", "pool": POOL });
+    assert!(plain.send(&first).and_then(|()| plain.receive::<Value>()).is_err());
     assert!(ask::<NodesAnswer>(&mut connections, &Question::Nodes).is_err());
     // None of them has announced which block pool it is.
     assert_eq!(connections.pool(), None);
-    let (frames, _) = greet(address, &signed.credentials(AccessRole::Keeper, "nn1")).unwrap();
+    let (frames, _) = handshake(address, &signed.credentials(AccessRole::Keeper, "nn1")).unwrap();
     thread::spawn(move || serve(frames));
     wait("the NameNode", || ask::<NodesAnswer>(&mut connections, &Question::Nodes).ok());
     assert_eq!(connections.pool().as_deref(), Some(POOL));

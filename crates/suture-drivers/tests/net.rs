@@ -86,17 +86,17 @@ async fn another_version_that_calls_is_told_ours() {
     is_well(&cluster).await;
 }
 
-/// A port that answers every greeting with the same bytes.
+/// A port that answers every handshake with the same bytes.
 async fn answering(reply: Vec<u8>) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let addr = listener.local_addr().unwrap();
     tokio::spawn(async move {
         loop {
             let (mut stream, _) = listener.accept().await.unwrap();
-            let mut greeting = [0; HEADER_BYTES];
-            stream.read_exact(&mut greeting).await.unwrap();
+            let mut received = [0; HEADER_BYTES];
+            stream.read_exact(&mut received).await.unwrap();
             stream.write_all(&reply).await.unwrap();
-            let _ = stream.read(&mut greeting).await;
+            let _ = stream.read(&mut received).await;
         }
     });
     addr
@@ -132,7 +132,7 @@ async fn calling_something_else_names_it() {
 async fn another_cluster_that_calls_is_told_so_and_not_which_it_called() {
     let cluster = Cluster::start(1, Rates::default()).await;
     let mut stranger = client();
-    stranger.greeting.cluster = ClusterId(0xbad);
+    stranger.local_identity.cluster = ClusterId(0xbad);
     let error = stranger.connect(cluster.nodes[0].addr).await.unwrap_err().to_string();
     assert!(error.contains("it belongs to another cluster"), "{error}");
 }

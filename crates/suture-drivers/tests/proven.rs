@@ -21,7 +21,7 @@ use suture_drivers::identity::credentials::{Credentials, Kept};
 use suture_drivers::identity::{AccessRole, Principal};
 use suture_drivers::label::StripeLabel;
 use suture_drivers::net::connection::Connection;
-use suture_drivers::net::greeting::Greeting;
+use suture_drivers::net::local_identity::LocalIdentity;
 use suture_edge::checksum::crc32c;
 use suture_repair::id::{ChunkCopy, ChunkIndex, NodeId, RepairId, Stamp, StripeId};
 use suture_repair::label::Label;
@@ -167,8 +167,9 @@ async fn probes_are_for_agents() {
     let limits = suture_drivers::limit::Port::unlimited();
     let probe = async |role, name: &str, who| {
         let credentials = Some(signed.credentials(role, name));
-        let greeting = Greeting { cluster: CLUSTER, who, credentials };
-        let opened = Connection::open(&cluster.nodes[0].address(), &greeting, &limits, DAY).await;
+        let local_identity = LocalIdentity { cluster: CLUSTER, who, credentials };
+        let opened =
+            Connection::open(&cluster.nodes[0].address(), &local_identity, &limits, DAY).await;
         let mut connection = opened.unwrap().0;
         connection.write_frame(Frame::Probe { bytes: 4 << 20 }).await.unwrap();
         connection.read_frame().await.unwrap()
@@ -189,8 +190,8 @@ async fn nobody_is_a_node_whose_name_its_certificate_does_not_say() {
     let agent = cluster.nodes[0].address();
     let hello = async |role, name: &str, who| {
         let credentials = Some(signed.credentials(role, name));
-        let greeting = Greeting { cluster: CLUSTER, who, credentials };
-        let opened = Connection::open(&agent, &greeting, &limits, DAY).await;
+        let local_identity = LocalIdentity { cluster: CLUSTER, who, credentials };
+        let opened = Connection::open(&agent, &local_identity, &limits, DAY).await;
         opened.map(|_| ()).map_err(|error| error.to_string())
     };
     let second = NodeId(1);

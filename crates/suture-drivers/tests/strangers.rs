@@ -19,7 +19,7 @@ use suture_drivers::label::StripeLabel;
 use suture_drivers::limit::{Port, Purpose, Rates};
 use suture_drivers::net::allowance::LeastRate;
 use suture_drivers::net::connection::{Connection, Traffic};
-use suture_drivers::net::greeting::Greeting;
+use suture_drivers::net::local_identity::LocalIdentity;
 use suture_drivers::object::pool::ConnectionPool;
 use suture_edge::checksum::crc32c;
 use suture_repair::id::{ChunkCopy, ChunkIndex, Digest, NodeId, Stamp, StripeId};
@@ -53,7 +53,7 @@ async fn read_frame(stream: &mut TcpStream) -> Option<Frame> {
 }
 
 /// A connection that has announced its identity, and what it was answered.
-async fn greet(cluster: &Cluster, who: Who) -> (TcpStream, Option<Frame>) {
+async fn handshake(cluster: &Cluster, who: Who) -> (TcpStream, Option<Frame>) {
     let mut stream = TcpStream::connect(cluster.nodes[0].addr).await.unwrap();
     let hello = Frame::Hello { cluster: CLUSTER, who };
     stream.write_all(&hello.encode()).await.unwrap();
@@ -62,7 +62,7 @@ async fn greet(cluster: &Cluster, who: Who) -> (TcpStream, Option<Frame>) {
 }
 
 async fn stranger(cluster: &Cluster) -> TcpStream {
-    let (stream, answer) = greet(cluster, Who::Client).await;
+    let (stream, answer) = handshake(cluster, Who::Client).await;
     assert!(matches!(answer, Some(Frame::Hello { .. })), "{answer:?}");
     stream
 }
@@ -126,7 +126,8 @@ async fn a_byte_now_and_then_keeps_no_place() {
 /// A connection with buffers of a few kilobytes.
 async fn narrow(cluster: &Cluster, credentials: &Option<Arc<Kept>>) -> Connection {
     let (agent, limits) = (cluster.nodes[0].address(), Port::new(Some(1000), None));
-    let who = Greeting { cluster: CLUSTER, who: Who::Client, credentials: credentials.clone() };
+    let who =
+        LocalIdentity { cluster: CLUSTER, who: Who::Client, credentials: credentials.clone() };
     Connection::open(&agent, &who, &limits, TIMEOUT).await.unwrap().0
 }
 
@@ -307,9 +308,9 @@ async fn idle_clients_are_hung_up_on_and_peers_have_places_of_their_own() {
     let limits = ClientLimits { connections: 2, idle: SHORT, ..ClientLimits::default() };
     let cluster = Cluster::start_limited(1, Rates::default(), limits).await;
     let mut idle = [stranger(&cluster).await, stranger(&cluster).await];
-    let (_, answer) = greet(&cluster, Who::Client).await;
+    let (_, answer) = handshake(&cluster, Who::Client).await;
     assert_eq!(answer, Some(Frame::Error(Denial::Busy)));
-    let (_peer, answer) = greet(&cluster, Who::Agent(NodeId(7))).await;
+    let (_peer, answer) = handshake(&cluster, Who::Agent(NodeId(7))).await;
     assert!(matches!(answer, Some(Frame::Hello { .. })), "{answer:?}");
     for stream in &mut idle {
         hung_up(stream).await;
@@ -322,7 +323,7 @@ async fn one_address_does_not_get_all_places() {
     let limits = ClientLimits { connections: 8, connections_each: 2, ..ClientLimits::default() };
     let cluster = Cluster::start_limited(1, Rates::default(), limits).await;
     let _greedy = [stranger(&cluster).await, stranger(&cluster).await];
-    let (_, answer) = greet(&cluster, Who::Client).await;
+    let (_, answer) = handshake(&cluster, Who::Client).await;
     assert_eq!(answer, Some(Frame::Error(Denial::Busy)));
     let elsewhere = tokio::net::TcpSocket::new_v4().unwrap();
     elsewhere.bind("127.0.0.2:0".parse().unwrap()).unwrap();

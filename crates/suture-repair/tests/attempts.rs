@@ -16,7 +16,7 @@ use suture_repair::time::{Span, Time};
 
 /// The chunks 0 and 1 of a stripe are lost together, and may be rebuilt together.
 fn lose_two(story: &mut Story) {
-    (0..8).for_each(|node| story.greet_with(node, Abilities::ALL));
+    (0..8).for_each(|node| story.join_with(node, Abilities::ALL));
     story.give(Input::Operator(Command::Pause));
     (0..2).for_each(|node| story.give(Input::Operator(Command::FailNode(NodeId(node)))));
     story.give(Input::Operator(Command::Resume));
@@ -134,7 +134,7 @@ fn what_came_back_during_a_commit_is_not_rebuilt_before_what_is_lost() {
     // While the location is being changed, which ends nothing, both come back and another is lost.
     for node in 0..2 {
         story.give(Input::Operator(Command::ReturnNode(NodeId(node))));
-        story.greet_with(node, Abilities::ALL);
+        story.join_with(node, Abilities::ALL);
     }
     story.hear(3, bad(copy(0, 3, 0), CopyFault::Corrupt));
     story.take();

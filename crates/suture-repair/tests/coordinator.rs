@@ -76,7 +76,7 @@ fn what_is_beyond_repair_is_reported_and_holds_up_nothing() {
     let [(id, why)] = &blocked[..] else { panic!("one is blocked, not {blocked:?}") };
     assert_eq!((*id, why.is_unrepairable()), (StripeId(0), true), "{why}");
     story.give(Input::Operator(Command::ReturnNode(NodeId(1))));
-    story.greet(1);
+    story.join(1);
     assert!(story.dispatched().iter().any(|task| task.stripe.id == StripeId(0)), "now it can be");
 }
 
@@ -86,7 +86,7 @@ fn a_chunk_that_comes_back_ends_its_repair() {
     story.give(Input::Operator(Command::FailNode(NodeId(0))));
     let task = story.dispatched().remove(0);
     story.give(Input::Operator(Command::ReturnNode(NodeId(0))));
-    story.greet(0);
+    story.join(0);
     let said = story.take();
     let cancelled = |_: NodeId, m: &ToAgent| *m == ToAgent::Cancel(task.repair);
     assert!(sent(&said, cancelled), "{said:?}");
@@ -369,7 +369,7 @@ fn a_stripe_removed_during_its_repair_leaves_nothing_behind() {
 #[test]
 fn of_several_chunks_nothing_is_left_when_their_stripe_is_removed_while_one_commits() {
     let mut story = Story::new(8, [stripe(0, [0, 1, 2, 3])]);
-    (0..8).for_each(|node| story.greet_with(node, Abilities::ALL));
+    (0..8).for_each(|node| story.join_with(node, Abilities::ALL));
     story.give(Input::Operator(Command::Pause));
     (0..2).for_each(|node| story.give(Input::Operator(Command::FailNode(NodeId(node)))));
     story.give(Input::Operator(Command::Resume));
@@ -497,7 +497,7 @@ fn where_the_keeper_decides_silence_loses_no_chunk() {
     story.wait(5, 0..6);
     assert_eq!(story.core.health(NodeId(0)), Health::Failed, "it is dead, whatever it says");
     says(&mut story, 0, NodeState::Up);
-    story.greet(0);
+    story.join(0);
     assert_eq!(story.core.health(NodeId(0)), Health::Up);
     assert_eq!(story.core.status().lost_chunks, 0, "its copy is there");
     // One that is being emptied still helps.
@@ -573,7 +573,7 @@ fn a_node_whose_disk_hangs_is_silent_whatever_its_agent_says() {
         (Health::Failed, 1)
     );
     // A session that is made anew changes nothing, and it comes back with its disk.
-    story.greet(0);
+    story.join(0);
     assert_eq!(story.core.health(NodeId(0)), Health::Failed);
     // What another start of it reports of its disk does not hold for this one.
     let other = Heartbeat { incarnation: 2, ..beat(DiskState::Good) };

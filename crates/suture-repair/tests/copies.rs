@@ -49,7 +49,7 @@ fn replace_corrupt(story: &mut Story) -> NodeId {
 fn corrupt_copies_that_were_replaced_together_all_go() {
     let mut story = Story::new(6, [stripe(0, [0, 1, 2, 3])]);
     let replaced = [copy(0, 0, 0), copy(0, 1, 0)];
-    (0..6).for_each(|node| story.greet_with(node, Abilities::ALL));
+    (0..6).for_each(|node| story.join_with(node, Abilities::ALL));
     story.give(Input::Operator(Command::Pause));
     for (node, old) in (0..).zip(replaced) {
         let full = Heartbeat { incarnation: 1, free_bytes: 0, ..Heartbeat::default() };
@@ -134,7 +134,7 @@ fn an_order_to_delete_that_was_lost_with_its_session_is_not_remembered() {
     story.give(Input::Operator(Command::FailNode(NodeId(0))));
     assert!(!is_checked(&list(&mut story, 4, &[old]), 4, old), "it may still be on its way");
     story.take();
-    story.greet(4);
+    story.join(4);
     let said = story.take();
     assert!(is_checked(&said, 4, old), "what comes in a new session was sent in it: {said:?}");
     assert!(!is_deleted(&said, 4, old));
@@ -328,7 +328,7 @@ fn a_delete_that_waited_is_not_sent_while_its_copy_is_being_adopted() {
     let commit = story.committing().expect("it is adopted");
     assert_eq!((commit.node, commit.copy), (NodeId(4), waits));
     story.give(Input::Operator(Command::ReturnNode(NodeId(0))));
-    story.greet(0);
+    story.join(0);
     story.take();
     story.hear(4, FromAgent::Deleted(ordered[0]));
     let said = story.take();
@@ -645,7 +645,7 @@ fn a_stripe_that_is_whole_again_waits_for_nothing() {
     assert_eq!(story.core.status().blocked.len(), 1, "there is no node that could keep it");
     story.give(Input::Operator(Command::Pause));
     story.give(Input::Operator(Command::ReturnNode(NodeId(0))));
-    story.greet(0);
+    story.join(0);
     let status = story.core.status();
     assert_eq!((status.lost_chunks, status.blocked), (0, Vec::new()));
 }

@@ -14,7 +14,7 @@ use suture_repair::time::Span;
 /// A chunk of one stripe is lost, and repaired from the nodes that hold the others.
 fn one_repair(policy: &str) -> (Story, Task) {
     let mut story = Story::by(policy, 6, [stripe(0, [0, 1, 2, 3])]);
-    (0..6).for_each(|node| story.greet_with(node, Abilities::ALL));
+    (0..6).for_each(|node| story.join_with(node, Abilities::ALL));
     story.take();
     story.give(Input::Operator(Command::FailNode(NodeId(0))));
     let task = story.dispatched().remove(0);
@@ -63,7 +63,7 @@ fn what_agents_declare_as_they_start_counts_at_once_and_not_on_average() {
         uplink(&mut story, NodeId(3), 2e6);
         let node = Node::new(format!("n{slow}"), Rate(1e3));
         story.give(Input::NodeAdded { id: NodeId(slow), node, rack: None });
-        (0..6).for_each(|node| story.greet_with(node, Abilities::ALL));
+        (0..6).for_each(|node| story.join_with(node, Abilities::ALL));
         story.take();
         story.give(Input::Operator(Command::FailNode(NodeId(0))));
         let task = story.dispatched().remove(0);
@@ -131,7 +131,7 @@ fn a_repair_that_leaves_a_slow_helper_is_replaced_by_one_that_goes_on_with_what_
 fn agents_that_know_of_no_skipping_are_left_with_the_plan_that_they_have() {
     let (mut story, task) = one_repair("chain/greedy/waves");
     assert!(task.skips, "every agent does");
-    story.greet_with(5, Abilities { skips: false, ..Abilities::ALL });
+    story.join_with(5, Abilities { skips: false, ..Abilities::ALL });
     story.take();
     uplink(&mut story, leaf(&task), 1e5);
     assert!(story.dispatched().is_empty());

@@ -188,7 +188,7 @@ fn a_paused_node_is_waited_for_while_its_stripes_can_lose_more() {
     assert!(tasks.iter().all(|task| !task.plan.destinations.values().any(|n| *n == NodeId(0))));
     assert!(!tasks.is_empty());
     // Once it is back and lists what it has, that counts.
-    story.greet(0);
+    story.join(0);
     assert_eq!(story.core.status().lost_chunks, 1);
 }
 
@@ -454,7 +454,7 @@ fn what_is_paused_one_by_one_is_away_together() {
         assert_eq!(without(&story, &[1], &[], Absence::Paused), [], "it may stay so for longer");
     }
     story.give(Input::Operator(Command::ReturnNode(NodeId(0))));
-    story.greet(0);
+    story.join(0);
     assert_eq!(without(&story, &[2], &[], Absence::Paused), []);
 }
 

@@ -19,7 +19,7 @@ fn one_repair() -> (Story, Task) {
 
 fn one_repair_by(policy: &str) -> (Story, Task) {
     let mut story = Story::by(policy, 7, [stripe(0, [0, 1, 2, 3])]);
-    (0..7).for_each(|node| story.greet_with(node, Abilities::ALL));
+    (0..7).for_each(|node| story.join_with(node, Abilities::ALL));
     story.give(Input::Operator(Command::FailNode(NodeId(0))));
     let task = story.dispatched().remove(0);
     (story, task)
@@ -198,7 +198,7 @@ fn a_session_that_is_made_anew_in_time_changes_nothing() {
     let (mut story, task) = one_repair();
     let gone = helper(&task);
     story.give(Input::AgentLost(gone));
-    story.greet_with(gone.0, Abilities::ALL);
+    story.join_with(gone.0, Abilities::ALL);
     story.wait(3, 1..7);
     assert!(story.dispatched().is_empty());
     assert_eq!(story.core.status().running[0].repair, task.repair);

@@ -30,7 +30,7 @@ fn unrecorded_without(code: &str, lost: u32) -> (Story, Task) {
     let stripe = Stripe { code: code.parse().unwrap(), chunks, ..stripe(0, [0; 4]) };
     let count = nodes.len() as u32 + 3;
     let mut story = Story::new(count, [stripe]);
-    (0..count).for_each(|node| story.greet_with(node, Abilities::ALL));
+    (0..count).for_each(|node| story.join_with(node, Abilities::ALL));
     story.give(Input::Operator(Command::Pause));
     (0..lost).for_each(|node| story.give(Input::Operator(Command::FailNode(NodeId(node)))));
     story.give(Input::Operator(Command::Resume));
@@ -206,8 +206,8 @@ fn with_inconsistent() -> (Story, NodeId, ChunkCopy) {
 fn a_copy_that_does_not_fit_the_others_is_not_good_by_its_own_checksums() {
     let (mut story, node, copy) = with_inconsistent();
     // It is listed, and so are others.
-    story.greet(node.0 % 4 + 1);
-    story.greet(node.0);
+    story.join(node.0 % 4 + 1);
+    story.join(node.0);
     let check = Check { copy, digest: story.digest(copy), excess: None };
     story.hear(node.0, FromAgent::Verified(check));
     assert!(story.core.is_lost(copy.stripe, copy.chunk));

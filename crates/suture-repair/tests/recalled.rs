@@ -18,7 +18,7 @@ fn here() -> ChunkCopy {
 /// Four nodes that hold a stripe, of which no more can be rebuilt than is there.
 fn begun() -> Story {
     let mut story = Story::new(4, [stripe(0, [0, 1, 2, 3])]);
-    (0..4).for_each(|node| story.greet(node));
+    (0..4).for_each(|node| story.join(node));
     story.take();
     story
 }
@@ -84,7 +84,7 @@ fn the_next_coordinator_knows_it_before_anybody_speaks_and_has_it_read_once_it_i
         story.give(Input::Faulty { node: HOLDER, copy: here(), fault });
         assert!(is_lost(&story));
         assert_eq!(story.core.status().degraded, 1);
-        (0..4).for_each(|node| story.greet(node));
+        (0..4).for_each(|node| story.join(node));
         list(&mut story);
         let said = story.take();
         assert_eq!(recorded(&said), [], "it is recorded");
@@ -102,7 +102,7 @@ fn what_the_stripe_says_of_a_copy_is_not_taken_back_by_its_own_checksums() {
     let mut story = Story::new(4, [stripe(0, [0, 1, 2, 3])]);
     let fault = KnownFault::Inconsistent;
     story.give(Input::Faulty { node: HOLDER, copy: here(), fault });
-    (0..4).for_each(|node| story.greet(node));
+    (0..4).for_each(|node| story.join(node));
     list(&mut story);
     read_well(&mut story);
     assert!(is_lost(&story));

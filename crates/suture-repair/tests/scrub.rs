@@ -198,7 +198,7 @@ fn stripes_on_silent_nodes_are_put_off_and_read_when_they_are_back() {
         assert_eq!(is_read(&pass, id), !is_silent, "{id}");
     }
     assert_eq!(pass.story.core.status().scrub.pass.map(|pass| pass.put_off), Some(8));
-    pass.story.greet(0);
+    pass.story.join(0);
     pass.answer();
     assert!(pass.has_ended());
     assert!(pass.reads.values().all(|count| *count == 1));
@@ -212,7 +212,7 @@ fn stripes_on_silent_nodes_are_put_off_and_read_when_they_are_back() {
     pass.story.give(Input::AgentLost(NodeId(1)));
     pass.answer();
     assert!(!pass.has_ended());
-    pass.story.greet(1);
+    pass.story.join(1);
     pass.answer();
     assert!(pass.has_ended() && !unread.is_empty());
     for (node, request) in unread {
@@ -244,7 +244,7 @@ fn no_pass_waits_for_a_node_that_is_paused() {
             }
         }
         // The next one reads what is there again.
-        pass.story.greet(0);
+        pass.story.join(0);
         pass.scrub();
         while !pass.has_ended() {
             pass.story.wait(1, 0..6);
@@ -271,7 +271,7 @@ fn what_a_pass_does_not_wait_for_is_counted() {
     assert_eq!(left_out(&mut pass), 0, "it is up still");
     pass.story.give(Input::AgentLost(NodeId(0)));
     assert_eq!(left_out(&mut pass), 8, "what it holds");
-    pass.story.greet(0);
+    pass.story.join(0);
     assert_eq!(left_out(&mut pass), 0);
     pass.story.give(Input::Operator(Command::FailNode(NodeId(1))));
     assert_eq!(left_out(&mut pass), 8);
@@ -410,7 +410,7 @@ fn a_node_that_falls_silent_while_stripes_wait_to_be_read_puts_them_off() {
     pass.story.wait(2, 0..3);
     pass.answer();
     assert_eq!(pass.reads.len(), before, "none of them can be compared");
-    pass.story.greet(3);
+    pass.story.join(3);
     for _ in 0..20 {
         pass.story.wait(1, 0..4);
         pass.answer();
@@ -433,7 +433,7 @@ fn a_node_that_falls_silent_while_it_is_asked_puts_off_its_own_stripes_and_no_ot
     pass.answer();
     let status = pass.story.core.status().scrub.pass.expect("stripe 0 is left");
     assert_eq!((status.stripes_done, status.put_off), (1, 1));
-    pass.story.greet(3);
+    pass.story.join(3);
     pass.answer();
     assert!(pass.has_ended());
     let reads =
@@ -447,7 +447,7 @@ fn a_node_is_asked_again_in_its_next_session_and_no_other_is() {
     pass.story.give(Input::Operator(Command::Scrub));
     pass.take();
     let first = std::mem::take(&mut pass.asked);
-    pass.story.greet(2);
+    pass.story.join(2);
     pass.take();
     let again: Vec<_> = first.into_iter().filter(|(node, _)| *node == NodeId(2)).collect();
     assert_eq!(pass.asked, again);

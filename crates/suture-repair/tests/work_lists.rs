@@ -122,7 +122,7 @@ fn what_was_not_answered_is_asked_again_in_the_next_session_and_after_a_while() 
     assert!(!sent(&story.take(), is_check), "it may take its time");
     story.wait(10, 0..6);
     assert!(sent(&story.take(), is_check), "the message or the answer may be lost");
-    story.greet(0);
+    story.join(0);
     assert!(sent(&story.take(), is_check), "the one before may have been lost with its session");
     let check =
         Check { copy: own, digest: story.digest(own), excess: Some(copy(0, 0, 9).at(NodeId(4))) };
@@ -130,7 +130,7 @@ fn what_was_not_answered_is_asked_again_in_the_next_session_and_after_a_while() 
     let is_delete =
         |to: NodeId, m: &ToAgent| to == NodeId(4) && matches!(m, ToAgent::Delete { .. });
     assert!(sent(&story.take(), is_delete));
-    story.greet(4);
+    story.join(4);
     assert!(sent(&story.take(), is_delete), "likewise");
     // It was not listed then, so it is gone.
     story.wait(60, 0..6);
@@ -151,7 +151,7 @@ fn what_was_asked_before_a_session_that_began_with_a_hanging_disk_is_asked_when_
     let hanging = Heartbeat { incarnation: 1, disk: DiskState::Hanging, ..Heartbeat::default() };
     story.hear(4, FromAgent::Heartbeat(hanging));
     story.wait(2, [0, 1, 2, 3, 5]);
-    story.greet(4);
+    story.join(4);
     assert!(!sent(&story.take(), is_delete), "it can do nothing");
     story.beat(4);
     assert!(sent(&story.take(), is_delete), "the order was of the session before");

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use daemons::{Cluster, suture};
 use suture_drivers::chunk_client::{ChunkClient, ChunkConnection};
-use suture_drivers::net::greeting::Greeting;
+use suture_drivers::net::local_identity::LocalIdentity;
 use suture_repair::wire::{ClusterId, Who};
 
 /// Takes every place that clients of this address have at an agent, and does nothing with them.
@@ -27,9 +27,10 @@ fn a_put_waits_for_a_place_at_agents_that_have_none() {
     let cluster = Cluster::of(4);
     let status = cluster.wait("it answers", |_| true);
     let id = u64::from_str_radix(status["cluster"].as_str().unwrap(), 16).unwrap();
-    let greeting = Greeting { cluster: ClusterId(id), who: Who::Client, credentials: None };
+    let local_identity =
+        LocalIdentity { cluster: ClusterId(id), who: Who::Client, credentials: None };
     let timeout = Duration::from_secs(10);
-    let client = ChunkClient { greeting, connect_timeout: timeout, idle_timeout: timeout };
+    let client = ChunkClient { local_identity, connect_timeout: timeout, idle_timeout: timeout };
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let taken: Vec<Vec<ChunkConnection>> = status["nodes"]
         .as_array()

@@ -21,7 +21,7 @@ use suture_drivers::address::AgentAddress;
 use suture_drivers::chunk_client::{ChunkClient, ChunkConnection};
 use suture_drivers::identity::AccessRole;
 use suture_drivers::identity::credentials::Kept;
-use suture_drivers::net::greeting::Greeting;
+use suture_drivers::net::local_identity::LocalIdentity;
 use suture_edge::checksum::crc32c;
 use suture_repair::id::{ChunkCopy, ChunkIndex, Stamp, StripeId};
 use suture_repair::label::Label;
@@ -255,10 +255,13 @@ async fn connect(cluster: &Secured, who: &str) -> ChunkConnection {
     };
     let id = u64::from_str_radix(status["cluster"].as_str().unwrap(), 16).unwrap();
     let kept = Kept::open(&cluster.own(who), SystemTime::now()).unwrap();
-    let greeting =
-        Greeting { cluster: ClusterId(id), who: Who::Client, credentials: Some(Arc::new(kept)) };
+    let local_identity = LocalIdentity {
+        cluster: ClusterId(id),
+        who: Who::Client,
+        credentials: Some(Arc::new(kept)),
+    };
     let wait = Duration::from_secs(10);
-    let client = ChunkClient { greeting, connect_timeout: wait, idle_timeout: wait };
+    let client = ChunkClient { local_identity, connect_timeout: wait, idle_timeout: wait };
     client.connect(agent).await.unwrap()
 }
 

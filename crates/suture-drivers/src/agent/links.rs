@@ -27,7 +27,7 @@ use crate::address::AgentAddress;
 use crate::limit::{LinkPorts, Moved, Port, Purpose};
 use crate::net::connection::{Connection, Traffic};
 use crate::net::error::NetError;
-use crate::net::greeting::Greeting;
+use crate::net::local_identity::LocalIdentity;
 
 /// How often a peer is asked for a byte.
 const ASK_EVERY: Duration = Duration::from_millis(250);
@@ -178,14 +178,14 @@ impl LinkMeter {
     /// Probes one peer after the other for as long as it is polled; what it finds is reported here.
     pub fn prober(
         &self,
-        greeting: Greeting,
+        local_identity: LocalIdentity,
         peers: watch::Receiver<Vec<(NodeId, AgentAddress)>>,
     ) -> impl Future<Output = ()> + use<> {
         let RateSettings { has_uplink, has_downlink, .. } = self.settings;
-        let greeting = Greeting { who: Who::Prober, ..greeting };
+        let local_identity = LocalIdentity { who: Who::Prober, ..local_identity };
         let is_declared = has_uplink && has_downlink;
         let (probes, downlink) = (self.probes.clone(), self.downlink.clone());
-        Prober { greeting, is_declared, probes, downlink }.probe(peers)
+        Prober { local_identity, is_declared, probes, downlink }.probe(peers)
     }
 
     /// What has passed since it was last asked, while this agent repaired something or not.
@@ -300,7 +300,7 @@ pub fn in_turn<T>(me: NodeId, mut peers: Vec<(NodeId, T)>) -> Vec<(NodeId, T)> {
 
 /// Asks peers, so as to see what links carry and how long others wait.
 struct Prober {
-    greeting: Greeting,
+    local_identity: LocalIdentity,
     /// Whether both of our own links have declared rates.
     is_declared: bool,
     probes: Arc<Probes>,
@@ -393,8 +393,9 @@ impl Prober {
         agent: &AgentAddress,
         Turn { times, wants_rate }: Turn,
     ) -> Result<Option<u64>, NetError> {
-        let (unlimited, greeting) = (Port::unlimited(), &self.greeting);
-        let (mut connection, _) = Connection::open(agent, greeting, &unlimited, TIMEOUT).await?;
+        let (unlimited, local_identity) = (Port::unlimited(), &self.local_identity);
+        let (mut connection, _) =
+            Connection::open(agent, local_identity, &unlimited, TIMEOUT).await?;
         connection.set_timeout(TIMEOUT);
         let one = Traffic { port: &unlimited, purpose: Purpose::Client };
         let bulk = Traffic { port: &self.downlink, purpose: Purpose::Probe };

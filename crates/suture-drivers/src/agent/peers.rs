@@ -15,13 +15,13 @@ use tokio::task::AbortHandle;
 use crate::address::AgentAddress;
 use crate::limit::Port;
 use crate::net::NetEvent;
-use crate::net::greeting::Greeting;
+use crate::net::local_identity::LocalIdentity;
 use crate::net::outgoing::{self, Destination, ToPeer};
 
 /// The peers of one agent.
 #[derive(Debug)]
 pub struct Peers {
-    greeting: Greeting,
+    local_identity: LocalIdentity,
     uplink: Arc<Port>,
     /// What packets of repair are marked with, if with anything.
     dscp: Option<u8>,
@@ -49,12 +49,19 @@ struct Sending {
 impl Peers {
     /// The peers before any address is known.
     pub fn new(
-        greeting: Greeting,
+        local_identity: LocalIdentity,
         uplink: Arc<Port>,
         dscp: Option<u8>,
         events: mpsc::Sender<NetEvent>,
     ) -> Peers {
-        Peers { greeting, uplink, dscp, events, known: HashMap::new(), waiting: HashMap::new() }
+        Peers {
+            local_identity,
+            uplink,
+            dscp,
+            events,
+            known: HashMap::new(),
+            waiting: HashMap::new(),
+        }
     }
 
     /// Takes the present address of each node; none: out of reach. Gives the peers that were being
@@ -91,13 +98,13 @@ impl Peers {
             return true;
         };
         let Some(peer) = peer else { return false };
-        let (greeting, uplink) = (&self.greeting, &self.uplink);
+        let (local_identity, uplink) = (&self.local_identity, &self.uplink);
         let connection = peer.connection.get_or_insert_with(|| {
             let (inbox, queued) = mpsc::unbounded_channel();
             let (failures, uplink) = (peer.failures.clone(), uplink.clone());
-            let (agent, greeting) = (peer.agent.clone(), greeting.clone());
+            let (agent, local_identity) = (peer.agent.clone(), local_identity.clone());
             let dscp = self.dscp;
-            let to = Destination { peer: to, agent, greeting, uplink, dscp, failures };
+            let to = Destination { peer: to, agent, local_identity, uplink, dscp, failures };
             let task = tokio::spawn(outgoing::run(to, queued, self.events.clone()));
             Sending { inbox, task: task.abort_handle() }
         });

@@ -143,7 +143,7 @@ impl Connections {
     }
 
     fn take(&mut self, connection: PluginConnection) {
-        info!(at = %connection.from, hadoop = connection.greeting.hadoop, "a NameNode connected");
+        info!(at = %connection.from, hadoop = connection.handshake.hadoop, "a NameNode connected");
         self.known.push((connection, Standing::Other { asked: None }));
         let is_other = |(_, standing): &(PluginConnection, Standing)| *standing != Standing::Active;
         if self.known.len() > KNOWN_MAX
@@ -211,10 +211,10 @@ mod tests {
     }
 
     /// Joins as a plugin of that pool; gives the connection and the answer.
-    fn greet(address: SocketAddr, pool: &str) -> (Frames<TcpStream>, Value) {
+    fn handshake(address: SocketAddr, pool: &str) -> (Frames<TcpStream>, Value) {
         let mut frames = Frames::new(TcpStream::connect(address).unwrap());
-        let greeting = json!({ "protocol": PROTOCOL, "hadoop": "3.4.2", "pool": pool });
-        frames.send(&greeting).unwrap();
+        let handshake = json!({ "protocol": PROTOCOL, "hadoop": "3.4.2", "pool": pool });
+        frames.send(&handshake).unwrap();
         let answer = frames.receive().unwrap();
         (frames, answer)
     }
@@ -230,7 +230,7 @@ mod tests {
 
     impl FakePlugin {
         fn connect(address: SocketAddr, is_active: bool) -> FakePlugin {
-            let (mut frames, welcome) = greet(address, "BP-1");
+            let (mut frames, welcome) = handshake(address, "BP-1");
             assert_eq!(welcome, json!({ "protocol": PROTOCOL }));
             let tcp = frames.stream_mut().try_clone().unwrap();
             let is_active = Arc::new(AtomicBool::new(is_active));
@@ -322,7 +322,7 @@ mod tests {
         connections.times.keep_timeout = Duration::from_millis(200);
         let _active = FakePlugin::connect(address, true);
         ask_until(&mut connections, |of| of.count() == 1);
-        let (mut hung, _) = greet(address, "BP-1");
+        let (mut hung, _) = handshake(address, "BP-1");
         // It reads what it is asked, until it is hung up on.
         let reads = thread::spawn(move || while hung.receive::<Question>().is_ok() {});
         ask_until(&mut connections, |of| of.count() == 1 && reads.is_finished());
@@ -347,7 +347,7 @@ mod tests {
     fn a_namenode_of_another_block_pool_is_told_why_it_is_not_asked() {
         let (address, mut connections) = listener();
         let _ours = FakePlugin::connect(address, true);
-        let (_, answer) = greet(address, "BP-2");
+        let (_, answer) = handshake(address, "BP-2");
         assert_eq!(answer["error"], "refused");
         let why = answer["why"].as_str().unwrap();
         assert!(why.starts_with("this coordinator serves BP-1, not BP-2"), "{why}");

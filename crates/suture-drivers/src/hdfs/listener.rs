@@ -125,7 +125,7 @@ mod tests {
 
     use super::super::frame::{Frames, PROTOCOL};
     use super::super::namenode::{NameNode, Question};
-    use super::super::plugin_connection::GREETING_TIMEOUT;
+    use super::super::plugin_connection::HANDSHAKE_TIMEOUT;
     use super::*;
 
     #[test]
@@ -137,7 +137,7 @@ mod tests {
         let mut strangers: Vec<TcpStream> = (0..3 * UNKNOWN_MAX).map(connect).collect();
         // Those that gave way are at their end.
         for stranger in &mut strangers[..2 * UNKNOWN_MAX] {
-            stranger.set_read_timeout(Some(GREETING_TIMEOUT / 2)).unwrap();
+            stranger.set_read_timeout(Some(HANDSHAKE_TIMEOUT / 2)).unwrap();
             assert!(
                 !matches!(stranger.read(&mut [0]), Err(error) if error.kind() == ErrorKind::WouldBlock)
             );

@@ -197,7 +197,7 @@ pub struct ConfirmAnswer {
 
 /// The first word of a plugin.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PluginGreeting {
+pub struct PluginHandshake {
     /// The protocol that it speaks.
     pub protocol: String,
     /// The Hadoop that it runs in.
@@ -215,7 +215,7 @@ pub struct Refusal {
     pub why: String,
 }
 
-/// The answer to a greeting that is accepted.
+/// The answer to a handshake that is accepted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Welcoming {
     /// What this end speaks.

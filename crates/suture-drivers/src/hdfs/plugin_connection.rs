@@ -6,7 +6,7 @@
 //! Its certificate is looked at again with each question.
 //!
 //! All NameNodes of a coordinator are of one block pool, that of the first: ids of groups and of
-//! blocks are unique only within it. The greeting of another one is answered by a refusal and
+//! blocks are unique only within it. The handshake of another one is answered by a refusal and
 //! its reason.
 
 use std::fmt;
@@ -19,12 +19,12 @@ use rustls::{ServerConnection, StreamOwned};
 use suture_repair::keeper::KeeperError;
 
 use super::frame::{Frames, PROTOCOL};
-use super::namenode::{NameNode, PluginGreeting, Question, Refusal, StateAnswer, Welcoming, ask};
+use super::namenode::{NameNode, PluginHandshake, Question, Refusal, StateAnswer, Welcoming, ask};
 use crate::identity::AccessRole;
 use crate::identity::credentials::{Kept, Proven};
 
 /// A plugin that connects announces its identity at once; all of that takes no longer.
-pub(super) const GREETING_TIMEOUT: Duration = Duration::from_secs(10);
+pub(super) const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The plugin answers under the NameNode's lock, which others may hold for seconds.
 pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_secs(20);
@@ -48,7 +48,7 @@ pub struct PluginConnection {
     pub(super) from: SocketAddr,
     proof: Option<Proven>,
     /// What it announced of itself.
-    pub greeting: PluginGreeting,
+    pub handshake: PluginHandshake,
 }
 
 impl PluginConnection {
@@ -61,16 +61,16 @@ impl PluginConnection {
         pool: &OnceLock<String>,
     ) -> io::Result<PluginConnection> {
         stream.set_nodelay(true)?;
-        stream.set_write_timeout(Some(GREETING_TIMEOUT))?;
-        let until = Some(Instant::now() + GREETING_TIMEOUT);
+        stream.set_write_timeout(Some(HANDSHAKE_TIMEOUT))?;
+        let until = Some(Instant::now() + HANDSHAKE_TIMEOUT);
         let stream = TimedSocket { tcp: stream, until };
         let (wire, proof) = match credentials {
             None => (PluginWire::Plain(stream), None),
             Some(kept) => prove(stream, kept)?,
         };
         let mut frames = Frames::new(wire);
-        let greeting: PluginGreeting = frames.receive()?;
-        if let Some(why) = refusal(&greeting, pool) {
+        let handshake: PluginHandshake = frames.receive()?;
+        if let Some(why) = refusal(&handshake, pool) {
             frames.send(&Refusal { error: "refused".into(), why: why.clone() })?;
             return Err(io::Error::other(why));
         }
@@ -79,7 +79,7 @@ impl PluginConnection {
         socket.until = None;
         socket.tcp.set_write_timeout(Some(ANSWER_TIMEOUT))?;
         socket.tcp.set_read_timeout(Some(ANSWER_TIMEOUT))?;
-        Ok(PluginConnection { frames, from, proof, greeting })
+        Ok(PluginConnection { frames, from, proof, handshake })
     }
 
     /// Whether it is the active NameNode, if it answers within this time.
@@ -105,9 +105,9 @@ impl NameNode for PluginConnection {
     }
 }
 
-/// Why a plugin with this greeting is not asked anything.
-fn refusal(greeting: &PluginGreeting, pool: &OnceLock<String>) -> Option<String> {
-    let PluginGreeting { protocol, pool: theirs, .. } = greeting;
+/// Why a plugin with this handshake is not asked anything.
+fn refusal(handshake: &PluginHandshake, pool: &OnceLock<String>) -> Option<String> {
+    let PluginHandshake { protocol, pool: theirs, .. } = handshake;
     if *protocol != PROTOCOL {
         return Some(format!("the coordinator speaks {PROTOCOL}, the plugin {protocol}"));
     }
@@ -157,7 +157,7 @@ impl Read for TimedSocket {
             }
             self.tcp.set_read_timeout(Some(left))?;
         }
-        // A timeout of the socket counts as silence, as one of the greeting does.
+        // A timeout of the socket counts as silence, as one of the handshake does.
         self.tcp.read(into).map_err(|error| match error.kind() {
             ErrorKind::WouldBlock => silent(),
             _ => error,
@@ -240,18 +240,18 @@ mod tests {
 
     #[test]
     fn the_first_namenode_says_which_block_pool_all_others_must_have() {
-        let greeting = |protocol: &str, pool: &str| PluginGreeting {
+        let handshake = |protocol: &str, pool: &str| PluginHandshake {
             protocol: protocol.into(),
             hadoop: "3.4.2".into(),
             pool: pool.into(),
         };
         let pool = OnceLock::new();
         // The pool of a plugin that speaks another protocol does not count.
-        let other = refusal(&greeting("suture-hdfs-0", "BP-9"), &pool).unwrap();
+        let other = refusal(&handshake("suture-hdfs-0", "BP-9"), &pool).unwrap();
         assert!(other.contains(PROTOCOL) && other.contains("suture-hdfs-0"), "{other}");
-        assert_eq!(refusal(&greeting(PROTOCOL, "BP-1"), &pool), None);
-        assert_eq!(refusal(&greeting(PROTOCOL, "BP-1"), &pool), None, "the other of a pair");
-        let other = refusal(&greeting(PROTOCOL, "BP-2"), &pool).unwrap();
+        assert_eq!(refusal(&handshake(PROTOCOL, "BP-1"), &pool), None);
+        assert_eq!(refusal(&handshake(PROTOCOL, "BP-1"), &pool), None, "the other of a pair");
+        let other = refusal(&handshake(PROTOCOL, "BP-2"), &pool).unwrap();
         assert!(other.starts_with("this coordinator serves BP-1, not BP-2"), "{other}");
     }
 }

@@ -23,8 +23,8 @@ use tokio::time::timeout;
 use super::allowance::{Allowance, LeastRate};
 use super::error::NetError;
 use super::fair_places::SharedPlace;
-use super::greeting::Greeting;
 use super::in_place::IN_PLACE_BYTES;
+use super::local_identity::LocalIdentity;
 use super::places::Holder;
 use super::tls::Stream;
 use crate::address::AgentAddress;
@@ -111,14 +111,14 @@ impl Connection {
     /// no handshake.
     pub async fn open(
         agent: &AgentAddress,
-        greeting: &Greeting,
+        local_identity: &LocalIdentity,
         limits: &Port,
         connect_timeout: Duration,
     ) -> Result<(Connection, Who), NetError> {
-        let Greeting { cluster, who, .. } = *greeting;
+        let LocalIdentity { cluster, who, .. } = *local_identity;
         let attempt = async {
             let stream = prepared(TcpStream::connect(agent.addr).await?, limits)?;
-            let (stream, proven) = greeting.prove_to(stream, &agent.name).await?;
+            let (stream, proven) = local_identity.prove_to(stream, &agent.name).await?;
             let mut connection = Connection::new(stream, proven);
             connection.write_frame(Frame::Hello { cluster, who }).await?;
             match connection.read_frame().await? {
@@ -149,22 +149,22 @@ impl Connection {
     /// is no handshake, or of another cluster or version, and when it is not admitted.
     pub async fn welcome<T>(
         stream: TcpStream,
-        greeting: &Greeting,
+        local_identity: &LocalIdentity,
         limits: &Port,
         within: Duration,
         admit: impl AsyncFnOnce(IpAddr, Who, Option<Principal>) -> Result<T, Denial>,
     ) -> Result<(Connection, T), NetError> {
-        let Greeting { cluster, who: me, .. } = *greeting;
+        let LocalIdentity { cluster, who: me, .. } = *local_identity;
         let stalled = NetError::Stalled { doing: "waiting for its handshake", waited: within };
         let attempt = async {
             let stream = prepared(stream, limits)?;
-            let (stream, proven) = greeting.authenticate(stream).await?;
+            let (stream, proven) = local_identity.authenticate(stream).await?;
             let mut connection = Connection::new(stream, proven);
-            let greeting = connection.read_frame().await;
-            Ok((connection, greeting))
+            let first = connection.read_frame().await;
+            Ok((connection, first))
         };
-        let (mut connection, greeting) = timeout(within, attempt).await.unwrap_or(Err(stalled))?;
-        let (denial, error) = match greeting {
+        let (mut connection, first) = timeout(within, attempt).await.unwrap_or(Err(stalled))?;
+        let (denial, error) = match first {
             Ok(Frame::Hello { cluster: found, who }) if found == cluster => {
                 let principal = connection.principal().cloned();
                 match admit(connection.address(), who, principal).await {

@@ -29,7 +29,7 @@ use super::NetEvent;
 use super::connection::{Connection, Traffic};
 use super::error::NetError;
 use super::grants::Grants;
-use super::greeting::Greeting;
+use super::local_identity::LocalIdentity;
 use super::places::{HeldPlace, Holder, Newcomer, Newcomers, Places};
 use super::refusals::RefusalLog;
 use super::round::Round;
@@ -47,7 +47,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub struct Acceptor {
     /// The identity that this agent announces to peers that connect.
-    pub greeting: Greeting,
+    pub local_identity: LocalIdentity,
     /// The names of the nodes, as far as they are known: a peer has to prove its own.
     pub names: watch::Receiver<NodeNames>,
     /// The limits of what is received.
@@ -136,10 +136,10 @@ async fn accept<S, F>(
 {
     let from = stream.peer_addr().map_or_else(|_| "someone".to_owned(), |addr| addr.to_string());
     let admit = async |address, who, principal| acceptor.admit(address, who, principal).await;
-    let (greeting, limits) = (&acceptor.greeting, &*acceptor.downlink);
+    let (local_identity, limits) = (&acceptor.local_identity, &*acceptor.downlink);
     let within = acceptor.admission.handshake;
     let welcomed = tokio::select! {
-        welcomed = Connection::welcome(stream, greeting, limits, within, admit) => welcomed,
+        welcomed = Connection::welcome(stream, local_identity, limits, within, admit) => welcomed,
         () = newcomer => {
             return debug!("connection from {from} closed: newer ones came before its Hello");
         }

@@ -21,7 +21,7 @@ use tracing::{debug, warn};
 use super::NetEvent;
 use super::connection::{Connection, Traffic};
 use super::error::NetError;
-use super::greeting::Greeting;
+use super::local_identity::LocalIdentity;
 use super::round::Round;
 use crate::address::AgentAddress;
 use crate::combination::Pending;
@@ -74,7 +74,7 @@ pub struct Destination {
     /// Where that node listens, and its name.
     pub agent: AgentAddress,
     /// The identity that is announced to it.
-    pub greeting: Greeting,
+    pub local_identity: LocalIdentity,
     /// The limits of what is sent.
     pub uplink: Arc<Port>,
     /// What packets to it are marked with, if with anything.
@@ -127,7 +127,7 @@ pub async fn run(
 }
 
 async fn connect(to: &Destination) -> Result<Connection, NetError> {
-    let opened = Connection::open(&to.agent, &to.greeting, &to.uplink, CONNECT_TIMEOUT).await;
+    let opened = Connection::open(&to.agent, &to.local_identity, &to.uplink, CONNECT_TIMEOUT).await;
     let (connection, who) = opened?;
     match who {
         Who::Agent(found) if found == to.peer => {

@@ -17,7 +17,7 @@ use crate::address::AgentAddress;
 use crate::chunk_client::{ChunkClient, ChunkConnection, ChunkError};
 use crate::identity::credentials::Kept;
 use crate::limit::Moved;
-use crate::net::greeting::Greeting;
+use crate::net::local_identity::LocalIdentity;
 
 /// An agent that is there takes milliseconds.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
@@ -73,9 +73,9 @@ pub struct ConnectionPool {
 impl ConnectionPool {
     /// A pool without connections, for agents of this cluster.
     pub fn new(cluster: ClusterId, credentials: Option<Arc<Kept>>) -> ConnectionPool {
-        let greeting = Greeting { cluster, who: Who::Client, credentials };
+        let local_identity = LocalIdentity { cluster, who: Who::Client, credentials };
         let (connect_timeout, idle_timeout) = (CONNECT_TIMEOUT, IDLE_TIMEOUT);
-        let client = ChunkClient { greeting, connect_timeout, idle_timeout };
+        let client = ChunkClient { local_identity, connect_timeout, idle_timeout };
         let (idle, silences, moved) = Default::default();
         ConnectionPool { client, idle, silences, moved }
     }

@@ -18,7 +18,7 @@ use suture_drivers::identity::credentials::Kept;
 use suture_drivers::limit::Rates;
 use suture_drivers::metrics::agent::AgentMetrics;
 use suture_drivers::net;
-use suture_drivers::net::greeting::Greeting;
+use suture_drivers::net::local_identity::LocalIdentity;
 use suture_drivers::put_key::PutKey;
 use suture_drivers::store::{Identity, Store};
 use suture_edge::checksum::crc32c;
@@ -46,8 +46,8 @@ pub fn client() -> ChunkClient {
 
 /// A client that proves who it is.
 pub fn client_as(credentials: Option<Arc<Kept>>) -> ChunkClient {
-    let greeting = Greeting { cluster: CLUSTER, who: Who::Client, credentials };
-    ChunkClient { greeting, connect_timeout: TIMEOUT, idle_timeout: TIMEOUT }
+    let local_identity = LocalIdentity { cluster: CLUSTER, who: Who::Client, credentials };
+    ChunkClient { local_identity, connect_timeout: TIMEOUT, idle_timeout: TIMEOUT }
 }
 
 /// What proves that an agent is that node, if anything does.

@@ -31,7 +31,7 @@ pub(super) enum Attempt {
 /// An attempt to rebuild chunks, admitted and perhaps not dispatched yet.
 #[derive(Clone, Debug)]
 pub(super) struct Rebuild {
-    pub work: Arc<PlannedRepair>,
+    pub planned: Arc<PlannedRepair>,
     pub claim: ClaimState,
     /// The chunks that have no new location yet; never none.
     pub goals: Vec<Goal>,
@@ -144,7 +144,7 @@ pub(super) struct Pending {
 impl Attempt {
     pub fn stripe(&self) -> StripeId {
         match self {
-            Attempt::Rebuild(rebuild) => rebuild.work.plan.stripe,
+            Attempt::Rebuild(rebuild) => rebuild.planned.plan.stripe,
             Attempt::Adopt(adopt) => adopt.pending.commit.copy.stripe,
         }
     }
@@ -213,8 +213,8 @@ impl Attempt {
     pub fn lines(&self, repair: RepairId) -> Vec<RunningRepair> {
         let stripe = self.stripe();
         match self {
-            Attempt::Rebuild(Rebuild { work, goals, since, .. }) => {
-                let bytes = work.job.chunk_bytes;
+            Attempt::Rebuild(Rebuild { planned, goals, since, .. }) => {
+                let bytes = planned.job.chunk_bytes;
                 let line = |goal: &Goal| RunningRepair {
                     repair,
                     stripe,
@@ -243,8 +243,8 @@ impl Attempt {
 
 impl Rebuild {
     /// An attempt that is admitted now.
-    pub fn new(now: Time, work: Arc<PlannedRepair>, fit: &Fit) -> Rebuild {
-        let plan = &work.plan;
+    pub fn new(now: Time, planned: Arc<PlannedRepair>, fit: &Fit) -> Rebuild {
+        let plan = &planned.plan;
         let goals = plan.lost.iter().map(|&chunk| Goal {
             chunk,
             destination: plan.destinations[&chunk],
@@ -253,7 +253,7 @@ impl Rebuild {
         });
         Rebuild {
             goals: goals.collect(),
-            work,
+            planned,
             claim: ClaimState::Unclaimed,
             slice_bytes: fit.slice_bytes,
             window: fit.window,
@@ -290,7 +290,7 @@ impl Rebuild {
 
     /// How far the slowest of its chunks is, counted from the beginning of the plan.
     pub fn bytes_come(&self) -> u64 {
-        let from = self.work.plan.range.from;
+        let from = self.planned.plan.range.from;
         self.goals.iter().map(|goal| goal.bytes_done - from.min(goal.bytes_done)).min().unwrap_or(0)
     }
 
@@ -320,7 +320,7 @@ impl Rebuild {
 
     /// Whether `node` sends, receives or keeps something of it.
     pub fn involves(&self, node: NodeId) -> bool {
-        self.work.plan.participants().contains(&node)
+        self.planned.plan.participants().contains(&node)
     }
 
     /// The nodes that still work on it: all participants but destinations that have done their
@@ -332,19 +332,19 @@ impl Rebuild {
         let is_done = |goal: &Goal, node: NodeId| {
             goal.destination == node && goal.state != GoalState::Transferring
         };
-        let mut workers: Vec<NodeId> = self.work.plan.participants().into_iter().collect();
+        let mut workers: Vec<NodeId> = self.planned.plan.participants().into_iter().collect();
         workers.retain(|&node| !self.goals.iter().any(|goal| is_done(goal, node)));
         workers
     }
 
     /// Whether everything has reached the destinations, and what is left is proof and publishing.
     pub fn is_publishing(&self) -> bool {
-        self.goals.iter().all(|goal| goal.bytes_done >= self.work.job.chunk_bytes)
+        self.goals.iter().all(|goal| goal.bytes_done >= self.planned.job.chunk_bytes)
     }
 
     /// The slice memory that it takes at each participant while slices flow.
     pub fn memory(&self) -> Vec<(NodeId, u64)> {
-        let PlannedRepair { job, plan, .. } = &*self.work;
+        let PlannedRepair { job, plan, .. } = &*self.planned;
         let slices = memory(plan, self.slice_bytes, job.code.alignment() as u32);
         slices.into_iter().map(|(node, bytes)| (node, bytes * u64::from(self.window))).collect()
     }
@@ -361,7 +361,7 @@ impl Rebuild {
             stored == 0 || committing == 1,
             "commits: {repair} has chunks to commit and none is"
         );
-        let (slice, alignment) = (self.slice_bytes, self.work.job.code.alignment() as u32);
+        let (slice, alignment) = (self.slice_bytes, self.planned.job.code.alignment() as u32);
         let is_slice = slice > 0 && slice <= PAYLOAD_BYTES_MAX && slice.is_multiple_of(alignment);
         assert!(is_slice, "slices: those of {repair} have {slice} bytes");
     }

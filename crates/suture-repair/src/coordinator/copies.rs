@@ -137,11 +137,11 @@ impl Coordinator {
     /// Whether the running repair of the stripe reads a chunk that is lost now.
     fn reads_lost(&self, stripe: StripeId) -> bool {
         let attempt = self.ledger.repair_of(stripe).map(|(_, attempt)| attempt);
-        let Some(Rebuild { work, .. }) = attempt.and_then(|attempt| attempt.rebuild()) else {
+        let Some(Rebuild { planned, .. }) = attempt.and_then(|attempt| attempt.rebuild()) else {
             return false;
         };
-        let facts = work.job.facts();
-        let lanes = &work.plan.lanes;
+        let facts = planned.job.facts();
+        let lanes = &planned.plan.lanes;
         let mut helpers = lanes.iter().flat_map(|lane| {
             if lane.copies(&facts) { lane.lost.clone() } else { lane.helpers(&facts) }
         });

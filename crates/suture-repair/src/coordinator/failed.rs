@@ -119,14 +119,15 @@ impl Coordinator {
     ) -> bool {
         let Some(gone) = lost_helper(node, why) else { return false };
         let Some(rebuild) = self.ledger.get(id).and_then(Attempt::rebuild) else { return false };
-        let (stripe, participants) = (rebuild.work.plan.stripe, rebuild.work.plan.participants());
+        let (stripe, participants) =
+            (rebuild.planned.plan.stripe, rebuild.planned.plan.participants());
         let is_over = self.failures.get(&stripe).is_some_and(|history| !history.may_go_on());
         // What has come in full needs no helper.
         if is_over || rebuild.is_publishing() {
             return false;
         }
-        let Some(work) = self.work_without(rebuild, gone) else { return false };
-        let goes_on = self.replace(now, id, work);
+        let Some(planned) = self.planned_without(rebuild, gone) else { return false };
+        let goes_on = self.replace(now, id, planned);
         if goes_on {
             let history = self.failures.entry(stripe).or_default();
             history.failed(node, why, &participants);
@@ -135,8 +136,8 @@ impl Coordinator {
     }
 
     /// What an attempt has to do without a node, and without all others that do not speak.
-    fn work_without(&self, rebuild: &Rebuild, gone: NodeId) -> Option<PlannedRepair> {
-        let PlannedRepair { job, plan, .. } = &*rebuild.work;
+    fn planned_without(&self, rebuild: &Rebuild, gone: NodeId) -> Option<PlannedRepair> {
+        let PlannedRepair { job, plan, .. } = &*rebuild.planned;
         let stripe = self.stripes.get(plan.stripe)?;
         let cannot_keep = |node: &NodeId| !self.health.is_up(*node);
         if plan.destinations.values().any(cannot_keep) {

@@ -101,7 +101,7 @@ impl Coordinator {
         let mut stripes: BTreeSet<StripeId> = self.stripes.iter().map(|stripe| stripe.id).collect();
         stripes.extend(self.lost.keys());
         stripes.extend(self.queue.iter());
-        stripes.extend(self.ledger.waiting().iter().map(|work| work.plan.stripe));
+        stripes.extend(self.ledger.waiting().iter().map(|planned| planned.plan.stripe));
         stripes.extend(self.running());
         stripes.into_iter().for_each(|stripe| self.assert_stripe(stripe));
         for at in &self.deleting {

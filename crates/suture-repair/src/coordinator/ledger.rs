@@ -153,10 +153,15 @@ impl Ledger {
     pub fn load_left(&self) -> Load {
         let mut load = self.load.clone();
         for rebuild in self.running.values().filter_map(Attempt::rebuild) {
-            let (work, come) = (&rebuild.work, rebuild.bytes_come());
+            let (planned, come) = (&rebuild.planned, rebuild.bytes_come());
             if come > 0 {
-                let fraction = come as f64 / work.plan.range.bytes().max(1) as f64;
-                load.subtract_fraction(&self.cluster, &work.plan, &work.job.facts(), fraction);
+                let fraction = come as f64 / planned.plan.range.bytes().max(1) as f64;
+                load.subtract_fraction(
+                    &self.cluster,
+                    &planned.plan,
+                    &planned.job.facts(),
+                    fraction,
+                );
             }
         }
         load
@@ -186,7 +191,7 @@ impl Ledger {
 
     /// Whether the stripe of any repair that waits or runs is urgent.
     pub fn is_any_urgent(&self, is_urgent: impl Fn(StripeId) -> bool) -> bool {
-        let waiting = self.waiting.iter().map(|work| work.plan.stripe);
+        let waiting = self.waiting.iter().map(|planned| planned.plan.stripe);
         self.repairing.keys().copied().chain(waiting).any(is_urgent)
     }
 
@@ -203,8 +208,8 @@ impl Ledger {
     /// The plan of a stripe that waits or runs.
     pub fn plan_of(&self, stripe: StripeId) -> Option<&Plan> {
         let waiting = self.waiting.get(stripe);
-        let running = || Some(&*self.repair_of(stripe)?.1.rebuild()?.work);
-        waiting.or_else(running).map(|work| &work.plan)
+        let running = || Some(&*self.repair_of(stripe)?.1.rebuild()?.planned);
+        waiting.or_else(running).map(|planned| &planned.plan)
     }
 
     /// Whether the stripe is being repaired, or has a plan that waits.
@@ -229,8 +234,8 @@ impl Ledger {
     /// The load of everything that waits and runs, counted anew.
     fn charged(&self) -> Load {
         let running = self.running.values().filter_map(Attempt::rebuild);
-        let works = running.map(|rebuild| &*rebuild.work).chain(self.waiting.iter());
-        Load::of(&self.cluster, works.map(|work| (&work.plan, work.job.facts())))
+        let planned = running.map(|rebuild| &*rebuild.planned).chain(self.waiting.iter());
+        Load::of(&self.cluster, planned.map(|planned| (&planned.plan, planned.job.facts())))
     }
 }
 
@@ -251,17 +256,17 @@ impl Ledger {
         margins: &BTreeMap<StripeId, Margin>,
     ) -> Vec<StripeId> {
         let kept = self.consult(scene, |schedule, snapshot| schedule.arrange(snapshot, made));
-        let stripes = kept.iter().map(|work| work.plan.stripe).collect();
-        for work in kept {
-            let margin = margins[&work.plan.stripe];
-            self.load.add(&self.cluster, &work.plan, &work.job.facts());
+        let stripes = kept.iter().map(|planned| planned.plan.stripe).collect();
+        for planned in kept {
+            let margin = margins[&planned.plan.stripe];
+            self.load.add(&self.cluster, &planned.plan, &planned.job.facts());
             if self.mistake.is(Mutant::ChargeTwice) {
-                self.load.add(&self.cluster, &work.plan, &work.job.facts());
+                self.load.add(&self.cluster, &planned.plan, &planned.job.facts());
             }
             if self.mistake.is(Mutant::WaitTwice) {
-                self.waiting.push(work.clone(), margin);
+                self.waiting.push(planned.clone(), margin);
             }
-            self.waiting.push(work, margin);
+            self.waiting.push(planned, margin);
         }
         self.may_admit = true;
         stripes
@@ -269,8 +274,8 @@ impl Ledger {
 
     /// Forgets the plan of a stripe. Returns whether there was one.
     pub fn unplan(&mut self, stripe: StripeId) -> bool {
-        let Some(work) = self.waiting.remove(stripe) else { return false };
-        self.load.subtract(&self.cluster, &work.plan, &work.job.facts());
+        let Some(planned) = self.waiting.remove(stripe) else { return false };
+        self.load.subtract(&self.cluster, &planned.plan, &planned.job.facts());
         true
     }
 
@@ -301,15 +306,15 @@ impl Ledger {
     /// Some participant lacks the slice memory, at the moment or for good; the plan goes on
     /// waiting.
     pub fn start(&mut self, scene: Scene, stripe: &Stripe) -> Result<Task, NotAdmitted> {
-        let work = self.waiting.get(stripe.id).expect("schedules choose among what waits");
-        let alignment = work.job.code.alignment() as u32;
-        let fit = self.budget.admit(self.next_id(), &work.plan, alignment)?;
-        let work = if self.mistake.is(Mutant::KeepWaiting) {
-            work.clone()
+        let planned = self.waiting.get(stripe.id).expect("schedules choose among what waits");
+        let alignment = planned.job.code.alignment() as u32;
+        let fit = self.budget.admit(self.next_id(), &planned.plan, alignment)?;
+        let planned = if self.mistake.is(Mutant::KeepWaiting) {
+            planned.clone()
         } else {
             self.waiting.remove(stripe.id).expect("looked up above")
         };
-        let rebuild = Rebuild::new(scene.now, Arc::new(work), &fit);
+        let rebuild = Rebuild::new(scene.now, Arc::new(planned), &fit);
         Ok(self.enter(scene, rebuild, stripe))
     }
 
@@ -348,7 +353,7 @@ impl Ledger {
         &mut self,
         scene: Scene,
         old: RepairId,
-        work: PlannedRepair,
+        planned: PlannedRepair,
         stripe: &Stripe,
     ) -> Option<(Task, Stopped)> {
         let next = self.next_id();
@@ -357,35 +362,35 @@ impl Ledger {
             .get(&old)?
             .rebuild()
             .filter(|old| old.is_all_transferring() && !old.is_asked())?;
-        let alignment = work.job.code.alignment() as u32;
-        let fit = self.budget.exchange(old, next, &work.plan, alignment).ok()?;
+        let alignment = planned.job.code.alignment() as u32;
+        let fit = self.budget.exchange(old, next, &planned.plan, alignment).ok()?;
         let (since, claim) = (before.since, before.claim.clone());
         let label = before.claim.label();
-        let rebuild = Rebuild::new(scene.now, Arc::new(work), &fit).going_on(before);
+        let rebuild = Rebuild::new(scene.now, Arc::new(planned), &fit).going_on(before);
         // The claim goes on with the stripe.
         let stopped = Stopped { claim: None, ..self.close(old) };
-        self.load.add(&self.cluster, &rebuild.work.plan, &rebuild.work.job.facts());
+        self.load.add(&self.cluster, &rebuild.planned.plan, &rebuild.planned.job.facts());
         let task = self.enter(scene, Rebuild { since, claim, ..rebuild }, stripe);
         Some((Task { continues: Some(old), label, ..task }, stopped))
     }
 
     /// Enters a repair whose memory is reserved and whose load is charged.
     fn enter(&mut self, scene: Scene, rebuild: Rebuild, stripe: &Stripe) -> Task {
-        let (repair, work) = (self.take_id(), rebuild.work.clone());
+        let (repair, planned) = (self.take_id(), rebuild.planned.clone());
         let Rebuild { slice_bytes, window, .. } = rebuild;
         let bytes_done = rebuild.bytes_come();
         if !self.mistake.is(Mutant::ForgetRepairing) {
             self.repairing.insert(stripe.id, repair);
         }
         self.running.insert(repair, Attempt::Rebuild(rebuild));
-        let active = ActiveRepair::new(scene.now, work.clone(), &self.cluster);
+        let active = ActiveRepair::new(scene.now, planned.clone(), &self.cluster);
         self.active.insert(repair, ActiveRepair { bytes_done, ..active });
-        self.edges.iter_mut().for_each(|edges| edges.started(repair, &work.plan));
+        self.edges.iter_mut().for_each(|edges| edges.started(repair, &planned.plan));
         self.consult(scene, |schedule, snapshot| schedule.started(snapshot, repair));
         Task {
             repair,
             stripe: stripe.clone(),
-            plan: work.plan.clone(),
+            plan: planned.plan.clone(),
             slice_bytes,
             window,
             gated: self.edges.is_some(),
@@ -421,7 +426,7 @@ impl Ledger {
     /// A destination has made its chunk durable. Returns whether the repair was to make this copy.
     pub fn chunk_done(&mut self, repair: RepairId, node: NodeId, copy: ChunkCopy) -> bool {
         let Some(Attempt::Rebuild(rebuild)) = self.running.get_mut(&repair) else { return false };
-        if rebuild.work.plan.stripe != copy.stripe {
+        if rebuild.planned.plan.stripe != copy.stripe {
             return false;
         }
         let mut goals = rebuild.goals.iter_mut();
@@ -430,7 +435,7 @@ impl Ledger {
         if goal.state == GoalState::Transferring {
             self.touched.push(repair);
             goal.state = GoalState::Stored(copy);
-            goal.bytes_done = rebuild.work.job.chunk_bytes;
+            goal.bytes_done = rebuild.planned.job.chunk_bytes;
             if !rebuild.is_transferring() {
                 self.transfer_ended(repair);
             }
@@ -505,10 +510,10 @@ impl Ledger {
         let attempt = self.running.remove(&repair).expect("only running repairs are closed");
         let stripe = attempt.stripe();
         self.repairing.remove(&stripe);
-        if let Attempt::Rebuild(Rebuild { work, .. }) = &attempt
+        if let Attempt::Rebuild(Rebuild { planned, .. }) = &attempt
             && !self.mistake.is(Mutant::KeepLoad)
         {
-            self.load.subtract(&self.cluster, &work.plan, &work.job.facts());
+            self.load.subtract(&self.cluster, &planned.plan, &planned.job.facts());
         }
         self.transfer_ended(repair);
         stopped(repair, &attempt)
@@ -565,7 +570,9 @@ fn stopped(repair: RepairId, attempt: &Attempt) -> Stopped {
     Stopped {
         repair,
         stripe: attempt.stripe(),
-        participants: rebuild.map(|rebuild| rebuild.work.plan.participants()).unwrap_or_default(),
+        participants: rebuild
+            .map(|rebuild| rebuild.planned.plan.participants())
+            .unwrap_or_default(),
         workers: rebuild.map(Rebuild::workers).unwrap_or_default(),
         claim: rebuild.and_then(Rebuild::claim_left),
     }

@@ -68,8 +68,8 @@ impl Coordinator {
     /// that this one leaves.
     fn change_plan(&mut self, now: Time, repair: RepairId, plan: Plan) {
         let Some(rebuild) = self.ledger.get(repair).and_then(Attempt::rebuild) else { return };
-        let (mut job, stay) = (rebuild.work.job.clone(), plan.participants());
-        let mut left = rebuild.work.plan.participants();
+        let (mut job, stay) = (rebuild.planned.job.clone(), plan.participants());
+        let mut left = rebuild.planned.plan.participants();
         left.retain(|node| !stay.contains(node));
         job.avoid.extend(left);
         self.replace(now, repair, PlannedRepair::new(job, plan));
@@ -78,11 +78,11 @@ impl Coordinator {
     /// Puts another plan in the place of a running one, where there is memory for it and agents
     /// can go on where they are. The new task is sent first: its destinations take over what the
     /// old one has. Returns whether the repair goes on so.
-    pub(super) fn replace(&mut self, now: Time, old: RepairId, work: PlannedRepair) -> bool {
+    pub(super) fn replace(&mut self, now: Time, old: RepairId, planned: PlannedRepair) -> bool {
         let may_skip = self.health.abilities().skips && !self.ledger.is_gating();
-        let stripe = self.stripes.get(work.plan.stripe).filter(|_| may_skip);
+        let stripe = self.stripes.get(planned.plan.stripe).filter(|_| may_skip);
         let Some(stripe) = stripe else { return false };
-        let replaced = self.ledger.supersede(self.scene(now), old, work, stripe);
+        let replaced = self.ledger.supersede(self.scene(now), old, planned, stripe);
         let Some((task, mut stopped)) = replaced else { return false };
         // A destination ends the old task when it begins the new one, and not if it is about to
         // publish.

@@ -53,7 +53,7 @@ impl Coordinator {
             return;
         }
         // Refusals have changed the queue.
-        let made_for = made.iter().map(|work| work.plan.stripe);
+        let made_for = made.iter().map(|planned| planned.plan.stripe);
         let margins = made_for.filter_map(|id| Some((id, self.queue.margin(id)?))).collect();
         let stripes = self.ledger.wait(self.scene(now), made, &margins);
         for stripe in stripes.iter().filter(|_| !self.ledger.mistake.is(Mutant::KeepQueued)) {
@@ -140,7 +140,8 @@ impl Coordinator {
             return ready().take(quota).filter_map(|id| self.job(id)).collect();
         }
         let may_begin = |id: &StripeId| !self.throttle.is_closed(now) || self.is_urgent(*id);
-        let waiting = self.ledger.waiting().iter().map(|work| work.plan.stripe).filter(may_begin);
+        let waiting =
+            self.ledger.waiting().iter().map(|planned| planned.plan.stripe).filter(may_begin);
         let in_progress = waiting.chain(self.running());
         let locations = in_progress.chain(ready()).flat_map(|id| self.lost_locations(id));
         let Some(turn) = locations.map(|(_, node)| node).min() else {
@@ -179,7 +180,7 @@ impl Coordinator {
 
     /// Forgets all plans that have not been dispatched; their stripes are ready again.
     pub(super) fn unplan_all(&mut self) {
-        let waiting = self.ledger.waiting().iter().map(|work| work.plan.stripe);
+        let waiting = self.ledger.waiting().iter().map(|planned| planned.plan.stripe);
         let stripes: Vec<StripeId> = waiting.collect();
         stripes.into_iter().for_each(|stripe| self.unplan(stripe));
     }

@@ -61,7 +61,7 @@ impl Coordinator {
     ) {
         let Some(rebuild) = self.rebuild(repair) else { return };
         let Some(asked) = rebuild.proof.asked.get(&copy.chunk) else { return };
-        let alpha = rebuild.work.job.code.sub_chunk_count();
+        let alpha = rebuild.planned.job.code.sub_chunk_count();
         let bytes = Fingerprint::layout(alpha).chunk_bytes();
         if !asked.is_of(node, copy) || sums.len() as u64 != bytes {
             return;
@@ -76,7 +76,7 @@ impl Coordinator {
     fn prove(&mut self, now: Time, due: Due) {
         let Some(rebuild) = self.rebuild(due.repair) else { return };
         // A stripe that is gone leaves a repair only until the answer to its pending commit.
-        let Some(stripe) = self.stripes.get(rebuild.work.plan.stripe) else { return };
+        let Some(stripe) = self.stripes.get(rebuild.planned.plan.stripe) else { return };
         if rebuild.proof.proven.contains_key(&due.chunk) {
             return self.send(due.destination, ToAgent::Publish(due.repair));
         }
@@ -124,7 +124,7 @@ impl Coordinator {
     fn judge(&mut self, now: Time, due: Due, helpers: Vec<ChunkIndex>) {
         let Due { repair, chunk, .. } = due;
         let Some(rebuild) = self.rebuild(repair) else { return };
-        let (code, proof) = (rebuild.work.job.code, &rebuild.proof);
+        let (code, proof) = (rebuild.planned.job.code, &rebuild.proof);
         if proof.has_failed {
             let odd = odd_one(&code, &proof.of(&helpers));
             return self.proof_failed(now, due, odd);
@@ -142,7 +142,7 @@ impl Coordinator {
 
     /// Ends an attempt whose chunk does not fit: for its own fault, or for that of a copy.
     fn proof_failed(&mut self, now: Time, due: Due, odd: Option<ChunkIndex>) {
-        let stripe = self.rebuild(due.repair).map(|rebuild| rebuild.work.plan.stripe);
+        let stripe = self.rebuild(due.repair).map(|rebuild| rebuild.planned.plan.stripe);
         let stripe = stripe.and_then(|stripe| self.stripes.get(stripe));
         let odd = odd.and_then(|odd| stripe?.copy(odd));
         let (node, why) = match odd {
@@ -198,9 +198,9 @@ impl Rebuild {
     /// The chunks whose fingerprints say what that of a rebuilt chunk must be; `None` when they
     /// cannot be had at the moment.
     fn judges(&self, due: Due, available: Vec<ChunkIndex>) -> Option<Vec<ChunkIndex>> {
-        let (code, lost) = (self.work.job.code, [due.chunk]);
-        let facts = self.work.job.facts();
-        let lanes = self.work.plan.lanes.iter();
+        let (code, lost) = (self.planned.job.code, [due.chunk]);
+        let facts = self.planned.job.facts();
+        let lanes = self.planned.plan.lanes.iter();
         let mut used: Vec<ChunkIndex> = lanes.flat_map(|lane| lane.helpers(&facts)).collect();
         used.sort_unstable();
         used.dedup();

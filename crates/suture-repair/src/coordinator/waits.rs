@@ -156,7 +156,7 @@ impl Coordinator {
             return false;
         }
         let before = Span { ns: self.config.timers.suspect_after.ns / QUIET_DIVISOR };
-        let bytes = rebuild.work.plan.range.bytes();
+        let bytes = rebuild.planned.plan.range.bytes();
         let left = bytes.saturating_sub(rebuild.bytes_come());
         let is_last = left <= bytes / LAST_DIVISOR;
         if !is_last && self.ledger.has_moved(edge.peer, since) {
@@ -184,7 +184,7 @@ impl Coordinator {
 
 /// Whether the peer of an edge sends on it.
 fn is_child(rebuild: &Rebuild, waiter: NodeId, edge: EdgeRef) -> bool {
-    let lane = rebuild.work.plan.lanes.get(usize::from(edge.lane));
+    let lane = rebuild.planned.plan.lanes.get(usize::from(edge.lane));
     let mut edges = lane.into_iter().flat_map(|lane| &lane.edges);
     edges.any(|of_lane| (of_lane.child, of_lane.parent) == (edge.peer, waiter))
 }

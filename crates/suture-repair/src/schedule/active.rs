@@ -30,7 +30,7 @@ pub struct PlannedRepair {
 #[derive(Clone, Debug)]
 pub struct ActiveRepair {
     /// The repair as it was dispatched.
-    pub work: Arc<PlannedRepair>,
+    pub planned: Arc<PlannedRepair>,
     /// When it was dispatched.
     pub since: Time,
     /// Bytes that have come to its slowest destination, as last reported of one, from the beginning
@@ -70,10 +70,10 @@ impl PlannedRepair {
 
 impl ActiveRepair {
     /// A repair that is dispatched now, to a cluster with these links.
-    pub fn new(now: Time, work: Arc<PlannedRepair>, cluster: &Cluster) -> ActiveRepair {
+    pub fn new(now: Time, planned: Arc<PlannedRepair>, cluster: &Cluster) -> ActiveRepair {
         ActiveRepair {
-            alone_seconds: work.seconds_alone(cluster),
-            work,
+            alone_seconds: planned.seconds_alone(cluster),
+            planned,
             since: now,
             bytes_done: 0,
             reported_at: now,
@@ -89,7 +89,7 @@ impl ActiveRepair {
 
     /// What fraction of its plan is still to come.
     pub(super) fn fraction_left(&self) -> f64 {
-        let bytes = self.work.plan.range.bytes().max(1) as f64;
+        let bytes = self.planned.plan.range.bytes().max(1) as f64;
         1.0 - self.bytes_done as f64 / bytes
     }
 }

@@ -57,13 +57,13 @@ impl Adaptive {
         self.mean_link = self.mean_link.max(mean);
         let competition = Competition::new(snapshot);
         let candidates = snapshot.waiting.iter().take(CANDIDATES_MAX);
-        let candidates = candidates.filter(|work| !passed.contains(&work.plan.stripe));
-        let rated = candidates.map(|work| {
-            let alone = work.seconds_alone(snapshot.cluster).max(f64::MIN_POSITIVE);
-            let slowest = work.plan.range.bytes() as f64 / alone;
-            let (shared, ports) = competition.of(work);
+        let candidates = candidates.filter(|planned| !passed.contains(&planned.plan.stripe));
+        let rated = candidates.map(|planned| {
+            let alone = planned.seconds_alone(snapshot.cluster).max(f64::MIN_POSITIVE);
+            let slowest = planned.plan.range.bytes() as f64 / alone;
+            let (shared, ports) = competition.of(planned);
             let beta = self.mean_link / (ports as f64 * SHARING);
-            (slowest - beta * shared, work.plan.stripe)
+            (slowest - beta * shared, planned.plan.stripe)
         });
         // Of equals the first.
         let best = rated.reduce(|best, next| if next.0 > best.0 { next } else { best });
@@ -94,7 +94,7 @@ impl Competition {
             let expected = repair.alone_seconds.max(f64::MIN_POSITIVE);
             let taken = snapshot.now.since(repair.since).as_secs_f64();
             let weight = 1.0 + (taken - expected).max(0.0) / expected;
-            for (node, load) in &repair.work.link_loads {
+            for (node, load) in &repair.planned.link_loads {
                 if load.up_bytes > 0.0 {
                     competition.uplinks[node.index()] += weight;
                 }
@@ -107,9 +107,9 @@ impl Competition {
     }
 
     /// What speaks against a plan, and how many ports it has.
-    fn of(&self, work: &PlannedRepair) -> (f64, usize) {
+    fn of(&self, planned: &PlannedRepair) -> (f64, usize) {
         let (mut up, mut down, mut ports) = (0.0, 0.0, 0);
-        for (node, load) in &work.link_loads {
+        for (node, load) in &planned.link_loads {
             if load.up_bytes > 0.0 {
                 up += self.uplinks[node.index()];
                 ports += 1;

@@ -97,7 +97,7 @@ impl Phases {
         let mut made = made;
         if self.order == policy::Order::Time {
             made.sort_by(|a, b| {
-                let seconds = |work: &PlannedRepair| work.seconds_alone(snapshot.cluster);
+                let seconds = |planned: &PlannedRepair| planned.seconds_alone(snapshot.cluster);
                 seconds(a).total_cmp(&seconds(b))
             });
         }
@@ -109,16 +109,16 @@ impl Phases {
             self.put(&load_left(repair));
         }
         let mut kept = Vec::new();
-        for work in made {
-            let after = work.link_loads.iter().map(|&(node, links)| {
+        for planned in made {
+            let after = planned.link_loads.iter().map(|&(node, links)| {
                 let mut total = self.load.get(&node).copied().unwrap_or_default();
                 total.add(links);
                 total.seconds(snapshot.cluster.node(node))
             });
             let fits = after.fold(0.0, f64::max) <= length.as_secs_f64();
             if fits || kept.is_empty() && snapshot.active.len() == self.held.len() {
-                self.put(&work.link_loads);
-                kept.push(work);
+                self.put(&planned.link_loads);
+                kept.push(planned);
             }
         }
         self.expect(snapshot);
@@ -128,7 +128,7 @@ impl Phases {
     /// As long as was asked for, or as the first chunk takes by itself: where that is longer,
     /// phases would be of one chunk each.
     fn length_for(&self, snapshot: &Snapshot<'_>, made: &[PlannedRepair]) -> Span {
-        let first = made.first().map_or(0.0, |work| work.seconds_alone(snapshot.cluster));
+        let first = made.first().map_or(0.0, |planned| planned.seconds_alone(snapshot.cluster));
         self.length.max(Span { ns: (first.min(1e9) * 1e9) as u64 })
     }
 
@@ -148,7 +148,7 @@ impl Phases {
 
     /// All repairs of a phase share the links, so one is done when the fullest of its links is.
     fn expected_end(&self, snapshot: &Snapshot<'_>, repair: &ActiveRepair) -> Time {
-        let seconds = repair.work.link_loads.iter().map(|(node, _)| {
+        let seconds = repair.planned.link_loads.iter().map(|(node, _)| {
             self.load.get(node).map_or(0.0, |links| links.seconds(snapshot.cluster.node(*node)))
         });
         let seconds = seconds.fold(0.0, f64::max).min(1e9);
@@ -159,7 +159,7 @@ impl Phases {
         let repair = &snapshot.active[&id];
         let expected = self.expected_end(snapshot, repair);
         self.expected.insert(id, expected);
-        if self.replaced.remove(&repair.work.plan.stripe) {
+        if self.replaced.remove(&repair.planned.plan.stripe) {
             self.treated.insert(id);
         }
     }
@@ -185,7 +185,7 @@ impl Phases {
         };
         for repair in late {
             self.treated.insert(repair);
-            if !snapshot.active[&repair].work.plan.participants().contains(&straggler) {
+            if !snapshot.active[&repair].planned.plan.participants().contains(&straggler) {
                 continue;
             }
             if let Some(plan) = relieve(&snapshot.active[&repair], straggler) {
@@ -217,11 +217,11 @@ impl Phases {
         let active = snapshot.active.iter().filter(|(id, _)| is_active(id));
         // What rests keeps its memory: it must not rest while others wait for that.
         let is_alone = snapshot.active.len() == self.held.len();
-        let waiting = snapshot.waiting.iter().map(|work| &work.plan);
-        let plans = active.map(|(_, repair)| &repair.work.plan).chain(waiting);
+        let waiting = snapshot.waiting.iter().map(|planned| &planned.plan);
+        let plans = active.map(|(_, repair)| &repair.planned.plan).chain(waiting);
         let busy: BTreeSet<NodeId> = plans.flat_map(crate::plan::Plan::participants).collect();
         let may_go = |(id, since): &(&RepairId, &u32)| {
-            let participants = snapshot.active[*id].work.plan.participants();
+            let participants = snapshot.active[*id].planned.plan.participants();
             is_alone
                 || self.number >= **since + HELD_PHASES_MAX
                 || participants.iter().all(|node| !busy.contains(node))
@@ -247,5 +247,5 @@ fn load_left(repair: &ActiveRepair) -> Vec<(NodeId, LinkLoad)> {
         up_bytes: links.up_bytes * left.max(0.0),
         down_bytes: links.down_bytes * left.max(0.0),
     };
-    repair.work.link_loads.iter().map(|&(node, links)| (node, scale(links))).collect()
+    repair.planned.link_loads.iter().map(|&(node, links)| (node, scale(links))).collect()
 }

@@ -41,7 +41,7 @@ pub(super) fn find_straggler<'a>(
 ) -> Option<NodeId> {
     let mut parts: BTreeMap<NodeId, Participation> = BTreeMap::new();
     for repair in late {
-        for (node, _) in &repair.work.link_loads {
+        for (node, _) in &repair.planned.link_loads {
             parts.entry(*node).or_default().late += 1;
         }
         if let Some(node) = furthest_behind(repair) {
@@ -51,7 +51,7 @@ pub(super) fn find_straggler<'a>(
     if parts.is_empty() {
         return None;
     }
-    for (node, _) in all.flat_map(|repair| &repair.work.link_loads) {
+    for (node, _) in all.flat_map(|repair| &repair.planned.link_loads) {
         if let Some(part) = parts.get_mut(node) {
             part.all += 1;
         }
@@ -66,7 +66,7 @@ pub(super) fn find_straggler<'a>(
 /// The sender that has done the least of its part, as last reported by all: of several that are as
 /// far, the one with the longest way to the end, since the others wait for it.
 fn furthest_behind(repair: &ActiveRepair) -> Option<NodeId> {
-    let plan = &repair.work.plan;
+    let plan = &repair.planned.plan;
     let keeps = |node: &NodeId| plan.destinations.values().any(|to| to == node);
     let edges = plan.lanes.iter().flat_map(|lane| &lane.edges);
     let senders: BTreeSet<NodeId> =
@@ -104,13 +104,13 @@ pub(super) fn leave(active: &ActiveRepair, straggler: NodeId, helpers: &[NodeId]
 
 /// The nodes that hold a chunk of the stripe and were no reason for an earlier attempt to fail.
 pub(super) fn helpers(active: &ActiveRepair) -> Vec<NodeId> {
-    let job = &active.work.job;
+    let job = &active.planned.job;
     let holders = job.survivors.iter().map(|(_, node)| *node);
     holders.filter(|node| !job.avoid.contains(node)).collect()
 }
 
 fn detour<'a>(active: &'a ActiveRepair, helpers: &'a [NodeId]) -> Option<Detour<'a>> {
-    let PlannedRepair { job, plan, .. } = &*active.work;
+    let PlannedRepair { job, plan, .. } = &*active.planned;
     let detour = Detour { plan, facts: job.facts(), helpers };
     (active.fraction_left() > 0.0).then_some(detour)
 }

@@ -31,7 +31,7 @@ fn at(seconds: f64) -> Time {
 }
 
 /// A repair of one chunk. Node 8 holds a chunk that it does without.
-fn work(stripe: u64, edges: Edges<'_>) -> PlannedRepair {
+fn planned(stripe: u64, edges: Edges<'_>) -> PlannedRepair {
     let mut helpers: Vec<u32> = edges.iter().map(|(child, _)| *child).collect();
     helpers.sort_unstable();
     let is_root = |(_, parent): &&(u32, u32)| !helpers.contains(parent);
@@ -76,18 +76,18 @@ fn work(stripe: u64, edges: Edges<'_>) -> PlannedRepair {
     PlannedRepair::new(job, plan)
 }
 
-fn works(all: &[Edges<'_>]) -> Vec<PlannedRepair> {
-    (0..).zip(all).map(|(stripe, edges)| work(stripe, edges)).collect()
+fn all_planned(all: &[Edges<'_>]) -> Vec<PlannedRepair> {
+    (0..).zip(all).map(|(stripe, edges)| planned(stripe, edges)).collect()
 }
 
 /// So many repairs through the same two ports.
 fn alike(count: u64) -> Vec<PlannedRepair> {
-    (0..count).map(|stripe| work(stripe, &[(1, 2)])).collect()
+    (0..count).map(|stripe| planned(stripe, &[(1, 2)])).collect()
 }
 
 fn active(edges: Edges<'_>, bytes_done: u64) -> ActiveRepair {
     let cluster = Cluster::uniform(9, Rate(LINK));
-    let mut active = ActiveRepair::new(Time::ZERO, Arc::new(work(0, edges)), &cluster);
+    let mut active = ActiveRepair::new(Time::ZERO, Arc::new(planned(0, edges)), &cluster);
     active.progressed(at(1.0), bytes_done);
     active
 }
@@ -147,18 +147,18 @@ impl Bench {
     /// Plans were made. Returns the stripes that wait, in order.
     fn plan(&mut self, made: Vec<PlannedRepair>) -> Vec<u64> {
         let kept = self.ask(|schedule, snapshot| schedule.arrange(snapshot, made));
-        kept.into_iter().for_each(|work| self.waiting.push(work, 1));
-        self.waiting.iter().map(|work| work.plan.stripe.0).collect()
+        kept.into_iter().for_each(|planned| self.waiting.push(planned, 1));
+        self.waiting.iter().map(|planned| planned.plan.stripe.0).collect()
     }
 
     /// Starts all that the schedule wants. Returns their stripes, in order.
     fn start(&mut self) -> Vec<u64> {
         let mut started = Vec::new();
         while let Some(stripe) = self.ask(|schedule, snapshot| schedule.next(snapshot, &[])) {
-            let work = Arc::new(self.waiting.remove(stripe).expect("it waits"));
+            let planned = Arc::new(self.waiting.remove(stripe).expect("it waits"));
             let repair = RepairId(stripe.0);
-            self.edges.iter_mut().for_each(|edges| edges.started(repair, &work.plan));
-            self.active.insert(repair, ActiveRepair::new(self.now, work, &self.cluster));
+            self.edges.iter_mut().for_each(|edges| edges.started(repair, &planned.plan));
+            self.active.insert(repair, ActiveRepair::new(self.now, planned, &self.cluster));
             self.ask(|schedule, snapshot| schedule.started(snapshot, repair));
             started.push(stripe.0);
         }
@@ -216,7 +216,7 @@ impl Bench {
 fn all_plans_everything_and_starts_it_in_order() {
     let mut bench = Bench::new("all");
     assert_eq!(bench.quota(), Quota::ALL);
-    assert_eq!(bench.plan(works(&[&[(1, 2)], &[(3, 4)], &[(5, 6)]])), [0, 1, 2]);
+    assert_eq!(bench.plan(all_planned(&[&[(1, 2)], &[(3, 4)], &[(5, 6)]])), [0, 1, 2]);
     let passed_and_next: [(&[u64], Option<u64>); 4] =
         [(&[], Some(0)), (&[0], Some(1)), (&[0, 1], Some(2)), (&[0, 1, 2], None)];
     for (passed, next) in passed_and_next {
@@ -245,7 +245,7 @@ fn a_window_lets_so_many_run_or_as_many_as_there_are_nodes() {
 #[test]
 fn in_a_slot_each_node_sends_one_chunk_and_receives_one() {
     let mut bench = Bench::new("slots");
-    bench.plan(works(&[&[(1, 3), (2, 3)], &[(1, 4), (2, 4)]]));
+    bench.plan(all_planned(&[&[(1, 3), (2, 3)], &[(1, 4), (2, 4)]]));
     bench.start();
     let slots = [[(0, 1, 3), (1, 2, 4)], [(0, 2, 3), (1, 1, 4)]];
     for [first, second] in slots {
@@ -263,7 +263,7 @@ fn in_a_slot_each_node_sends_one_chunk_and_receives_one() {
 #[test]
 fn a_node_sends_what_it_sums_when_all_of_it_has_arrived() {
     let mut bench = Bench::new("slots");
-    bench.plan(works(&[&[(1, 3), (2, 3), (3, 4)]]));
+    bench.plan(all_planned(&[&[(1, 3), (2, 3), (3, 4)]]));
     bench.start();
     for edge in [(0, 1, 3), (0, 2, 3), (0, 3, 4)] {
         assert_eq!(bench.release(), [edge]);
@@ -274,7 +274,7 @@ fn a_node_sends_what_it_sums_when_all_of_it_has_arrived() {
 #[test]
 fn of_a_pair_that_goes_first_which_makes_its_receiver_a_leaf() {
     let mut bench = Bench::new("slots");
-    bench.plan(works(&[&[(1, 3), (2, 3)], &[(1, 3), (3, 4)]]));
+    bench.plan(all_planned(&[&[(1, 3), (2, 3)], &[(1, 3), (3, 4)]]));
     bench.start();
     assert_eq!(bench.release(), [(1, 1, 3)], "repair 0 would still wait for node 2");
 }
@@ -285,7 +285,7 @@ fn on_unequal_links_the_node_that_spent_the_least_takes_its_fastest_link() {
     let mut bench = Bench::new("slots");
     bench.cluster.nodes[2].uplink = Rate(2.0 * LINK);
     bench.cluster.nodes[3].downlink = Rate(2.0 * LINK);
-    bench.plan(works(&[&[(1, 3)], &[(2, 3)], &[(4, 5)]]));
+    bench.plan(all_planned(&[&[(1, 3)], &[(2, 3)], &[(4, 5)]]));
     bench.start();
     assert_eq!(bench.release(), [(1, 2, 3), (2, 4, 5)], "node 3 receives one at a time");
     bench.arrive((1, 2, 3));
@@ -298,7 +298,7 @@ fn a_subprocess_is_planned_by_who_was_done_first_and_last_in_the_one_before() {
     let mut bench = Bench::new("slots:2");
     bench.ready = 4;
     assert_eq!(bench.quota(), Quota::of(2));
-    bench.plan(works(&[&[(1, 3)], &[(2, 4)]]));
+    bench.plan(all_planned(&[&[(1, 3)], &[(2, 4)]]));
     assert_eq!(bench.quota(), Quota::NONE, "plans wait");
     bench.start();
     assert_eq!(bench.quota(), Quota::NONE, "repairs run");
@@ -318,7 +318,7 @@ fn a_subprocess_is_planned_by_who_was_done_first_and_last_in_the_one_before() {
 #[test]
 fn adaptive_starts_what_competes_least_until_ports_are_shared_by_eight() {
     let mut bench = Bench::new("adaptive");
-    bench.plan(works(&[&[(1, 2)], &[(1, 2)], &[(1, 2)], &[(3, 4)]]));
+    bench.plan(all_planned(&[&[(1, 2)], &[(1, 2)], &[(1, 2)], &[(3, 4)]]));
     assert_eq!(bench.start(), [0, 3, 1, 2]);
 
     let mut bench = Bench::new("adaptive");
@@ -332,9 +332,9 @@ fn adaptive_starts_what_competes_least_until_ports_are_shared_by_eight() {
 #[test]
 fn a_repair_that_is_behind_its_time_counts_more() {
     let mut bench = Bench::new("adaptive");
-    bench.plan(vec![work(0, &[(1, 2)])]);
+    bench.plan(vec![planned(0, &[(1, 2)])]);
     bench.start();
-    bench.plan(vec![work(1, &[(1, 2)]), work(2, &[(1, 4)])]);
+    bench.plan(vec![planned(1, &[(1, 2)]), planned(2, &[(1, 4)])]);
     bench.now = at(9.0);
     // Expected after one second, so it weighs as much as nine: r is 1 - 9 / 8, and 1 - 9 / 16.
     assert_eq!(bench.start(), [2]);
@@ -345,7 +345,7 @@ fn a_repair_that_is_behind_its_time_counts_more() {
 #[test]
 fn adaptive_plans_what_waits_again_when_links_change_at_most_once_a_second() {
     let mut bench = Bench::new("adaptive");
-    bench.plan(vec![work(0, &[(1, 2)])]);
+    bench.plan(vec![planned(0, &[(1, 2)])]);
     let wanted = [(0.0, true), (0.5, false), (1.0, true)];
     for (round, (seconds, wants)) in wanted.into_iter().enumerate() {
         bench.now = at(seconds);
@@ -364,7 +364,7 @@ fn a_phase_takes_what_its_nodes_can_finish() {
     // 18 links of 2 chunks each, and a quarter more.
     assert_eq!(bench.quota(), Quota::of(45));
     // A third second on node 1's uplink does not fit; what stands behind it does.
-    let made = works(&[&[(1, 2)], &[(1, 3)], &[(1, 4)], &[(5, 6)]]);
+    let made = all_planned(&[&[(1, 2)], &[(1, 3)], &[(1, 4)], &[(5, 6)]]);
     assert_eq!(bench.plan(made), [0, 1, 3]);
     assert_eq!(bench.start(), [0, 1, 3]);
     assert_eq!(bench.quota(), Quota::NONE, "the phase is not over");
@@ -378,7 +378,7 @@ fn the_next_phase_begins_early_when_nothing_is_left_and_may_take_the_shortest_fi
     let mut bench = Bench::new("phases:4:by-time");
     bench.ready = 100;
     bench.quota();
-    assert_eq!(bench.plan(works(&[&[(1, 3), (2, 3)], &[(4, 5)]])), [1, 0]);
+    assert_eq!(bench.plan(all_planned(&[&[(1, 3), (2, 3)], &[(4, 5)]])), [1, 0]);
     bench.start();
     bench.now = at(2.5);
     [0, 1].into_iter().for_each(|stripe| bench.end(stripe));
@@ -390,7 +390,7 @@ fn the_next_phase_begins_early_when_nothing_is_left_and_may_take_the_shortest_fi
 fn a_late_repair_is_tuned_around_the_straggler() {
     let mut bench = Bench::new("phases:4");
     // Node 2 is only in the first; 2 s and 3 s on their fullest links.
-    bench.plan(works(&[&[(1, 2), (2, 3), (4, 3)], &[(1, 5), (3, 5), (4, 5)]]));
+    bench.plan(all_planned(&[&[(1, 2), (2, 3), (4, 3)], &[(1, 5), (3, 5), (4, 5)]]));
     bench.start();
     bench.now = at(2.3);
     assert!(bench.directives().is_empty(), "late is 0.4 s behind");
@@ -406,7 +406,7 @@ fn a_late_repair_is_tuned_around_the_straggler() {
 fn a_late_repair_whose_straggler_receives_nothing_rests_until_the_others_are_done() {
     let mut bench = Bench::new("phases:4");
     let star = |root| [(1, root), (2, root), (4, root)];
-    bench.plan(works(&[&star(3), &[(1, 5), (3, 5), (4, 5)], &[(6, 5)]]));
+    bench.plan(all_planned(&[&star(3), &[(1, 5), (3, 5), (4, 5)], &[(6, 5)]]));
     bench.start();
     bench.now = at(3.4);
     let hold = |held| vec![Directive::Hold { repair: RepairId(0), held }];
@@ -441,16 +441,16 @@ fn waves_plan_everything_while_links_can_tell_flows_apart_and_then_64_stripes_a_
 #[test]
 fn every_beginning_of_a_wave_is_balanced() {
     let mut bench = Bench::new("waves");
-    let made = works(&[&[(1, 2)], &[(1, 3)], &[(1, 4)], &[(5, 6)], &[(7, 6)], &[(7, 0)]]);
+    let made = all_planned(&[&[(1, 2)], &[(1, 3)], &[(1, 4)], &[(5, 6)], &[(7, 6)], &[(7, 0)]]);
     assert_eq!(bench.plan(made), [0, 3, 5, 1, 4, 2]);
 }
 
 #[test]
 fn when_a_link_becomes_slow_what_waits_is_planned_again_and_what_runs_leaves_it() {
     let mut bench = Bench::new("waves");
-    bench.plan(vec![work(0, &[(1, 3), (2, 3)])]);
+    bench.plan(vec![planned(0, &[(1, 3), (2, 3)])]);
     bench.start();
-    bench.plan(vec![work(1, &[(4, 5)])]);
+    bench.plan(vec![planned(1, &[(4, 5)])]);
     bench.uplink(1, 0.9);
     assert!(bench.directives().is_empty(), "a tenth is no change");
     bench.now = at(60.0);
@@ -481,7 +481,7 @@ fn when_a_link_becomes_slow_what_waits_is_planned_again_and_what_runs_leaves_it(
 #[test]
 fn what_gets_less_than_half_of_its_share_goes_on_with_another_helper() {
     let mut bench = Bench::new("waves");
-    bench.plan(works(&[&[(1, 3), (2, 3)], &[(4, 6), (5, 6)]]));
+    bench.plan(all_planned(&[&[(1, 3), (2, 3)], &[(4, 6), (5, 6)]]));
     bench.start();
     bench.now = at(3.0);
     // Two chunks through a downlink: 64 bytes a second are fair.
@@ -534,10 +534,10 @@ fn what_goes_on_another_way_keeps_its_range_and_what_has_come_in_full_does_not()
     let chain = active(&[(1, 2), (2, 3), (4, 3)], 100);
     let relieved = relieve(&chain, NodeId(2)).expect("node 2 receives");
     assert_eq!(edges_of(&relieved), [(1, 3), (2, 3), (4, 3)]);
-    assert_eq!(relieved.lanes[0].range, chain.work.plan.lanes[0].range);
+    assert_eq!(relieved.lanes[0].range, chain.planned.plan.lanes[0].range);
     let left = leave(&chain, NodeId(2), &[NodeId(8)]).expect("node 8 stands in");
     assert_eq!(edges_of(&left), [(1, 3), (8, 3), (4, 3)]);
-    assert_eq!(left.lanes[0].range, chain.work.plan.lanes[0].range);
+    assert_eq!(left.lanes[0].range, chain.planned.plan.lanes[0].range);
     let whole = active(&[(1, 2), (2, 3)], CHUNK);
     assert_eq!(leave(&whole, NodeId(1), &[NodeId(8)]), None, "nothing is left");
     assert_eq!(relieve(&whole, NodeId(2)), None, "nothing is left");
@@ -546,15 +546,15 @@ fn what_goes_on_another_way_keeps_its_range_and_what_has_come_in_full_does_not()
 #[test]
 fn plans_wait_by_how_much_their_stripes_can_lose_and_then_in_the_order_in_which_they_asked() {
     let mut waiting = Waiting::default();
-    [2, 0, 1].into_iter().for_each(|stripe| waiting.push(work(stripe, &[(1, 2)]), 1));
+    [2, 0, 1].into_iter().for_each(|stripe| waiting.push(planned(stripe, &[(1, 2)]), 1));
     let order = |waiting: &Waiting| waiting.iter().map(|w| w.plan.stripe.0).collect::<Vec<_>>();
     assert_eq!(order(&waiting), [2, 0, 1]);
     assert!(waiting.remove(StripeId(0)).is_some() && waiting.remove(StripeId(0)).is_none());
-    waiting.push(work(0, &[(1, 2)]), 1);
+    waiting.push(planned(0, &[(1, 2)]), 1);
     assert_eq!((order(&waiting), waiting.nth(1)), (vec![2, 1, 0], Some(StripeId(1))));
     assert_eq!((waiting.len(), waiting.get(StripeId(7)).is_some()), (3, false));
-    waiting.push(work(7, &[(1, 2)]), 0);
-    waiting.push(work(8, &[(1, 2)]), 2);
-    waiting.push(work(9, &[(1, 2)]), 1);
+    waiting.push(planned(7, &[(1, 2)]), 0);
+    waiting.push(planned(8, &[(1, 2)]), 2);
+    waiting.push(planned(9, &[(1, 2)]), 1);
     assert_eq!((order(&waiting), waiting.first_margin()), (vec![7, 2, 1, 0, 9, 8], Some(0)));
 }

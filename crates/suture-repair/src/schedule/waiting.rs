@@ -12,7 +12,7 @@ use crate::queue::Margin;
 /// Plans that wait, in the order of the queue.
 #[derive(Debug, Default)]
 pub struct Waiting {
-    works: BTreeMap<Turn, PlannedRepair>,
+    planned: BTreeMap<Turn, PlannedRepair>,
     turns: BTreeMap<StripeId, Turn>,
     next_ticket: u64,
 }
@@ -22,56 +22,56 @@ type Turn = (Margin, u64);
 
 impl Waiting {
     /// Adds a plan behind all others of its margin.
-    pub fn push(&mut self, work: PlannedRepair, margin: Margin) {
+    pub fn push(&mut self, planned: PlannedRepair, margin: Margin) {
         let turn = (margin, self.next_ticket);
-        self.turns.insert(work.plan.stripe, turn);
-        self.works.insert(turn, work);
+        self.turns.insert(planned.plan.stripe, turn);
+        self.planned.insert(turn, planned);
         self.next_ticket += 1;
     }
 
     /// The margin of the most urgent plan.
     pub fn first_margin(&self) -> Option<Margin> {
-        self.works.first_key_value().map(|((margin, _), _)| *margin)
+        self.planned.first_key_value().map(|((margin, _), _)| *margin)
     }
 
     /// Takes the plan of a stripe out.
     pub fn remove(&mut self, stripe: StripeId) -> Option<PlannedRepair> {
         let turn = self.turns.remove(&stripe)?;
-        self.works.remove(&turn)
+        self.planned.remove(&turn)
     }
 
     /// The plan of a stripe.
     pub fn get(&self, stripe: StripeId) -> Option<&PlannedRepair> {
-        self.works.get(self.turns.get(&stripe)?)
+        self.planned.get(self.turns.get(&stripe)?)
     }
 
     /// The stripe in the `n`-th place; cheap for small `n`.
     pub fn nth(&self, n: usize) -> Option<StripeId> {
-        self.works.values().nth(n).map(|work| work.plan.stripe)
+        self.planned.values().nth(n).map(|planned| planned.plan.stripe)
     }
 
     /// All plans, the first first.
     pub fn iter(&self) -> impl Iterator<Item = &PlannedRepair> {
-        self.works.values()
+        self.planned.values()
     }
 
     /// # Panics
     /// A plan is without a place or has two.
     pub fn assert_invariants(&self) {
-        assert_eq!(self.turns.len(), self.works.len(), "waiting: stripes, and plans");
+        assert_eq!(self.turns.len(), self.planned.len(), "waiting: stripes, and plans");
         for (stripe, turn) in &self.turns {
-            let planned = self.works.get(turn).map(|work| work.plan.stripe);
+            let planned = self.planned.get(turn).map(|planned| planned.plan.stripe);
             assert_eq!(planned, Some(*stripe), "waiting: the plan of a stripe");
         }
     }
 
     /// How many plans wait.
     pub fn len(&self) -> usize {
-        self.works.len()
+        self.planned.len()
     }
 
     /// Whether no plan waits.
     pub fn is_empty(&self) -> bool {
-        self.works.is_empty()
+        self.planned.is_empty()
     }
 }

@@ -158,13 +158,15 @@ impl Waves {
     ) -> Vec<PlannedRepair> {
         self.planned_for = self.links_of_late(snapshot.now, snapshot.cluster);
         let links: Arc<[NodeLinks]> = self.planned_for.clone().into();
-        made.iter_mut().for_each(|work| work.planned_for = Some(links.clone()));
+        made.iter_mut().for_each(|planned| planned.planned_for = Some(links.clone()));
         let mut arranged = Vec::with_capacity(made.len());
         let mut made: Vec<Option<PlannedRepair>> = made.into_iter().map(Some).collect();
-        let risk = |work: &Option<PlannedRepair>| work.as_ref().map(|work| work.job.lost.len());
+        let risk = |planned: &Option<PlannedRepair>| {
+            planned.as_ref().map(|planned| planned.job.lost.len())
+        };
         let mut rest = &mut made[..];
         while !rest.is_empty() {
-            let alike = rest.iter().take_while(|work| risk(work) == risk(&rest[0])).count();
+            let alike = rest.iter().take_while(|planned| risk(planned) == risk(&rest[0])).count();
             let (group, others) = rest.split_at_mut(alike);
             let order = balanced_order(group, snapshot.cluster);
             arranged.extend(order.into_iter().filter_map(|index| group[index].take()));
@@ -174,18 +176,18 @@ impl Waves {
     }
 
     pub fn started(&mut self, id: RepairId, repair: &ActiveRepair) {
-        for &(node, links) in &repair.work.link_loads {
+        for &(node, links) in &repair.planned.link_loads {
             self.load.entry(node).or_default().add(links);
         }
         // One that goes on begins with what has come.
         self.seen.insert(id, (repair.since, repair.bytes_done));
-        if self.replaced.remove(&repair.work.plan.stripe) {
+        if self.replaced.remove(&repair.planned.plan.stripe) {
             self.treated.insert(id);
         }
     }
 
     pub fn ended(&mut self, id: RepairId, repair: &ActiveRepair) {
-        for &(node, links) in &repair.work.link_loads {
+        for &(node, links) in &repair.planned.link_loads {
             if let Some(load) = self.load.get_mut(&node) {
                 load.subtract(links);
             }
@@ -278,12 +280,13 @@ impl Waves {
             }
         }
         for (id, repair) in snapshot.active {
-            let Some(links) = &repair.work.planned_for else { continue };
+            let Some(links) = &repair.planned.planned_for else { continue };
             let is_slower = |node: &NodeId| {
                 let (was, is) = (links.get(node.index()), now[node.index()]);
                 was.is_some_and(|was| was.up > is.up * FASTER)
             };
-            if let Some(straggler) = repair.work.plan.participants().into_iter().find(is_slower) {
+            if let Some(straggler) = repair.planned.plan.participants().into_iter().find(is_slower)
+            {
                 let enough = FASTER * snapshot.cluster.node(straggler).uplink_free().0;
                 let cause = Cause::Slower(enough);
                 directives.extend(self.leave(snapshot, *id, repair, straggler, cause));
@@ -315,7 +318,7 @@ impl Waves {
         let repair = |id: &RepairId| &snapshot.active[id];
         let straggler = find_straggler(late.iter().map(repair), compared.iter().map(repair));
         let Some(straggler) = straggler else { return Vec::new() };
-        let takes_part = |id: &RepairId| snapshot.active[id].work.uses(straggler);
+        let takes_part = |id: &RepairId| snapshot.active[id].planned.uses(straggler);
         let (late, others): (Vec<RepairId>, Vec<RepairId>) = late.into_iter().partition(takes_part);
         let its = compared.iter().filter(|id| takes_part(id)).count();
         let part = |late: usize, all: usize| late as f64 / all.max(1) as f64;
@@ -351,7 +354,7 @@ impl Waves {
         }
         let seconds = repair.reported_at.since(since).as_secs_f64();
         let come = repair.bytes_done.saturating_sub(before) as f64;
-        let bytes = repair.work.plan.range.bytes() as f64;
+        let bytes = repair.planned.plan.range.bytes() as f64;
         let fair = self.share(cluster, repair) * seconds;
         let is_below = |part: f64| come + IN_FLIGHT_PART * bytes < part * fair;
         let is_late = is_below(LAGGING);
@@ -371,11 +374,11 @@ impl Waves {
     /// The bytes of its chunk that a repair gets in a second at least, if every port serves its
     /// lanes by what they have to move.
     fn share(&self, cluster: &Cluster, repair: &ActiveRepair) -> f64 {
-        let seconds = repair.work.link_loads.iter().map(|(node, _)| {
+        let seconds = repair.planned.link_loads.iter().map(|(node, _)| {
             self.load.get(node).map_or(0.0, |links| links.seconds(cluster.node(*node)))
         });
         let slowest = seconds.fold(0.0, f64::max);
-        if slowest > 0.0 { repair.work.plan.range.bytes() as f64 / slowest } else { 0.0 }
+        if slowest > 0.0 { repair.planned.plan.range.bytes() as f64 / slowest } else { 0.0 }
     }
 
     /// A plan for the rest of a repair without the straggler, if that is worth it and a node with a
@@ -400,7 +403,7 @@ impl Waves {
         let uplink = |node: NodeId| snapshot.cluster.node(node).uplink_free().0;
         let mut faster = helpers(active);
         faster.retain(|&helper| helper != straggler && uplink(helper) >= enough);
-        let bytes = active.work.plan.range.bytes() as f64;
+        let bytes = active.planned.plan.range.bytes() as f64;
         let seconds = |node: NodeId| {
             let links = self.load.get(&node).copied().unwrap_or_default();
             (links.up_bytes + bytes) / snapshot.cluster.node(node).uplink_free().usable().0
@@ -424,7 +427,7 @@ pub(super) fn active_max(snapshot: &Snapshot<'_>) -> usize {
 
 /// Whether helpers send traces, in the place of which others would send whole chunks.
 fn has_traces(repair: &ActiveRepair) -> bool {
-    repair.work.plan.lanes.iter().any(|lane| lane.scheme.is_some())
+    repair.planned.plan.lanes.iter().any(|lane| lane.scheme.is_some())
 }
 
 fn node_links(cluster: &Cluster) -> Vec<NodeLinks> {
@@ -435,8 +438,8 @@ fn node_links(cluster: &Cluster) -> Vec<NodeLinks> {
 /// An order in which the fullest link grows as slowly as it can: each time, of all that are left,
 /// the plan after which the fullest of its own links is least full. That only ever grows, so a
 /// value that is out of date is too small, and a heap finds the least by looking again.
-fn balanced_order(works: &[Option<PlannedRepair>], cluster: &Cluster) -> Vec<usize> {
-    let loads = |index: usize| works[index].iter().flat_map(|work| &work.link_loads);
+fn balanced_order(planned: &[Option<PlannedRepair>], cluster: &Cluster) -> Vec<usize> {
+    let loads = |index: usize| planned[index].iter().flat_map(|planned| &planned.link_loads);
     let mut load = vec![LinkLoad::default(); cluster.nodes.len()];
     let fullest = |load: &[LinkLoad], index: usize| {
         let after = loads(index).map(|&(node, links)| {
@@ -447,8 +450,8 @@ fn balanced_order(works: &[Option<PlannedRepair>], cluster: &Cluster) -> Vec<usi
         after.fold(0.0, f64::max)
     };
     let entry = |load: &[LinkLoad], index| Entry { seconds: fullest(load, index), index };
-    let mut heap: BinaryHeap<Entry> = (0..works.len()).map(|index| entry(&load, index)).collect();
-    let mut order = Vec::with_capacity(works.len());
+    let mut heap: BinaryHeap<Entry> = (0..planned.len()).map(|index| entry(&load, index)).collect();
+    let mut order = Vec::with_capacity(planned.len());
     while let Some(least) = heap.pop() {
         let now = entry(&load, least.index);
         if heap.peek().is_some_and(|next| now.seconds > next.seconds) {

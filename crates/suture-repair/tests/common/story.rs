@@ -110,7 +110,7 @@ impl Story {
         let core = Coordinator::new(Time::ZERO, config, cluster, StripeMap::new(stripes));
         let (said, is_large) = (Vec::new(), core.stripes().iter().count() > 1000);
         let mut story = Story { core, now: Time::ZERO, said, is_large, sessions: 0 };
-        (0..nodes).for_each(|node| story.greet(node));
+        (0..nodes).for_each(|node| story.join(node));
         story
     }
 
@@ -130,11 +130,11 @@ impl Story {
         self.core.stripes().get(copy.stripe).expect("it is known").record(copy.chunk).digest()
     }
 
-    pub fn greet(&mut self, node: u32) {
-        self.greet_with(node, Abilities::PARTIAL);
+    pub fn join(&mut self, node: u32) {
+        self.join_with(node, Abilities::PARTIAL);
     }
 
-    pub fn greet_with(&mut self, node: u32, abilities: Abilities) {
+    pub fn join_with(&mut self, node: u32, abilities: Abilities) {
         let (pool_bytes, free_bytes) = (64 << 20, 1 << 30);
         self.sessions += 1;
         let session = self.sessions;

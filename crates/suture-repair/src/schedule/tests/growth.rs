@@ -14,7 +14,7 @@ fn chains(count: u64) -> Vec<PlannedRepair> {
     let (mut random, mut nodes) = (Random::new(5), (0..NODES).collect::<Vec<u32>>());
     let chain = |stripe| {
         random.shuffle(&mut nodes);
-        work(stripe, &[(nodes[0], nodes[1]), (nodes[1], nodes[2]), (nodes[2], nodes[3])])
+        planned(stripe, &[(nodes[0], nodes[1]), (nodes[1], nodes[2]), (nodes[2], nodes[3])])
     };
     (0..count).map(chain).collect()
 }
@@ -62,7 +62,7 @@ fn adaptive_compares_the_oldest_1024_trees_and_no_others() {
     for (before, is_seen) in [(1000, true), (1040, false)] {
         let mut bench = Bench::new("adaptive");
         let mut made = alike(before);
-        made.push(work(before, &[(3, 4)]));
+        made.push(planned(before, &[(3, 4)]));
         bench.plan(made);
         assert_eq!(bench.start().contains(&before), is_seen, "behind {before} others");
     }

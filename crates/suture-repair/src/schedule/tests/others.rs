@@ -5,7 +5,7 @@ use super::*;
 fn running(links: f64, edges: Edges<'_>) -> Bench {
     let mut bench = Bench::new("adaptive");
     bench.cluster = Cluster::uniform(9, Rate(links * LINK));
-    bench.plan(vec![work(0, edges)]);
+    bench.plan(vec![planned(0, edges)]);
     bench.start();
     bench
 }
@@ -37,7 +37,7 @@ fn a_word_that_nothing_more_has_come_is_a_word_and_what_has_come_stays() {
 #[test]
 fn adaptive_starts_what_is_fast_by_itself() {
     let mut bench = Bench::new("adaptive");
-    bench.plan(works(&[&[(1, 3), (2, 3)], &[(4, 5)]]));
+    bench.plan(all_planned(&[&[(1, 3), (2, 3)], &[(4, 5)]]));
     assert_eq!(bench.start(), [1, 0]);
 }
 
@@ -45,7 +45,7 @@ fn adaptive_starts_what_is_fast_by_itself() {
 fn who_sends_does_not_compete_with_who_receives() {
     for edge in [(2, 3), (3, 1)] {
         let mut bench = running(1.0, &[(1, 2)]);
-        bench.plan(vec![work(1, &[edge]), work(2, &[(4, 5)])]);
+        bench.plan(vec![planned(1, &[edge]), planned(2, &[(4, 5)])]);
         assert_eq!(bench.start(), [1, 2], "{edge:?} is as free as any other");
     }
 }
@@ -54,7 +54,7 @@ fn who_sends_does_not_compete_with_who_receives() {
 #[test]
 fn a_repair_is_behind_as_a_part_of_its_expected_time() {
     let mut bench = running(2.0, &[(1, 2)]);
-    bench.plan(vec![work(1, &[(1, 2)]), work(2, &[(1, 4)])]);
+    bench.plan(vec![planned(1, &[(1, 2)]), planned(2, &[(1, 4)])]);
     bench.now = at(4.5);
     assert_eq!(bench.start(), [2]);
 }

@@ -4,15 +4,15 @@ use super::*;
 
 const STAR: Edges<'_> = &[(1, 3), (2, 3), (4, 3)];
 
-fn running(schedule: &str, works: Vec<PlannedRepair>) -> Bench {
+fn running(schedule: &str, planned: Vec<PlannedRepair>) -> Bench {
     let mut bench = Bench::new(schedule);
-    bench.plan(works);
+    bench.plan(planned);
     bench.start();
     bench
 }
 
 fn more(stripes: std::ops::Range<u64>) -> Vec<PlannedRepair> {
-    stripes.map(|stripe| work(stripe, &[(1, 2)])).collect()
+    stripes.map(|stripe| planned(stripe, &[(1, 2)])).collect()
 }
 
 fn hold(repair: u64, held: bool) -> Vec<Directive> {
@@ -21,7 +21,7 @@ fn hold(repair: u64, held: bool) -> Vec<Directive> {
 
 /// Repair 0 rests, by what node 1 or another of its nodes has to do beside.
 fn held_bench() -> Bench {
-    let mut bench = running("phases:4", works(&[STAR, &[(1, 5), (3, 5), (4, 5)], &[(6, 5)]]));
+    let mut bench = running("phases:4", all_planned(&[STAR, &[(1, 5), (3, 5), (4, 5)], &[(6, 5)]]));
     bench.now = at(3.4);
     assert_eq!(bench.directives(), hold(0, true));
     bench
@@ -53,7 +53,7 @@ fn what_a_former_phase_had_to_do_does_not_count() {
 #[test]
 fn a_phase_is_as_long_as_its_first_chunk_takes() {
     let mut bench = Bench::new("phases:1");
-    assert_eq!(bench.plan(works(&[&[(1, 3), (2, 3)], &[(4, 6), (5, 6)]])), [0, 1]);
+    assert_eq!(bench.plan(all_planned(&[&[(1, 3), (2, 3)], &[(4, 6), (5, 6)]])), [0, 1]);
 }
 
 #[test]
@@ -81,13 +81,13 @@ fn the_next_phase_is_waited_for_where_something_is_ready_and_nothing_planned() {
 #[test]
 fn what_replaces_a_late_repair_is_not_treated_again() {
     let mut bench =
-        running("phases:4", works(&[&[(1, 2), (2, 3), (4, 3)], &[(1, 5), (3, 5), (4, 5)]]));
+        running("phases:4", all_planned(&[&[(1, 2), (2, 3), (4, 3)], &[(1, 5), (3, 5), (4, 5)]]));
     bench.now = at(2.4);
     assert_eq!(bench.replacement().0, 0);
     bench.end(1);
     for (seconds, is_late) in [(10.0, false), (20.0, true)] {
         bench.end(0);
-        bench.plan(vec![work(0, STAR)]);
+        bench.plan(vec![planned(0, STAR)]);
         bench.start();
         bench.now = at(seconds);
         let expected = if is_late { hold(0, true) } else { Vec::new() };
@@ -99,7 +99,7 @@ fn what_replaces_a_late_repair_is_not_treated_again() {
 fn what_rests_goes_on_when_its_nodes_are_free_although_others_run_elsewhere() {
     let mut bench = held_bench();
     [1, 2].into_iter().for_each(|stripe| bench.end(stripe));
-    bench.plan(vec![work(3, &[(6, 7)])]);
+    bench.plan(vec![planned(3, &[(6, 7)])]);
     bench.start();
     assert_eq!(bench.directives(), hold(0, false));
     assert!(bench.directives().is_empty(), "once");
@@ -109,7 +109,7 @@ fn what_rests_goes_on_when_its_nodes_are_free_although_others_run_elsewhere() {
 fn what_rests_goes_on_when_nothing_else_runs_although_a_plan_waits_for_its_nodes() {
     let mut bench = held_bench();
     [1, 2].into_iter().for_each(|stripe| bench.end(stripe));
-    bench.plan(vec![work(3, &[(1, 3)])]);
+    bench.plan(vec![planned(3, &[(1, 3)])]);
     assert_eq!(bench.directives(), hold(0, false));
 }
 
@@ -134,7 +134,7 @@ fn who_is_blamed_is_found_without_what_rests() {
     let mut bench = running("phases:4", more(0..1));
     bench.now = at(1.4);
     assert_eq!(bench.directives(), hold(0, true));
-    bench.plan(vec![work(1, &[(1, 4), (4, 5)])]);
+    bench.plan(vec![planned(1, &[(1, 4), (4, 5)])]);
     bench.start();
     bench.now = at(3.8);
     // With repair 0, of two repairs through node 1 one would be late.

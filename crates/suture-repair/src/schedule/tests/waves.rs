@@ -5,9 +5,9 @@ use super::*;
 /// Two repairs that share the downlink of node 3, or one with two helpers.
 const PAIR: Edges<'_> = &[(1, 3), (2, 3)];
 
-fn running(works: Vec<PlannedRepair>) -> Bench {
+fn running(planned: Vec<PlannedRepair>) -> Bench {
     let mut bench = Bench::new("waves");
-    bench.plan(works);
+    bench.plan(planned);
     bench.start();
     bench
 }
@@ -34,7 +34,7 @@ fn the_next_wave_is_planned_when_less_than_half_of_one_waits() {
 #[test]
 fn a_plan_that_fills_a_link_more_waits_longer() {
     let mut bench = Bench::new("waves");
-    assert_eq!(bench.plan(works(&[PAIR, &[(4, 5)]])), [1, 0]);
+    assert_eq!(bench.plan(all_planned(&[PAIR, &[(4, 5)]])), [1, 0]);
 }
 
 #[test]
@@ -42,7 +42,7 @@ fn a_link_has_changed_when_it_differs_by_more_than_a_quarter() {
     for (links, has_changed) in [(1.25, false), (1.26, true), (0.8, false), (0.79, true)] {
         for is_up in [true, false] {
             let mut bench = Bench::new("waves");
-            bench.plan(vec![work(0, &[(4, 5)])]);
+            bench.plan(vec![planned(0, &[(4, 5)])]);
             let node = &mut bench.cluster.nodes[1];
             *(if is_up { &mut node.uplink } else { &mut node.downlink }) = Rate(links * LINK);
             bench.scheduler.links_changed(bench.now, &bench.cluster);
@@ -87,7 +87,7 @@ fn what_is_measured_of_a_link_counts_at_once_and_the_others_are_averaged() {
 fn a_helper_is_left_when_it_has_less_than_half_and_somebody_has_twice_as_much() {
     let cases = [(0.7, 1.0, false), (0.5, 1.0, false), (0.4, 0.7, false), (0.25, 0.5, true)];
     for (slow, spare, is_left) in cases {
-        let mut bench = running(vec![work(0, PAIR)]);
+        let mut bench = running(vec![planned(0, PAIR)]);
         bench.cluster.nodes[8].uplink = Rate(spare * LINK);
         bench.uplink(1, slow);
         let expected = is_left.then(|| (0, vec![(8, 3), (2, 3)]));
@@ -97,10 +97,10 @@ fn a_helper_is_left_when_it_has_less_than_half_and_somebody_has_twice_as_much() 
 
 #[test]
 fn of_those_who_can_stand_in_the_fastest_does() {
-    let mut work = work(0, PAIR);
-    work.job.code = "rs(2,3)".parse::<Code>().expect("a code").into();
-    work.job.survivors.push((ChunkIndex(4), NodeId(7)));
-    let mut bench = running(vec![work]);
+    let mut planned = planned(0, PAIR);
+    planned.job.code = "rs(2,3)".parse::<Code>().expect("a code").into();
+    planned.job.survivors.push((ChunkIndex(4), NodeId(7)));
+    let mut bench = running(vec![planned]);
     bench.cluster.nodes[7].uplink = Rate(2.0 * LINK);
     bench.uplink(1, 0.1);
     assert_eq!(left(&mut bench), Some((0, vec![(7, 3), (2, 3)])));
@@ -117,7 +117,7 @@ fn a_repair_lags_below_half_of_its_share_as_long_as_it_has_a_second_to_go() {
         ("it takes less", 4.0, 103, false),
     ];
     for (case, seconds, bytes, lags) in cases {
-        let mut bench = running(vec![work(0, PAIR)]);
+        let mut bench = running(vec![planned(0, PAIR)]);
         bench.now = at(seconds);
         bench.progress(0, bytes);
         bench.now = at(seconds.max(3.0));
@@ -129,7 +129,7 @@ fn a_repair_lags_below_half_of_its_share_as_long_as_it_has_a_second_to_go() {
 #[test]
 fn of_a_repair_of_which_nothing_comes_however_little_is_left_takes_too_long() {
     for (come, is_left) in [(120, true), (CHUNK, false)] {
-        let mut bench = running(vec![work(0, PAIR)]);
+        let mut bench = running(vec![planned(0, PAIR)]);
         bench.now = at(2.0);
         bench.progress(0, come);
         bench.now = at(3.0);
@@ -145,7 +145,7 @@ fn of_a_repair_of_which_nothing_comes_however_little_is_left_takes_too_long() {
 /// Four chunks come through node 3's downlink: 32 bytes a second are fair.
 #[test]
 fn a_repair_lags_by_what_has_come_since_it_was_last_looked_at() {
-    let mut bench = running(works(&[&[(1, 3)], &[(4, 3)], &[(5, 3)], &[(6, 3)]]));
+    let mut bench = running(all_planned(&[&[(1, 3)], &[(4, 3)], &[(5, 3)], &[(6, 3)]]));
     bench.now = at(2.0);
     bench.progress(0, 80);
     bench.now = at(3.0);
@@ -159,7 +159,7 @@ fn a_repair_lags_by_what_has_come_since_it_was_last_looked_at() {
 #[test]
 fn the_last_slices_of_a_chunk_are_looked_at_every_second() {
     for (come, is_last) in [(115, true), (64, false)] {
-        let mut bench = running(vec![work(0, PAIR)]);
+        let mut bench = running(vec![planned(0, PAIR)]);
         bench.now = at(2.0);
         bench.progress(0, come);
         bench.now = at(3.0);
@@ -177,7 +177,7 @@ fn a_repair_whose_share_is_small_is_measured_until_that_is_more_than_what_is_und
     let other: Edges<'_> = &[(4, 3)];
     let mut all: Vec<Edges<'_>> = vec![&[(1, 3)]];
     all.extend([other; 31]);
-    let mut bench = running(works(&all));
+    let mut bench = running(all_planned(&all));
     bench.now = at(3.0);
     bench.progress(0, 0);
     assert_eq!(left(&mut bench), None, "six bytes, half of its share, may be on their way");
@@ -189,7 +189,7 @@ fn a_repair_whose_share_is_small_is_measured_until_that_is_more_than_what_is_und
 #[test]
 fn what_has_ended_leaves_its_share_to_the_others() {
     for other in [(4, 3), (1, 5)] {
-        let mut bench = running(works(&[&[(1, 3)], &[other]]));
+        let mut bench = running(all_planned(&[&[(1, 3)], &[other]]));
         bench.end(1);
         bench.now = at(2.0);
         // Half of 128 a second are fair, half of 64 would have been.
@@ -201,10 +201,10 @@ fn what_has_ended_leaves_its_share_to_the_others() {
 
 #[test]
 fn a_repair_gets_another_helper_once_and_so_does_what_replaces_it() {
-    let mut bench = running(vec![work(0, PAIR)]);
+    let mut bench = running(vec![planned(0, PAIR)]);
     let again = |bench: &mut Bench| {
         bench.end(0);
-        bench.plan(vec![work(0, PAIR)]);
+        bench.plan(vec![planned(0, PAIR)]);
         bench.start();
     };
     let lags = |bench: &mut Bench, seconds: f64, bytes: u64| {
@@ -222,13 +222,13 @@ fn a_repair_gets_another_helper_once_and_so_does_what_replaces_it() {
 
 #[test]
 fn how_far_a_repair_came_is_forgotten_with_it() {
-    let mut bench = running(vec![work(0, PAIR)]);
+    let mut bench = running(vec![planned(0, PAIR)]);
     bench.now = at(2.0);
     bench.progress(0, 90);
     bench.now = at(3.0);
     assert_eq!(left(&mut bench), None);
     bench.end(0);
-    bench.plan(vec![work(0, PAIR)]);
+    bench.plan(vec![planned(0, PAIR)]);
     bench.start();
     bench.now = at(5.0);
     bench.progress(0, 80);
@@ -243,7 +243,7 @@ fn a_node_is_blamed_only_where_the_others_are_late_less_than_half_as_often() {
     for (on_time, is_blamed) in cases {
         let mut all: Vec<Edges<'_>> = vec![&[(1, 2)], &[(3, 4)]];
         all.extend(on_time.chunks(1));
-        let mut bench = running(works(&all));
+        let mut bench = running(all_planned(&all));
         bench.now = at(3.0);
         bench.progress(0, 8);
         bench.progress(1, 8);
@@ -255,7 +255,7 @@ fn a_node_is_blamed_only_where_the_others_are_late_less_than_half_as_often() {
 #[test]
 fn how_far_averages_have_gone_is_looked_at_every_three_seconds_and_noticed_once() {
     let mut bench = Bench::new("waves");
-    bench.plan(vec![work(0, PAIR)]);
+    bench.plan(vec![planned(0, PAIR)]);
     bench.uplink(1, 1.0);
     bench.now = at(60.0);
     bench.uplink(1, 10.0);

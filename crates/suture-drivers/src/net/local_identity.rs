@@ -18,7 +18,7 @@ const TLS_HANDSHAKE: u8 = 22;
 
 /// The identity that this process announces to the other side, and how both prove theirs.
 #[derive(Clone, Debug)]
-pub struct Greeting {
+pub struct LocalIdentity {
     /// The cluster that both must belong to.
     pub cluster: ClusterId,
     /// The identity that this process claims.
@@ -27,7 +27,7 @@ pub struct Greeting {
     pub credentials: Option<Arc<Kept>>,
 }
 
-impl Greeting {
+impl LocalIdentity {
     /// Proves our identity to the other end of a connection that we made, and has it prove that it
     /// is the agent of that name.
     pub(super) async fn prove_to(
