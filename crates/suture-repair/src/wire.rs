@@ -16,8 +16,7 @@
 //! and, once that is answered by `Hello`, grants and slices. A client's connection is question and
 //! answer: `ReadChunk` by `ReadData` frames that fill the range; `WriteChunk`, `WriteData`..,
 //! `WriteLabel` where there is one, `WriteEnd` by `WriteDone`; `ReadLabel` by one `ReadData`;
-//! `Probe` by `ReadData` frames of as many bytes as it asks for, which agents ask as probers;
-//! anything may be answered by `Error`.
+//! `Probe` by `ReadData` frames of as many bytes; anything may be answered by `Error`.
 //!
 //! Invariants: any 64 bytes decode to a frame or an error, never a panic; a frame that decodes
 //! encodes to the same bytes; no length above its named maximum gets out of here.

@@ -149,8 +149,8 @@ struct Rising {
 }
 
 impl Rising {
-    /// The level at which the port is full. Of weights that are far apart, what is left of the least
-    /// may be rounded to nothing.
+    /// The level at which the port is full. Where weights are far apart, what is left of them may
+    /// be rounded to nothing.
     fn level(self) -> f64 {
         self.free.max(0.0) / self.weight.max(f64::MIN_POSITIVE)
     }

@@ -13,9 +13,8 @@
 //! than one that lacks none. In order, what is read to decode an earlier chunk is kept for its own
 //! turn, where the stripe is small enough.
 //!
-//! Invariant: every byte was checked against its block's checksum where it was read, against its
-//! frame's on arrival, and the whole against the checksum recorded when it was written; nothing
-//! gets its name before that.
+//! Invariant: nothing gets its name before every byte was checked against its block's checksum
+//! where it was read and its frame's on arrival, and the whole against that recorded at the put.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;

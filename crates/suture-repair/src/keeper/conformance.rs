@@ -50,8 +50,8 @@ pub fn check<K: Kept>(make: impl Fn() -> K) {
         a_claim_keeps_others_off_until_it_is_released,
         a_claim_ends_with_its_last_commit_and_by_itself,
         a_claim_from_another_generation_is_refused,
-        states_of_nodes_are_told_in_order_and_once,
-        states_of_nodes_are_told_anew_to_a_coordinator_that_starts,
+        states_of_nodes_are_reported_in_order_and_once,
+        states_of_nodes_are_reported_anew_to_a_coordinator_that_starts,
     ];
     for rule in rules {
         rule(&mut make());
@@ -240,7 +240,7 @@ fn node_states(kept: &mut dyn Kept) -> Vec<(NodeId, NodeState)> {
     changes.collect()
 }
 
-fn states_of_nodes_are_told_in_order_and_once(kept: &mut dyn Kept) {
+fn states_of_nodes_are_reported_in_order_and_once(kept: &mut dyn Kept) {
     kept.keeper().changes();
     let (gone, leaving) = ((NodeId(1), NodeState::Dead), (NodeId(2), NodeState::Decommissioning));
     let back = (NodeId(1), NodeState::Up);
@@ -253,7 +253,7 @@ fn states_of_nodes_are_told_in_order_and_once(kept: &mut dyn Kept) {
     assert_eq!(node_states(kept), []);
 }
 
-fn states_of_nodes_are_told_anew_to_a_coordinator_that_starts(kept: &mut dyn Kept) {
+fn states_of_nodes_are_reported_anew_to_a_coordinator_that_starts(kept: &mut dyn Kept) {
     let states = [
         (NodeId(0), NodeState::Dead),
         (NodeId(1), NodeState::Dead),
