@@ -13,10 +13,10 @@ use suture_sim::bandwidth_trace::BandwidthTrace;
 use crate::scratch;
 
 #[allow(dead_code, reason = "of the command, only what it reads")]
-#[path = "../../crates/suture/src/input/cluster_file.rs"]
+#[path = "../../crates/suture-lab/src/input/cluster_file.rs"]
 mod cluster_toml;
 #[allow(dead_code, reason = "of the command, only what it reads")]
-#[path = "../../crates/suture/src/input/placement_file.rs"]
+#[path = "../../crates/suture-lab/src/input/placement_file.rs"]
 mod placement_file;
 
 use cluster_toml::ClusterFile;

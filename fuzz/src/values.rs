@@ -18,7 +18,7 @@ use suture_sim::workload::Workload;
 #[path = "../../crates/suture/src/cmd/simulate/foreground.rs"]
 mod foreground;
 #[allow(dead_code, reason = "of the command, only what it parses")]
-#[path = "../../crates/suture/src/input/generated.rs"]
+#[path = "../../crates/suture-lab/src/input/generated.rs"]
 mod generated;
 #[allow(dead_code, reason = "of the command, only what it parses")]
 #[path = "../../crates/suture/src/cmd/simulate/straggler.rs"]

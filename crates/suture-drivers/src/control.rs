@@ -9,7 +9,8 @@
 //!   put within a [`put_budget`] and across changes of certificates ([`put_renewal`]), [`backup`]
 //!   sends the metadata: the coordinator's side;
 //! * [`join`] is the agent's side of its session, of which [`membership`] is kept, [`client`] the
-//!   side of all others; what an agent has is sent as a [`listing`].
+//!   side of all others, for which [`summary`] puts a status into one line; what an agent has is
+//!   sent as a [`listing`].
 //!
 //! Invariant: a message with an impossible value ends the stream or the call that it came
 //! on, with the reason; it never reaches the core.
@@ -36,6 +37,7 @@ pub mod served;
 pub mod service;
 pub mod session;
 mod status;
+pub mod summary;
 pub mod throttle;
 pub mod trust;
 

@@ -14,7 +14,8 @@
 //! and gets, [`rebuild`] makes the map again from chunks. [`config`] reads the configuration of
 //! daemons, [`address`] where a coordinator is, a [`data_dir`] keeps what they are given, a
 //! [`label`] lies beside each chunk for the metadata that are lost, [`record`] writes down what
-//! they did; [`identity`] has the principals at the ends of a connection. [`metrics`] are the
+//! they did; a [`process`] ends by signal; [`identity`] has the principals at the ends of a
+//! connection. [`metrics`] are the
 //! numbers of a daemon for monitoring, and [`http`] serves them; what is logged of a rebuilt chunk
 //! is known from its [`attempt`]. [`hdfs`] has a NameNode in place of the map, and DataNodes in
 //! place of the store.
@@ -60,3 +61,5 @@ pub mod attempt;
 pub mod http;
 pub mod metrics;
 pub mod record;
+// How their processes begin and end.
+pub mod process;

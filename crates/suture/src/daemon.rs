@@ -5,7 +5,6 @@
 //! the form `info` or `suture=debug`.
 
 use std::fs;
-use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -25,15 +24,17 @@ use suture_drivers::identity::credentials::Kept;
 use suture_drivers::metrics::Exposition;
 use suture_drivers::metrics::page::MetricsPage;
 use suture_drivers::net::{self, BindError};
+use suture_drivers::process::{StopSignals, is_ignored};
 use suture_drivers::record::RecordTo;
 use suture_edge::error::bad_input;
 use suture_edge::units::parse_nonzero_size;
 use suture_files::output::remove_temporaries;
 use tokio::net::TcpListener;
-use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tracing::{info, warn};
+
+pub use suture_drivers::process::{block_on, block_on_runtime, stop_signals};
 
 /// How long a daemon may take to end when its standard input has closed: it writes what it records.
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
@@ -156,29 +157,6 @@ pub fn raise_descriptor_limit() -> Result<()> {
         _ => {}
     }
     Ok(())
-}
-
-/// Runs `work` to its end, on as many threads as there are processors.
-///
-/// # Errors
-/// When the system gives no threads or event queue, and `work`'s own.
-pub fn block_on<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
-    block_on_runtime(tokio::runtime::Builder::new_multi_thread().enable_all().build(), work)
-}
-
-/// Runs `work` to its end on this runtime.
-///
-/// # Errors
-/// When there is no runtime, and `work`'s own.
-pub fn block_on_runtime<T>(
-    runtime: io::Result<Runtime>,
-    work: impl Future<Output = Result<T>>,
-) -> Result<T> {
-    let runtime = runtime.context("cannot start threads")?;
-    let result = runtime.block_on(work);
-    // Remaining background tasks serve only the finished one; they are dropped.
-    runtime.shutdown_background();
-    result
 }
 
 /// Keeps what is in memory out of core dumps, and other processes of the same user out of it: a
@@ -329,7 +307,7 @@ impl Stop {
     /// # Errors
     /// When the system does not let signals be waited for.
     pub fn new(until_stdin_closes: bool) -> Result<Stop> {
-        let signals = StopSignals { hang_up: None, ..stop_signals()? };
+        let signals = stop_signals()?.without_hang_up();
         // What rotates logs sends them to daemons that open theirs anew; this one logs to stderr.
         for kind in [SignalKind::user_defined1(), SignalKind::user_defined2()] {
             drop(signal(kind).context("cannot wait for signals")?);
@@ -418,56 +396,6 @@ pub fn log_changed(ChangedKeys { live, restart }: &ChangedKeys) {
     }
     if !restart.is_empty() {
         warn!("changes of {} take effect after a restart", restart.join(", "));
-    }
-}
-
-/// A request for the process to end, by signal.
-pub struct StopSignals {
-    interrupt: Signal,
-    terminate: Signal,
-    /// None where the process was started to outlive its terminal (`nohup`), and of daemons.
-    hang_up: Option<Signal>,
-}
-
-/// From this call on, no such signal ends the process before it has cleaned up.
-///
-/// # Errors
-/// When the system does not let signals be waited for.
-pub fn stop_signals() -> Result<StopSignals> {
-    let wait_for = |kind| signal(kind).context("cannot wait for signals");
-    Ok(StopSignals {
-        interrupt: wait_for(SignalKind::interrupt())?,
-        terminate: wait_for(SignalKind::terminate())?,
-        hang_up: if is_ignored(SignalKind::hangup()) {
-            None
-        } else {
-            Some(wait_for(SignalKind::hangup())?)
-        },
-    })
-}
-
-/// Whether the process was started with this signal ignored. To wait for it would end that.
-fn is_ignored(kind: SignalKind) -> bool {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
-    ignored.unwrap_or_default() >> (kind.as_raw_value() - 1) & 1 == 1
-}
-
-impl StopSignals {
-    /// Waits for the first of them; gives which it was.
-    pub async fn received(&mut self) -> SignalKind {
-        let hang_up = async {
-            match &mut self.hang_up {
-                Some(hang_up) => hang_up.recv().await,
-                None => std::future::pending().await,
-            }
-        };
-        tokio::select! {
-            _ = self.interrupt.recv() => SignalKind::interrupt(),
-            _ = self.terminate.recv() => SignalKind::terminate(),
-            _ = hang_up => SignalKind::hangup(),
-        }
     }
 }
 

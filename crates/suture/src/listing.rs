@@ -8,8 +8,7 @@ use suture_drivers::control::client::{Client, refusal, stream_ended};
 use suture_drivers::control::{convert, proto};
 use suture_drivers::metadata::Object;
 use suture_edge::error::{ErrorKind, bad_input, kind, quoted};
-
-use crate::output::counted;
+use suture_terminal::output::counted;
 
 /// All objects whose names begin like this, by name.
 ///

@@ -16,11 +16,11 @@ use std::thread;
 use std::time::Duration;
 
 use suture_edge::error::quoted;
+use suture_terminal::verbosity::Verbosity;
 use tracing::warn;
 use tracing_subscriber::EnvFilter;
 
 use self::json::JsonLines;
-use crate::verbosity::Verbosity;
 
 /// Levels of what is logged, from nothing to everything.
 const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];

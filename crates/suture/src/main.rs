@@ -7,35 +7,24 @@
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
+use suture_terminal::verbosity::{Verbosity, VerbosityArgs};
 
 // First, for its macros.
 #[macro_use]
-mod output;
+extern crate suture_terminal;
 
 mod address;
-mod calibrate;
 mod cmd;
-mod cpu_time;
 mod daemon;
-mod demo;
-mod executable;
-mod foreground;
 mod in_flight;
-mod input;
 mod listing;
 mod log;
 mod outcome;
-mod picture;
-mod progress;
 mod quiet;
-mod reproduce;
 mod service_manager;
 mod standard;
 mod status;
-mod svg;
-mod testbed;
 mod timestamp;
-mod verbosity;
 mod web;
 
 /// Rebuilds lost erasure-coded data as fast as the network allows, and proves every byte.
@@ -45,7 +34,7 @@ struct Cli {
     #[command(subcommand)]
     command: Command,
     #[command(flatten)]
-    verbosity: verbosity::VerbosityArgs,
+    verbosity: VerbosityArgs,
 }
 
 #[derive(Subcommand)]
@@ -90,7 +79,7 @@ fn main() -> ExitCode {
         Err(error) => return outcome::usage::report(error, Cli::command),
     };
     cli.verbosity.apply();
-    if verbosity::Verbosity::current() > verbosity::Verbosity::Normal {
+    if Verbosity::current() > Verbosity::Normal {
         log::begin("error");
     }
     suture_files::output::before_first_temporary(daemon::remove_temporaries_on_signals);

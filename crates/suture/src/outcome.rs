@@ -11,9 +11,9 @@ use std::process::ExitCode;
 use anyhow::Error;
 use serde_json::{Value, json};
 use suture_edge::error::{ErrorKind, kind};
+use suture_terminal::output;
 
 use crate::log;
-use crate::output;
 
 /// A command that ran to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -66,7 +66,7 @@ fn read_sources(folder: &Path, into: &mut String) {
 fn every_listed_field_is_a_word_of_the_code() {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let mut code = String::new();
-    for name in ["suture", "suture-drivers", "suture-files", "suture-repair"] {
+    for name in ["suture", "suture-lab", "suture-drivers", "suture-files", "suture-repair"] {
         read_sources(&crates.join(name).join("src"), &mut code);
     }
     for name in JsonPage::read().names() {

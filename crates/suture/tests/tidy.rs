@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 const FILE_LINES_MAX: usize = 800;
 
 /// What each crate of the workspace may use of the others.
-const ARROWS: [(&str, &[&str]); 9] = [
+const ARROWS: [(&str, &[&str]); 11] = [
     ("suture-gf", &[]),
     ("suture-code", &["suture-gf"]),
     ("suture-ffi", &["suture-code", "suture-gf"]),
@@ -21,9 +21,24 @@ const ARROWS: [(&str, &[&str]); 9] = [
     ("suture-edge", &[]),
     ("suture-files", &["suture-edge", "suture-code", "suture-gf"]),
     ("suture-drivers", &["suture-edge", "suture-repair", "suture-code", "suture-gf"]),
+    ("suture-terminal", &["suture-edge"]),
+    (
+        "suture-lab",
+        &[
+            "suture-terminal",
+            "suture-files",
+            "suture-drivers",
+            "suture-edge",
+            "suture-sim",
+            "suture-repair",
+            "suture-code",
+        ],
+    ),
     (
         "suture",
         &[
+            "suture-lab",
+            "suture-terminal",
             "suture-files",
             "suture-drivers",
             "suture-edge",
@@ -34,9 +49,9 @@ const ARROWS: [(&str, &[&str]); 9] = [
     ),
 ];
 
-/// Third-party crates that the lower crates may use. Those of the drivers and of the binary are
-/// listed in the workspace.
-const OUTSIDERS: [(&str, &[&str]); 7] = [
+/// Third-party crates that the lower crates may use. Those of the drivers, of the laboratory and
+/// of the binary are listed in the workspace.
+const OUTSIDERS: [(&str, &[&str]); 8] = [
     ("suture-gf", &[]),
     ("suture-code", &[]),
     ("suture-ffi", &[]),
@@ -44,6 +59,10 @@ const OUTSIDERS: [(&str, &[&str]); 7] = [
     ("suture-sim", &[]),
     ("suture-edge", &["anyhow", "crc-fast"]),
     ("suture-files", &["anyhow", "crc-fast", "rustix", "serde", "serde_json", "tempfile"]),
+    (
+        "suture-terminal",
+        &["anyhow", "clap", "comfy-table", "indicatif", "rustix", "serde", "serde_json"],
+    ),
 ];
 
 /// What must not appear in the crates that decide, beside what clippy.toml forbids there.

@@ -5,18 +5,18 @@ use serde::Serialize;
 use suture_code::Code;
 use suture_edge::error::bad_input;
 use suture_edge::units::{format_percent, format_seconds, format_size};
+use suture_lab::calibrate::measure::measure;
+use suture_lab::calibrate::predict::predict;
+use suture_lab::calibrate::scenario::{ALL, CHUNK_BYTES, CalibrationScenario};
+use suture_lab::demo::processes::{AlikeAgents, Processes, Setting};
+use suture_lab::demo::run;
+use suture_lab::demo::{source, stage};
 use suture_repair::policy::Policy;
 use suture_sim::scenario::Overheads;
+use suture_terminal::output::{Format, counted, print_json, print_table, table};
 use tempfile::TempDir;
 
-use crate::calibrate::measure::measure;
-use crate::calibrate::predict::predict;
-use crate::calibrate::scenario::{ALL, CHUNK_BYTES, CalibrationScenario};
-use crate::demo::processes::{AlikeAgents, Processes, Setting};
-use crate::demo::run;
-use crate::demo::{source, stage};
 use crate::outcome::Outcome;
-use crate::output::{Format, counted, print_json, print_table, table};
 
 /// Seeds the stored data.
 const SEED: u64 = 1;

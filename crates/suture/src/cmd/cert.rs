@@ -13,9 +13,9 @@ use suture_drivers::identity::credentials::Credentials;
 use suture_drivers::identity::{AccessRole, Principal};
 use suture_edge::error::{bad_input, quoted};
 use suture_edge::units::format_seconds;
+use suture_terminal::output::{Format, counted, print_json};
 
 use crate::outcome::Outcome;
-use crate::output::{Format, counted, print_json};
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 

@@ -8,11 +8,11 @@ use anyhow::Result;
 use serde::Serialize;
 use suture_code::{ChunkIndex, Code, CodeError};
 use suture_edge::error::bad_input;
+use suture_lab::executable::refusal_of;
 use suture_repair::policy::Policy;
+use suture_terminal::output::{Format, print_json};
 
-use crate::executable::refusal_of;
 use crate::outcome::Outcome;
-use crate::output::{Format, print_json};
 
 mod search;
 mod text;

@@ -2,9 +2,9 @@
 
 use anyhow::Result;
 use clap_complete::{Shell, generate};
+use suture_terminal::output::emit;
 
 use crate::outcome::Outcome;
-use crate::output::emit;
 
 /// Print the completions for a shell: bash, zsh, fish, elvish or powershell.
 ///

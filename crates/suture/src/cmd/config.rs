@@ -16,11 +16,11 @@ use suture_drivers::identity::AccessRole;
 use suture_drivers::identity::credentials::Kept;
 use suture_drivers::net;
 use suture_edge::error::bad_input;
+use suture_terminal::output::{Format, alarm, print_json};
 
 use crate::cmd::agent::check_own;
 use crate::daemon::{self, ConfigArgs};
 use crate::outcome::Outcome;
-use crate::output::{Format, alarm, print_json};
 
 /// Check a configuration, or show it with all defaults.
 ///

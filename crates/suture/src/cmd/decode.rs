@@ -14,10 +14,10 @@ use suture_files::decode::{Decoded, FoundFault, decode, decode_into};
 use suture_files::manifest::{MANIFEST_NAME, Manifest};
 use suture_files::output::{Place, place};
 use suture_files::unrepairable::Unrepairable;
+use suture_terminal::output::{Format, LINES_MAX, counted, is_stdout, line, print_json};
+use suture_terminal::progress::Progress;
 
 use crate::outcome::Outcome;
-use crate::output::{Format, LINES_MAX, counted, is_stdout, line, print_json};
-use crate::progress::Progress;
 
 /// Decode the file from an encoded directory, even when chunks are missing or corrupt.
 ///

@@ -11,15 +11,15 @@ use suture_edge::units::{
     format_exact_size, format_link_rate, format_percent, format_rate, format_seconds, format_size,
     parse_nonzero_size, parse_rate,
 };
+use suture_lab::demo::processes::{AlikeAgents, LinkRates, Processes, Setting, core_share};
+use suture_lab::demo::run::{self, DemoResult, DemoScenario};
+use suture_lab::demo::{source, stage};
+use suture_lab::executable;
 use suture_repair::policy::Policy;
+use suture_terminal::output::{Format, print_json, print_table, table};
 use tempfile::TempDir;
 
-use crate::demo::processes::{AlikeAgents, LinkRates, Processes, Setting, core_share};
-use crate::demo::run::{self, DemoResult, DemoScenario};
-use crate::demo::{source, stage};
-use crate::executable;
 use crate::outcome::Outcome;
-use crate::output::{Format, print_json, print_table, table};
 
 /// How much is generated when no data is named.
 const GENERATED_BYTES: u64 = 512 << 20;

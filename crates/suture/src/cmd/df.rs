@@ -6,11 +6,11 @@ use anyhow::Result;
 use serde_json::{Value, json};
 use suture_drivers::control::proto;
 use suture_edge::units::format_size;
+use suture_terminal::output::{Format, print_json, print_table, table};
 
 use crate::address::CoordinatorAddress;
 use crate::daemon;
 use crate::outcome::Outcome;
-use crate::output::{Format, print_json, print_table, table};
 use crate::status::{age_line, ask_soon, by_number, describe_file_system};
 
 /// Show how full the cluster is: used, free and size of each node, each rack and all.

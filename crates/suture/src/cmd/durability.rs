@@ -11,6 +11,7 @@ mod text;
 use anyhow::Result;
 use suture_edge::error::{bad_input, brief};
 use suture_edge::units::{parse_nonzero_size, parse_time};
+use suture_lab::input::{ClusterArgs, Input};
 use suture_repair::id::{NodeId, RackId};
 use suture_repair::policy::Policy;
 use suture_sim::durability::chain::Chain;
@@ -18,12 +19,11 @@ use suture_sim::durability::equation;
 use suture_sim::durability::lifetime::Lifetime;
 use suture_sim::durability::placement::Placement;
 use suture_sim::durability::{Effort, Estimate, Method, Model, Repairs, YEAR_SECONDS, estimate};
+use suture_terminal::output::{Format, print_json};
 
 use self::repairs::Repaired;
 use super::evaluate::{Answer, Comparison, policies};
-use crate::input::{ClusterArgs, Input};
 use crate::outcome::Outcome;
-use crate::output::{Format, print_json};
 
 /// Biased outages of each run: they cost about as much as its mission.
 const OUTAGES_PER_RUN: usize = 8;

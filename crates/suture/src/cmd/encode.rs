@@ -13,10 +13,10 @@ use suture_edge::units::{
 use suture_files::encode::{Encode, Source};
 use suture_files::geometry::Geometry;
 use suture_files::manifest::{MANIFEST_BYTES_MAX, estimated_bytes};
+use suture_terminal::output::{Format, counted, line, print_json};
+use suture_terminal::progress::Progress;
 
 use crate::outcome::Outcome;
-use crate::output::{Format, counted, line, print_json};
-use crate::progress::Progress;
 
 /// Encode a file into a directory of data and parity chunks.
 ///

@@ -20,13 +20,13 @@ use suture_edge::progress::Progress as Listener;
 use suture_edge::units::{format_rate, format_seconds, format_size};
 use suture_files::directory::sync_directory;
 use suture_files::output::{Existing, NewFile, Place, folder_of, place, taken};
+use suture_terminal::output::{Format, counted, is_stdout, print_json};
+use suture_terminal::progress::Progress;
 
 use crate::address::CoordinatorAddress;
 use crate::daemon;
 use crate::listing::explain_missing;
 use crate::outcome::Outcome;
-use crate::output::{Format, counted, is_stdout, print_json};
-use crate::progress::Progress;
 
 /// Read an object into a file; chunks that are missing or corrupt are decoded from the others.
 ///

@@ -10,16 +10,16 @@ use suture_drivers::config::parse_duration;
 use suture_drivers::control::client::Client;
 use suture_edge::error::{bad_input, quoted};
 use suture_edge::units::{format_rate, format_seconds, format_size, parse_nonzero_size};
+use suture_lab::foreground::drive::{self, Demand, Driven};
+use suture_lab::foreground::keyspace::Keyspace;
+use suture_lab::foreground::latency::{ErrorCount, LatencyFigures};
 use suture_sim::workload::Workload;
+use suture_terminal::output::{Format, counted, print_json, print_table, table};
+use suture_terminal::progress::Progress;
 
 use crate::address::CoordinatorAddress;
 use crate::daemon;
-use crate::foreground::drive::{self, Demand, Driven};
-use crate::foreground::keyspace::Keyspace;
-use crate::foreground::latency::{ErrorCount, LatencyFigures};
 use crate::outcome::Outcome;
-use crate::output::{Format, counted, print_json, print_table, table};
-use crate::progress::Progress;
 
 /// More would be a load on the client itself.
 const RATE_MAX: f64 = 100_000.0;

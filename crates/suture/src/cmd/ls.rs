@@ -4,12 +4,12 @@ use anyhow::Result;
 use serde_json::json;
 use suture_drivers::metadata::Object;
 use suture_edge::units::format_size;
+use suture_terminal::output::{Format, counted, print_json, print_table, table};
 
 use crate::address::CoordinatorAddress;
 use crate::daemon;
 use crate::listing::list;
 use crate::outcome::Outcome;
-use crate::output::{Format, counted, print_json, print_table, table};
 use crate::timestamp::format_timestamp;
 
 /// List the objects.

@@ -16,11 +16,11 @@ use suture_edge::error::bad_input;
 use suture_edge::units::format_size;
 use suture_files::directory::sync_directory;
 use suture_files::output::{NewFile, file_place, folder_of};
+use suture_terminal::output::{Format, counted, is_stdout, print_json};
 
 use crate::address::CoordinatorAddress;
 use crate::daemon::{self, ConfigArgs};
 use crate::outcome::Outcome;
-use crate::output::{Format, counted, is_stdout, print_json};
 
 /// Back up the metadata of a running coordinator, restore a backup, or rebuild the metadata.
 #[derive(clap::Args)]

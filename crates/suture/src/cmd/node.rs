@@ -5,11 +5,11 @@ use serde_json::json;
 use suture_drivers::control::client::refusal;
 use suture_drivers::control::proto;
 use suture_edge::units::parse_time;
+use suture_terminal::output::{Format, counted, print_json};
 
 use crate::address::CoordinatorAddress;
 use crate::daemon;
 use crate::outcome::Outcome;
-use crate::output::{Format, counted, print_json};
 use crate::status;
 
 /// List nodes; fail, drain, pause, return, replace or remove them.

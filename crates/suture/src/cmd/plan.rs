@@ -7,6 +7,8 @@
 mod text;
 
 use anyhow::Result;
+use suture_lab::cpu_time::cpu_ns;
+use suture_lab::input::{Damage, Input, InputArgs};
 use suture_repair::bound::{bound_seconds, own_bound_seconds};
 use suture_repair::id::StripeId;
 use suture_repair::plan::Plan;
@@ -14,14 +16,12 @@ use suture_repair::plan::json::{Document, FORMAT, load_rows, plan_json};
 use suture_repair::plan::load::Load;
 use suture_repair::planner::{Abilities, Batch, Job, View, plan, validated};
 use suture_repair::policy::Policy;
+use suture_terminal::output::{Format, begin_json, emit, print_json};
 
 use super::evaluate::{
     Answer, COMPARE_FORMAT, Comparison, Refusal, compared, is_of_the_policy, outcome, policies,
 };
-use crate::cpu_time::cpu_ns;
-use crate::input::{Damage, Input, InputArgs};
 use crate::outcome::Outcome;
-use crate::output::{Format, begin_json, emit, print_json};
 
 /// Plan the repair of failed nodes: who sends what to whom, how loaded every link gets, and how
 /// far that is from the best possible.

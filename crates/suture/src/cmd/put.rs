@@ -23,17 +23,17 @@ use suture_edge::progress::Progress as Listener;
 use suture_edge::units::{
     format_exact_size, format_rate, format_seconds, format_size, parse_nonzero_size,
 };
+use suture_lab::input;
+use suture_terminal::output::{Format, already_there, counted, print_json};
+use suture_terminal::progress::Progress;
+use suture_terminal::verbosity::Verbosity;
 
 use crate::address::CoordinatorAddress;
 use crate::daemon;
 use crate::in_flight::InFlight;
-use crate::input;
 use crate::listing::{find, folder_prefix, list};
 use crate::outcome::usage::origin;
 use crate::outcome::{Failures, Outcome};
-use crate::output::{Format, already_there, counted, print_json};
-use crate::progress::Progress;
-use crate::verbosity::Verbosity;
 
 /// Store a file, a folder, or standard input in the native store.
 ///

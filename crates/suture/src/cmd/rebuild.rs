@@ -17,10 +17,10 @@ use suture_files::method::{self, MethodOptions};
 use suture_files::rebuild::{Rebuild, StripeReport, StripeResult};
 use suture_files::scheme;
 use suture_files::unrepairable::Unrepairable;
+use suture_terminal::output::{Format, LINES_MAX, counted, line, print_json};
+use suture_terminal::progress::Progress;
 
 use crate::outcome::Outcome;
-use crate::output::{Format, LINES_MAX, counted, line, print_json};
-use crate::progress::Progress;
 
 /// Rebuild missing and corrupt chunks of an encoded directory in place.
 ///

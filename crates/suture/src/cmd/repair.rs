@@ -10,12 +10,12 @@ use suture_drivers::control::client::{Client, refusal};
 use suture_drivers::control::proto::{self, RepairAction};
 use suture_edge::error::quoted;
 use suture_edge::units::{format_percent, format_seconds, format_size};
+use suture_terminal::output::{Format, counted, print_json, print_table, table};
+use suture_terminal::progress::Progress;
 
 use crate::address::CoordinatorAddress;
 use crate::daemon;
 use crate::outcome::Outcome;
-use crate::output::{Format, counted, print_json, print_table, table};
-use crate::progress::Progress;
 use crate::status;
 
 /// How often a watched repair is looked at: a bar that moves, and no load to speak of.

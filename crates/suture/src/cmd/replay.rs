@@ -13,9 +13,9 @@ use suture_edge::units::format_seconds;
 use suture_repair::transcript::{Difference, Kind, Replay, ReplayError};
 use suture_sim::swarm::{Watch, panic_message, run_trial};
 use suture_sim::trial::{Recorded, one_line};
+use suture_terminal::output::{Format, counted, line, print_json};
 
 use crate::outcome::Outcome;
-use crate::output::{Format, counted, line, print_json};
 use crate::quiet::without_panic_messages;
 
 /// The first line of a transcript has two words.

@@ -8,21 +8,21 @@ use anyhow::{Context, Result, bail};
 use serde_json::json;
 use suture_edge::units::format_seconds;
 use suture_files::output::remove_temporaries;
-
-use crate::daemon;
-use crate::outcome::Outcome;
-use crate::output::{Format, print_json};
-use crate::reproduce::experiment::{Extent, PaperExperiment};
-use crate::reproduce::folder::{
+use suture_lab::reproduce::experiment::{Extent, PaperExperiment};
+use suture_lab::reproduce::folder::{
     CLAIMS, Configuration, Finished, FinishedEmulation, FinishedTables, Folder, Holdings, PAGE,
     REPORT,
 };
-use crate::reproduce::report::{Reproduction, Tally, markdown, page};
-use crate::reproduce::runner::{IS_STOPPED, Runs};
-use crate::reproduce::traces::Traces;
-use crate::reproduce::{emulate, papers, report, starts};
-use crate::testbed::tools;
-use crate::testbed::usage::machine_name;
+use suture_lab::reproduce::report::{Reproduction, Tally, markdown, page};
+use suture_lab::reproduce::runner::{IS_STOPPED, Runs};
+use suture_lab::reproduce::traces::Traces;
+use suture_lab::reproduce::{emulate, papers, report, starts};
+use suture_lab::testbed::tools;
+use suture_lab::testbed::usage::machine_name;
+use suture_terminal::output::{Format, print_json};
+
+use crate::daemon;
+use crate::outcome::Outcome;
 
 /// How often everything is measured, as in the papers; and with --quick.
 const REPETITIONS: u64 = 5;
@@ -246,7 +246,7 @@ fn print(reproduction: &Reproduction<'_>, folder: &Folder, format: Format) -> Re
     let judged = reproduction.judged();
     let tally = Tally::of(judged.iter().map(|(_, judged)| judged));
     if format == Format::Json {
-        let claim = |(finished, judged): &(&Finished, crate::reproduce::claim::Judged)| {
+        let claim = |(finished, judged): &(&Finished, suture_lab::reproduce::claim::Judged)| {
             json!({
                 "experiment": finished.experiment.name(),
                 "claim": judged.claim.text,

@@ -10,12 +10,12 @@ use suture_drivers::control::proto;
 use suture_drivers::metadata::Object;
 use suture_edge::error::{bad_input, quoted};
 use suture_edge::units::format_size;
+use suture_terminal::output::{Format, counted, print_json};
 
 use crate::address::CoordinatorAddress;
 use crate::daemon;
 use crate::listing::{explain_missing, find, list_selected};
 use crate::outcome::{Failures, Outcome};
-use crate::output::{Format, counted, print_json};
 
 /// Remove objects permanently. Their chunks are deleted in the background.
 ///

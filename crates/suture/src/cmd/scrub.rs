@@ -7,12 +7,12 @@ use serde_json::json;
 use suture_drivers::control::client::{Client, refusal};
 use suture_drivers::control::proto;
 use suture_edge::units::{format_seconds, format_size};
+use suture_terminal::output::{Format, counted, print_json};
+use suture_terminal::progress::Progress;
 
 use crate::address::CoordinatorAddress;
 use crate::daemon;
 use crate::outcome::Outcome;
-use crate::output::{Format, counted, print_json};
-use crate::progress::Progress;
 use crate::status;
 
 /// How often a pass is looked at that is waited for.

@@ -17,6 +17,8 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use suture_edge::error::bad_input;
 use suture_edge::units::parse_rate;
+use suture_lab::cpu_time::cpu_ns;
+use suture_lab::input::{Damage, Input, InputArgs, trace_text};
 use suture_repair::bound::bound_seconds;
 use suture_repair::cluster::{Cluster, Rate};
 use suture_repair::event::Blocked;
@@ -29,6 +31,7 @@ use suture_sim::capacity::{Capacities, Straggler, Undeclared};
 use suture_sim::fluid::EXACT_ENTRIES;
 use suture_sim::scenario::{Foreground, Overheads, Scenario};
 use suture_sim::simulate::{Outcome as Simulated, alone, simulate};
+use suture_terminal::output::{Format, print_json};
 
 use self::foreground::{ForegroundArg, ForegroundComparison};
 use self::straggler::StragglerArg;
@@ -37,10 +40,7 @@ use self::timeline::BUCKETS;
 use super::evaluate::{
     Answer, COMPARE_FORMAT, Comparison, Refusal, compared, is_of_the_policy, outcome, policies,
 };
-use crate::cpu_time::cpu_ns;
-use crate::input::{Damage, Input, InputArgs, trace_text};
 use crate::outcome::Outcome;
-use crate::output::{Format, print_json};
 
 /// Seconds of a drawn trace: longer than most repairs, short enough to draw at once.
 const MODEL_SECONDS: u64 = 6000;

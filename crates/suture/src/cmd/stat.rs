@@ -6,12 +6,12 @@ use suture_drivers::control::client::refusal;
 use suture_drivers::control::{convert, proto};
 use suture_drivers::metadata::Object;
 use suture_edge::units::format_size;
+use suture_terminal::output::{Format, counted, print_json};
 
 use crate::address::CoordinatorAddress;
 use crate::daemon;
 use crate::listing::explain_missing_one;
 use crate::outcome::Outcome;
-use crate::output::{Format, counted, print_json};
 use crate::timestamp::format_timestamp;
 
 /// Show one object: its size, code and checksum, and its missing chunks.

@@ -3,11 +3,11 @@
 use anyhow::Result;
 use suture_drivers::control::proto;
 use suture_edge::units::{format_seconds, format_size};
+use suture_terminal::output::{Format, alarm, counted, print_json, print_table, table};
 
 use crate::address::CoordinatorAddress;
 use crate::daemon;
 use crate::outcome::Outcome;
-use crate::output::{Format, alarm, counted, print_json, print_table, table};
 use crate::status::{
     ROWS_SHOWN, age_line, ask_soon, describe, hdfs_line, last_repair_line, observes, outcome,
     print_blocked, print_nodes, print_rest, rebalance_line, scrub_line, state, summary,

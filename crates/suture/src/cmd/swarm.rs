@@ -18,10 +18,10 @@ use suture_sim::party::Party;
 use suture_sim::shrink::{Shrunk, shrink};
 use suture_sim::swarm::{self, Verdict, Watch};
 use suture_sim::trial::{Trial, one_line};
+use suture_terminal::output::{Format, counted, print_json, print_table, table};
+use suture_terminal::progress::Progress;
 
 use crate::outcome::Outcome;
-use crate::output::{Format, counted, print_json, print_table, table};
-use crate::progress::Progress;
 use crate::quiet::without_panic_messages;
 
 /// Seeds tried when neither `--seeds` nor `--minutes` is given.

@@ -10,16 +10,16 @@ use suture_edge::error::{bad_input, quoted};
 use suture_edge::units::format_link_rate;
 use suture_files::directory::write_output;
 use suture_files::output::{NewFile, file_place};
+use suture_lab::testbed::campaign::{self, Campaign};
+use suture_lab::testbed::cluster::ClusterSpec;
+use suture_lab::testbed::network::Network;
+use suture_lab::testbed::record::{self, Record};
+use suture_lab::testbed::report::markdown::PageSection;
+use suture_lab::testbed::scenario::{Experiment, read_cluster_of};
+use suture_lab::testbed::{report, shaping, tools};
+use suture_terminal::output::{Format, counted, print_json, print_table, table};
 
 use crate::outcome::Outcome;
-use crate::output::{Format, counted, print_json, print_table, table};
-use crate::testbed::campaign::{self, Campaign};
-use crate::testbed::cluster::ClusterSpec;
-use crate::testbed::network::Network;
-use crate::testbed::record::{self, Record};
-use crate::testbed::report::markdown::PageSection;
-use crate::testbed::scenario::{Experiment, read_cluster_of};
-use crate::testbed::{report, shaping, tools};
 
 /// Measure repairs on an emulated network: a network namespace for each node, links of known rates.
 ///
@@ -153,7 +153,7 @@ fn print_network(
 ) -> Result<()> {
     let run = network.run();
     if format == Format::Json {
-        let node = |host: &crate::testbed::network::Host| json!({ "name": host.name, "namespace": host.namespace, "address": host.address });
+        let node = |host: &suture_lab::testbed::network::Host| json!({ "name": host.name, "namespace": host.namespace, "address": host.address });
         return print_json(&json!({
             "run": run,
             "core": network.core,

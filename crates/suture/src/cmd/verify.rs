@@ -10,10 +10,10 @@ use suture_edge::units::{format_rate, format_seconds, format_size};
 use suture_files::chunk::ChecksumFile;
 use suture_files::manifest::Manifest;
 use suture_files::verify::{StripeVerdict, extra_files, verify};
+use suture_terminal::output::{Format, LINES_MAX, counted, line, print_json};
+use suture_terminal::progress::Progress;
 
 use crate::outcome::Outcome;
-use crate::output::{Format, LINES_MAX, counted, line, print_json};
-use crate::progress::Progress;
 
 /// Read every chunk of an encoded directory and list what is missing or bad.
 ///

@@ -14,8 +14,7 @@ use std::process::ExitCode;
 use clap::Command;
 use clap::builder::Styles;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-
-use crate::output::{self, visible};
+use suture_terminal::output::{self, visible};
 
 /// Longer lines of text are hard to read, however wide a terminal is.
 const COLUMNS_MAX: usize = 100;

@@ -6,8 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use serde_json::{Value, json};
 use suture_drivers::control::proto;
-
-use super::{crowded_stripes, node_state, state};
+use suture_drivers::control::summary::{crowded_stripes, node_state, state};
 
 /// The status for scripts.
 pub fn describe(status: &proto::StatusReply) -> Value {

@@ -15,9 +15,9 @@ use suture_edge::units::format_percent;
 use suture_files::directory::write_output;
 use suture_files::output::file_place;
 use suture_files::{pool, scheme};
+use suture_terminal::output::{Format, line, print_json, print_table, table};
 
 use crate::outcome::Outcome;
-use crate::output::{Format, line, print_json, print_table, table};
 
 /// Moves between two looks at the clock.
 const MOVES_AT_A_TIME: u64 = 20;

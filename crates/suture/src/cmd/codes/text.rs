@@ -3,9 +3,9 @@
 //! Place: beside the JSON report, from the same rows.
 
 use suture_edge::units::format_exact_size;
+use suture_terminal::output::{line, print_table, table};
 
 use super::{CodeRow, CodesReport};
-use crate::output::{line, print_table, table};
 
 pub(super) fn print(report: &CodesReport) {
     for family in report.families {

@@ -3,6 +3,8 @@
 //! Place: failure detected -> [stripes -> ... -> stripe healthy], a few times, each from an idle
 //! and whole cluster. Which nodes fail is drawn by the seed, the same for every policy.
 
+use suture_lab::cpu_time::cpu_ns;
+use suture_lab::input::Input;
 use suture_repair::event::Blocked;
 use suture_repair::id::NodeId;
 use suture_repair::planner::PlanError;
@@ -16,8 +18,6 @@ use suture_sim::simulate::{GivenUp, simulate};
 
 use super::DurabilityInput;
 use crate::cmd::evaluate::{Refusal, is_of_the_policy};
-use crate::cpu_time::cpu_ns;
-use crate::input::Input;
 
 /// So many single failures are repaired: nodes differ in their links.
 const SINGLE_FAILURES: usize = 5;

@@ -8,11 +8,11 @@ use anyhow::Result;
 use comfy_table::{Table, presets};
 use suture_edge::units::{format_chance, format_long, format_percent, format_size};
 use suture_sim::durability::{Estimate, Interval, Method};
+use suture_terminal::output::{counted, lines};
 
 use super::{DurabilityInput, Prospect};
 use crate::cmd::evaluate::text::{align_right, refused, trimmed};
 use crate::cmd::evaluate::{Answer, served};
-use crate::output::{counted, lines};
 
 /// Nodes that are failed for a larger part of the time make outages run into each other.
 const BUSY_SHARE_MAX: f64 = 0.3;

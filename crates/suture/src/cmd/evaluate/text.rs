@@ -9,12 +9,12 @@ use anyhow::Result;
 use comfy_table::{CellAlignment, Table};
 use suture_code::Code;
 use suture_edge::units::format_size;
+use suture_lab::input::{Damage, Input};
 use suture_repair::id::StripeId;
 use suture_repair::policy::{Balance, Policy, Shape};
+use suture_terminal::output::counted;
 
 use super::{Answer, Refusal};
-use crate::input::{Damage, Input};
-use crate::output::counted;
 
 /// Stripes that are named for one reason; the rest are counted.
 const STRIPES_SHOWN: usize = 10;

@@ -22,14 +22,14 @@ use suture_edge::progress::Progress as Listener;
 use suture_edge::units::format_size;
 use suture_files::directory::sync_directory;
 use suture_files::output::{Existing, folder_of};
+use suture_terminal::output::{Format, already_there, counted, is_stdout, print_json};
+use suture_terminal::progress::Progress;
 
 use super::{Args, Output, read, summary};
 use crate::daemon;
 use crate::in_flight::InFlight;
 use crate::listing::{folder_prefix, list_selected};
 use crate::outcome::{Failures, Outcome};
-use crate::output::{Format, already_there, counted, is_stdout, print_json};
-use crate::progress::Progress;
 
 /// What to do about a name that is in the others' way.
 const BY_ITSELF: &str = "get it by itself, and the others by longer names";

@@ -25,6 +25,8 @@ use suture_edge::units::{format_estimate, format_size, parse_time};
 use suture_repair::event::Command;
 use suture_repair::id::NodeId;
 use suture_repair::wire::ClusterId;
+use suture_terminal::output::{Format, counted, print_json};
+use suture_terminal::progress::Progress;
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 
@@ -32,8 +34,6 @@ use crate::cmd::coordinator::{CHANGES_MAX, load};
 use crate::daemon::{self, ConfigArgs, Stop};
 use crate::log;
 use crate::outcome::Outcome;
-use crate::output::{Format, counted, print_json};
-use crate::progress::Progress;
 
 /// How often it is looked whether more agents have listed what they hold.
 const POLL_EVERY: Duration = Duration::from_millis(100);

@@ -15,6 +15,7 @@ use suture_edge::units::{
 use suture_repair::id::NodeId;
 use suture_repair::plan::load::{Port, PortLoad};
 use suture_repair::policy::{Balance, Policy, Shape};
+use suture_terminal::output::{counted, lines};
 
 use super::{Damage, Input, Planned, evaluate};
 use crate::cmd::evaluate::text::{
@@ -22,7 +23,6 @@ use crate::cmd::evaluate::text::{
     who_helps,
 };
 use crate::cmd::evaluate::{Answer, served};
-use crate::output::{counted, lines};
 
 /// Rows of the table of busiest ports: enough to see whether one stands out.
 const PORTS_SHOWN: usize = 5;

@@ -15,9 +15,9 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Error, Result};
 use suture_drivers::control::object_name::check_name;
 use suture_edge::error::{bad_input, quoted};
+use suture_terminal::output::counted;
 
 use crate::outcome::Failures;
-use crate::output::counted;
 use crate::standard::is_closed;
 
 /// What is to be stored, and what in it cannot be.

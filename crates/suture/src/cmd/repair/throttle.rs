@@ -14,10 +14,10 @@ use suture_drivers::maintenance_window::MaintenanceWindow;
 use suture_edge::error::bad_input;
 use suture_edge::units::{format_link_rate, format_seconds};
 use suture_repair::throttle::Keep;
+use suture_terminal::output::{Format, print_json};
 
 use crate::address::CoordinatorAddress;
 use crate::outcome::Outcome;
-use crate::output::{Format, print_json};
 use crate::status;
 
 /// Show or change the limits of repair. Rates are like 200Mbit or 25MB (per second).

@@ -9,6 +9,7 @@ use comfy_table::{ColumnConstraint, Table, presets};
 use suture_edge::units::{format_percent, format_rate, format_seconds, format_size};
 use suture_sim::client::percentile;
 use suture_sim::scenario::Foreground;
+use suture_terminal::output::{counted, lines};
 
 use super::foreground::Interference;
 use super::throttle::described;
@@ -18,7 +19,6 @@ use crate::cmd::evaluate::text::{
     who_helps,
 };
 use crate::cmd::evaluate::{Answer, served};
-use crate::output::{counted, lines};
 
 /// Prints one policy's run.
 ///

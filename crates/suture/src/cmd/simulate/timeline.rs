@@ -14,13 +14,13 @@ use suture_edge::error::bad_input;
 use suture_edge::units::{format_percent, format_seconds};
 use suture_files::directory::write_output;
 use suture_files::output::file_place;
+use suture_lab::picture::{Panel, Picture, PictureRow};
 use suture_repair::plan::load::Port;
 use suture_sim::scenario::Scenario;
 use suture_sim::simulate::timeline_links;
 use suture_sim::timeline::Timeline;
 
 use super::Run;
-use crate::picture::{Panel, Picture, PictureRow};
 
 /// Spans of time, at most: a picture has about as many columns as eyes can distinguish.
 pub const BUCKETS: usize = 480;

@@ -18,11 +18,12 @@ use suture_edge::error::bad_input;
 use suture_files::directory::write_output;
 use suture_files::output::file_place;
 
-pub use super::emulated::Emulated;
 use super::experiment::{Extent, PanelSpec, PaperExperiment};
 use super::papers;
 use super::starts::TraceStart;
 use super::table::{Table, shown};
+
+pub use super::emulated::Emulated;
 
 /// The file of what was asked for.
 const CONFIGURATION: &str = "configuration.json";

@@ -18,8 +18,6 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use cluster_file::ClusterFile;
-pub use cluster_file::{of_cores, read as read_cluster};
-pub use generated::{Bandwidth, Shape, generate_cluster, oversubscribed, place};
 use suture_code::Code;
 use suture_code::code::edit_distance;
 use suture_edge::bounded::read_text;
@@ -30,6 +28,9 @@ use suture_repair::id::{ChunkIndex, Generation, NodeId, Stamp, StripeId};
 use suture_repair::planner::Job;
 use suture_repair::processor::Processor;
 use suture_repair::stripe::{CHUNK_BYTES_MAX, ChunkRecord, Stripe};
+
+pub use cluster_file::{of_cores, read as read_cluster};
+pub use generated::{Bandwidth, Shape, generate_cluster, oversubscribed, place};
 
 /// No trace is longer: an hour of ten thousand nodes.
 const TRACE_BYTES_MAX: u64 = 256 << 20;

@@ -3,10 +3,10 @@
 //! Place: around the whole life of a repair, for commands that start a cluster of their own.
 
 use anyhow::{Context, Result, bail};
+use suture_drivers::process;
 use tempfile::TempDir;
 
 use super::processes::Processes;
-use crate::daemon;
 
 /// Runs `work` with a folder and a place for its processes. At its end, its failure or Ctrl-C, the
 /// processes that are left there end and the folder goes; of the processes' own folder `keep`
@@ -20,8 +20,8 @@ pub fn perform<T>(
     keep: bool,
     work: impl AsyncFnOnce(&TempDir, &mut Option<Processes>) -> Result<T>,
 ) -> Result<T> {
-    daemon::block_on(async {
-        let mut stop = daemon::stop_signals()?;
+    process::block_on(async {
+        let mut stop = process::stop_signals()?;
         let folder = tempfile::Builder::new().prefix(prefix).tempdir();
         // Dropping it removes it, too.
         let folder = folder.context("cannot make a temporary directory")?;

@@ -12,6 +12,7 @@ use suture_drivers::control::client::{self, Client, refusal};
 use suture_drivers::control::proto::{
     NodeAction, NodeCommand, NodeStatus, RepairAction, RepairCommand, StatusReply,
 };
+use suture_drivers::control::summary;
 use suture_drivers::object::lookup::Lookup;
 use suture_edge::units::format_seconds;
 use suture_repair::id::NodeId;
@@ -21,6 +22,7 @@ use suture_repair::policy::Policy;
 use suture_repair::random::Random;
 use suture_repair::stripe::Stripe;
 use suture_sim::capacity::Capacities;
+use suture_terminal::output::Format;
 use tempfile::TempDir;
 
 use super::applications::{Felt, Ready, Seen};
@@ -39,8 +41,6 @@ use crate::demo::processes::{
 };
 use crate::demo::run::{self, DemoScenario};
 use crate::demo::source::Source;
-use crate::output::Format;
-use crate::status;
 use crate::testbed::usage::ProcessorTime;
 
 /// How often the coordinator is asked how it goes, and whether a node has failed.
@@ -182,7 +182,7 @@ impl Bed<'_> {
             processes.start_agent(agent).await?;
             let since = Instant::now();
             loop {
-                let status = status::ask(&mut client).await?;
+                let status = summary::ask(&mut client).await?;
                 let is_up = |n: &&_| is_ready(n);
                 if status.nodes.iter().filter(is_up).count() > index {
                     break;
@@ -197,7 +197,7 @@ impl Bed<'_> {
 
     /// Every stripe, with nodes by their places in the cluster.
     async fn stripes(&self, client: &mut Client) -> Result<Vec<Stripe>> {
-        let status = status::ask(client).await?;
+        let status = summary::ask(client).await?;
         let place = |node: NodeId| {
             let named = status.nodes.iter().find(|n| n.node == node.0);
             let named = named.and_then(|n| self.experiment.cluster.find(&n.name));
@@ -229,7 +229,7 @@ impl Bed<'_> {
         // It plans at once, before any other node is notified of the failure.
         let coordinator: Vec<u32> = processes.coordinator().into_iter().collect();
         let before_there = ProcessorTime::now(&coordinator)?;
-        let killed_at = status::ask(client).await?.uptime_seconds;
+        let killed_at = summary::ask(client).await?.uptime_seconds;
         // All of the damage is to be known before the first plan.
         let is_paused = experiment.failed.len() > 1 && !experiment.drains;
         if is_paused {
@@ -365,7 +365,7 @@ impl Bed<'_> {
                 ..Default::default()
             };
             client.command_node(command).await.map_err(refusal)?;
-            let status = status::ask(client).await?;
+            let status = summary::ask(client).await?;
             return Ok(status.uptime_seconds);
         }
         for name in names {
@@ -385,7 +385,7 @@ impl Bed<'_> {
         let failed = self.failed_names();
         let since = Instant::now();
         loop {
-            let status = status::ask(client).await?;
+            let status = summary::ask(client).await?;
             let is_failed = |name: &&str| {
                 status.nodes.iter().any(|node| node.name == **name && node.health == "failed")
             };
@@ -414,7 +414,7 @@ impl Bed<'_> {
             links.sample()?;
             processes.check()?;
             if !play.is_coordinator_away() {
-                let now = status::ask(client).await?;
+                let now = summary::ask(client).await?;
                 if let Some(committed) = now.committed_seconds {
                     let ago = Duration::from_secs_f64((now.uptime_seconds - committed).max(0.0));
                     last_commit = Instant::now().checked_sub(ago);
@@ -436,7 +436,7 @@ impl Bed<'_> {
                 }
                 if since.elapsed() > self.experiment.timeout {
                     let timeout = format_seconds(self.experiment.timeout.as_secs_f64());
-                    bail!("not repaired after {timeout}: {}", status::summary(&now));
+                    bail!("not repaired after {timeout}: {}", summary::summary(&now));
                 }
             }
             tokio::time::sleep(ASK_EVERY).await;

@@ -24,11 +24,17 @@ const STRIPES_MAX: usize = 10_000_000;
 
 /// What to make up.
 pub struct Shape {
+    /// How many nodes the cluster has.
     pub nodes: usize,
+    /// How many stripes are placed on them at random.
     pub stripes: usize,
+    /// How many racks they stand in, in turn; `None`: there are none.
     pub racks: Option<usize>,
+    /// How often the links of a rack's nodes go into its uplink; `None`: racks have no limit.
     pub oversubscription: Option<f64>,
+    /// What the links of nodes carry.
     pub bandwidth: Bandwidth,
+    /// What the processor of each node costs; `None`: nothing.
     pub processor: Option<Processor>,
 }
 

@@ -9,10 +9,13 @@ use super::CampaignReport;
 use super::text::{HEADER, cells, notes, subject};
 use crate::testbed::campaign::Campaign;
 
-/// One scenario that was measured: the name of its file without ending, and what came of it.
+/// One scenario that was measured.
 pub struct PageSection {
+    /// The name of its file without the ending.
     pub name: String,
+    /// What was measured.
     pub campaign: Campaign,
+    /// What is reported of it.
     pub document: CampaignReport,
 }
 

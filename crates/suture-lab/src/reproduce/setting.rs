@@ -15,8 +15,9 @@ use suture_sim::capacity::Capacities;
 use suture_sim::client::Readers;
 
 use super::traces::Traces;
-pub use super::traces::{GBIT, Start, StartKind, TraceName};
 use crate::input::{Input, place};
+
+pub use super::traces::{GBIT, Start, StartKind, TraceName};
 
 /// Clients that make a straggler of a node, and the bytes of an object: one of Redis with eight
 /// threads that read 1 MB at a time (ChameleonEC, Exp#11).

@@ -215,8 +215,9 @@ impl Emulated {
     }
 }
 
-/// Behind the name of a scenario in that of the files with what links follow.
+/// Behind the name of a scenario in that of the file with what uplinks follow.
 pub const UPLINKS: &str = "-uplinks.csv";
+/// The same of downlinks.
 pub const DOWNLINKS: &str = "-downlinks.csv";
 
 impl KeptScenario {

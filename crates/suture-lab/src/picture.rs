@@ -12,26 +12,33 @@ use crate::svg::{ACCENT, INK, MUTED, escape, nice_step, short};
 
 /// What the timeline draws: ports, rows and their use over time.
 pub struct Picture {
+    /// The first line, in large letters.
     pub title: String,
+    /// The line below it: what was simulated.
     pub subtitle: String,
     /// The length of the run.
     pub seconds: f64,
+    /// How long each bucket of a row is.
     pub bucket_seconds: f64,
     /// Where the run could have ended.
     pub bound_seconds: f64,
+    /// One below the other.
     pub panels: Vec<Panel>,
 }
 
 /// Links of one kind.
 pub struct Panel {
+    /// What is written above its rows.
     pub name: String,
     /// All of them together.
     pub average: Vec<Option<f64>>,
+    /// From the top to the bottom.
     pub rows: Vec<PictureRow>,
 }
 
 /// A link, or several that share a row.
 pub struct PictureRow {
+    /// What is written beside it.
     pub name: String,
     /// For each bucket the part that was used; `None`: there was no bandwidth.
     pub used: Vec<Option<f64>>,

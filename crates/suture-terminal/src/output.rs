@@ -18,6 +18,7 @@ use clap::ValueEnum;
 use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table, Width, presets};
 use serde_json::json;
 use suture_edge::error::is_hidden;
+
 pub use suture_edge::units::counted;
 
 /// The `--format` of every command that prints a table.
@@ -97,7 +98,8 @@ fn is_json_asked(args: impl Iterator<Item = OsString>) -> bool {
     })
 }
 
-/// Prints a line to stdout, in the form of `format!`; see [`line`].
+/// Prints a line to stdout, in the form of `format!`; see [`line`](crate::output::line).
+#[macro_export]
 macro_rules! outln {
     () => {
         $crate::output::line("")
@@ -109,6 +111,7 @@ macro_rules! outln {
 
 /// Prints a line to stderr, in the form of `format!`. Where stderr cannot be written, as on a full
 /// disk of logs, nothing is printed and everything goes on: `eprintln!` would panic.
+#[macro_export]
 macro_rules! errln {
     ($($part:tt)*) => {
         $crate::output::remark(format_args!($($part)*))

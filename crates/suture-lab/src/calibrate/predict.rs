@@ -10,9 +10,9 @@ use suture_sim::capacity::Capacities;
 use suture_sim::fluid::EXACT_ENTRIES;
 use suture_sim::scenario::{Overheads, Scenario};
 use suture_sim::simulate::simulate;
+use suture_terminal::output::counted;
 
 use super::measure::MeasuredRepair;
-use crate::output::counted;
 
 /// Seconds from the first dispatch to the last chunk of what was measured: the same nodes, stripes,
 /// failures and choices.

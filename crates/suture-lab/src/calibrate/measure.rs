@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use suture_drivers::control::client::{Client, refusal};
 use suture_drivers::control::proto::{NodeStatus, RepairAction, RepairCommand, StatusReply};
+use suture_drivers::control::summary;
 use suture_drivers::object::lookup::Lookup;
 use suture_edge::units::format_seconds;
 use suture_repair::id::NodeId;
@@ -17,7 +18,6 @@ use tempfile::TempDir;
 
 use crate::demo::processes::{LinkRates, Processes};
 use crate::demo::run::{self, DemoScenario};
-use crate::status;
 
 /// How often the coordinator is asked how it goes.
 const ASK_EVERY: Duration = Duration::from_millis(50);
@@ -64,7 +64,7 @@ pub async fn measure(
         stripes.extend(Lookup::of(&mut client, &source.name).await?.stripes().await?);
     }
     command(&mut client, RepairAction::Pause).await?;
-    let before = status::ask(&mut client).await?;
+    let before = summary::ask(&mut client).await?;
     let victims = victims(&before, failures);
     for victim in &victims {
         processes.kill(&victim.name).await?;
@@ -107,14 +107,14 @@ async fn wait(
 ) -> Result<StatusReply> {
     let since = Instant::now();
     loop {
-        let now = status::ask(client).await?;
+        let now = summary::ask(client).await?;
         if is_so(&now) {
             return Ok(now);
         }
         processes.check()?;
         if since.elapsed() > TIMEOUT {
             let waited = format_seconds(TIMEOUT.as_secs_f64());
-            bail!("after {waited} still: {}", status::summary(&now));
+            bail!("after {waited} still: {}", summary::summary(&now));
         }
         tokio::time::sleep(ASK_EVERY).await;
     }

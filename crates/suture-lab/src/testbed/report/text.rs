@@ -6,9 +6,9 @@ use std::fmt::Write as _;
 
 use comfy_table::Table;
 use suture_edge::units::{format_percent, format_seconds, format_size};
+use suture_terminal::output::{counted, table};
 
 use super::CampaignReport;
-use crate::output::{counted, table};
 use crate::testbed::campaign::Campaign;
 use crate::testbed::expect::Expected;
 use crate::testbed::figures::{Limit, Medians};

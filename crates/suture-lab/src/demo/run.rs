@@ -12,20 +12,20 @@ use anyhow::{Context, Result, ensure};
 use suture_code::{ChunkIndex, Code};
 use suture_drivers::control::client::{self, Client};
 use suture_drivers::control::proto::{NodeStatus, StatusReply};
+use suture_drivers::control::summary;
 use suture_drivers::object::cut::ObjectSource;
 use suture_drivers::object::lookup::Lookup;
 use suture_drivers::object::put_stream::PutOptions;
 use suture_drivers::object::{read, write};
 use suture_edge::progress::{Progress as Listener, Step};
 use suture_edge::units::{format_seconds, format_size};
+use suture_terminal::output::{Format, counted};
+use suture_terminal::progress::Progress;
 use tempfile::TempDir;
 use tokio::task::JoinSet;
 
 use super::processes::{Processes, Setting};
 use super::source::Source;
-use crate::output::{Format, counted};
-use crate::progress::Progress;
-use crate::status;
 
 /// How often the coordinator is asked how it goes.
 const ASK_EVERY: Duration = Duration::from_millis(50);
@@ -87,7 +87,7 @@ pub async fn run(
     ));
     let stored = store(scenario, &mut client).await?;
     print_line(stored);
-    let before = status::ask(&mut client).await?;
+    let before = summary::ask(&mut client).await?;
     let victim = victim(&before);
     let process = processes.kill(&victim.name).await?;
     print_line(format!(
@@ -153,7 +153,7 @@ pub async fn start_agents(scenario: &DemoScenario, processes: &mut Processes) ->
     }
     let since = Instant::now();
     loop {
-        let status = status::ask(&mut client).await?;
+        let status = summary::ask(&mut client).await?;
         let up = status.nodes.iter().filter(|node| node.health == "up" && node.free_bytes > 0);
         let up = up.count();
         if up == scenario.setting.agents.len() {
@@ -211,7 +211,7 @@ fn victim(status: &StatusReply) -> NodeStatus {
 /// Waits until the coordinator declares the node failed; returns what it knew then, and when.
 async fn notice(client: &mut Client, processes: &mut Processes) -> Result<(StatusReply, f64)> {
     loop {
-        let status = status::ask(client).await?;
+        let status = summary::ask(client).await?;
         if let Some(declared) = status.declared_seconds {
             return Ok((status, declared));
         }
@@ -230,7 +230,7 @@ async fn watch(
     let progress = Progress::reported(scenario.format, "repairing");
     let mut is_planned = false;
     loop {
-        let now = status::ask(client).await?;
+        let now = summary::ask(client).await?;
         if now.planned_repairs > 0 && !is_planned {
             is_planned = true;
             progress.above(|| scenario.print_line(&plan_line(scenario, &now)));
@@ -241,7 +241,7 @@ async fn watch(
             "{} of {}, {}",
             now.repaired_chunks,
             counted(lost.lost_chunks, "chunk"),
-            status::rate_and_eta(&now)
+            summary::rate_and_eta(&now)
         );
         progress.set(done, lost.lost_bytes, words);
         if now.at_risk.iter().sum::<u64>() == 0 {
