@@ -14,6 +14,7 @@
 
 mod backups;
 mod beat_watch;
+mod bound_watch;
 mod clock;
 mod handle;
 mod hdfs_keeping;
@@ -35,7 +36,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use suture_repair::coordinator::Coordinator;
+use suture_repair::coordinator::{Coordinator, RepairBound};
 use suture_repair::event::{Command, Health, Input, Output, Report};
 use suture_repair::id::{ChunkCopy, ListedCopy, NodeId};
 use suture_repair::keeper::Keeper;
@@ -53,6 +54,7 @@ use crate::metrics::coordinator::CoordinatorMetrics;
 use crate::record::RecordedCoordinator;
 use backups::Backups;
 use beat_watch::BeatWatch;
+use bound_watch::BoundWatch;
 use clock::ClockWatch;
 pub use handle::Handle;
 use hdfs_keeping::HdfsKeeping;
@@ -147,6 +149,7 @@ pub struct CoordinatorDriver {
     attempts: Attempts,
     lines: RebuiltLines,
     meter: Meter,
+    bounds: BoundWatch,
     metrics: Arc<CoordinatorMetrics>,
     /// Stripes that lacked a chunk when last looked at.
     at_risk: u64,
@@ -207,6 +210,7 @@ impl CoordinatorDriver {
             attempts: Attempts::default(),
             lines: RebuiltLines::default(),
             meter: Meter::default(),
+            bounds: BoundWatch::default(),
             metrics: CoordinatorMetrics::new(None),
             at_risk: 0,
             blocked: 0,
@@ -277,6 +281,11 @@ impl CoordinatorDriver {
     /// How fast repairs go.
     pub fn meter(&self) -> &Meter {
         &self.meter
+    }
+
+    /// How fast those that run could be at best, where that is known.
+    pub fn repair_bound(&self) -> Option<RepairBound> {
+        self.bounds.found(&self.core)
     }
 
     /// The time of the core.

@@ -14,6 +14,7 @@ mod hdfs;
 mod links;
 pub mod page;
 mod process;
+mod rates;
 mod scrub;
 mod text;
 

@@ -15,8 +15,8 @@
 //! others gave out (`ranges.rs`), what a sleep of its own must not change (`sleep.rs`), what older
 //! metadata must not destroy (`restored.rs`), which stripes one rack could take with it
 //! (`racks.rs`), how idle copies are searched for damage (`scrub.rs`), what links carry and repair
-//! may take of them (`throttle.rs`), what operators see (`status.rs`), and what must hold
-//! (`invariants.rs`).
+//! may take of them (`throttle.rs`), what operators see (`status.rs`), how fast repairs could be at
+//! best (`planned_jobs.rs`), and what must hold (`invariants.rs`).
 //!
 //! Invariant: a copy of a known stripe is ordered away only after the copy that replaces it was
 //! read in full, and none is by a coordinator that has been superseded. Deliberately absent:
@@ -33,6 +33,7 @@ mod invariants;
 mod ledger;
 mod moves;
 mod orders;
+mod planned_jobs;
 mod planning;
 mod preview;
 mod proof;
@@ -73,6 +74,7 @@ use scrub::Scrub;
 use waits::Waits;
 use work_list::WorkLists;
 
+pub use planned_jobs::{PlannedJobs, RepairBound};
 pub use preview::{Preview, PreviewJobs};
 pub use scrub::ScrubConfig;
 pub use status::Absence;

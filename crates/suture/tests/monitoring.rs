@@ -125,8 +125,15 @@ fn what_a_repair_does_is_counted_and_all_that_dashboard_and_alerts_name_is_there
 
     cluster.agents[0].kill();
     cluster.agents[1].kill();
-    let is_known = |text: &str| text.contains("\nsuture_repair_eta_seconds{");
-    let during = scrape_until(coordinator, "the time left is known", is_known);
+    let is_known = |text: &str| {
+        text.contains("\nsuture_repair_eta_seconds{")
+            && text.contains("\nsuture_repair_bound_seconds ")
+            && value(text, "suture_repair_bytes_per_second") > 0.0
+    };
+    let during = scrape_until(coordinator, "the time left and the bound are known", is_known);
+    // Each rebuilt chunk takes one at least that is sent, by six agents with 2 Mbit/s.
+    let bound = value(&during, "suture_repair_bound_bytes_per_second");
+    assert!(bound > 0.0 && bound <= 6.0 * 250e3, "{bound}");
     let mut exported = names(&during);
     let status = cluster.wait("all is repaired", |status| status["state"] == "healthy");
     let after = scrape_until(coordinator, "nothing is lost", |text| {
@@ -139,6 +146,7 @@ fn what_a_repair_does_is_counted_and_all_that_dashboard_and_alerts_name_is_there
     assert!(value(&after, "suture_repair_seconds_count") >= 1.0);
     assert!(value(&after, "suture_planned_seconds_total") > 0.0);
     assert!(value(&after, "suture_repairing_seconds_total") > 0.0);
+    assert!(!after.contains("\nsuture_repair_bound_"), "nothing is to be rebuilt: {after}");
 
     // What agents moved for repairs came from somewhere.
     let of_agents: Vec<String> =

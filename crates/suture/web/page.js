@@ -176,8 +176,11 @@ function showRate(status) {
   byId('rate-line').setAttribute('points', rates.map(at).join(' '));
   const now = rates[rates.length - 1];
   const highest = rates.some((rate) => rate > 0) ? `, ${size(most)} at most` : '';
+  const { bound_bytes_per_second: bound, percent_of_bound: reached } = status;
+  const best = bound === null ? ''
+    : `; with what links carry it could be ${size(bound)} (${percent(reached / 100)} of the bound)`;
   write(byId('rate-caption'),
-    `Rebuilt per second since this page was opened: ${size(now)} now${highest}`);
+    `Rebuilt per second since this page was opened: ${size(now)} now${highest}${best}`);
 }
 
 function showRunning(status) {

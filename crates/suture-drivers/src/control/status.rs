@@ -192,6 +192,7 @@ pub(super) fn describe(
         seconds: now.since(repair.since).as_secs_f64(),
     });
     let eta = driver.meter().eta(now, &status);
+    let bound = driver.repair_bound();
     let (milestones, episodes) = (driver.meter().milestones(), driver.meter().history().episodes());
     let seconds = |at: Time| at.since(Time::ZERO).as_secs_f64();
     let reply = proto::StatusReply {
@@ -217,6 +218,8 @@ pub(super) fn describe(
         eta_seconds: eta.map(|eta| eta.seconds),
         eta_low_seconds: eta.map(|eta| eta.low),
         eta_high_seconds: eta.map(|eta| eta.high),
+        bound_seconds: bound.map(|bound| bound.seconds),
+        bound_rate: bound.map(|bound| bound.bytes_per_second()),
         uptime_seconds: seconds(now),
         declared_seconds: milestones.declared_at.map(seconds),
         started_seconds: milestones.started_at.map(seconds),

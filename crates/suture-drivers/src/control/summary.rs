@@ -4,7 +4,9 @@
 //! commands, and what waits for repairs to end.
 
 use anyhow::Result;
-use suture_edge::units::{counted, format_estimate, format_rate, format_seconds, format_size};
+use suture_edge::units::{
+    counted, format_estimate, format_percent, format_rate, format_seconds, format_size,
+};
 
 use super::client::{Client, refusal};
 use super::proto;
@@ -226,7 +228,12 @@ fn silent(nodes: &[proto::NodeStatus]) -> Vec<String> {
 
 /// Rate and time left, as far as they are known.
 pub fn rate_and_eta(status: &proto::StatusReply) -> String {
-    let rate = || format_rate(status.rate);
+    let rate = || match percent_of_bound(status) {
+        Some(percent) => {
+            format!("{}, {} of the bound", format_rate(status.rate), format_percent(percent))
+        }
+        None => format_rate(status.rate),
+    };
     match (status.eta_seconds, status.eta_low_seconds.zip(status.eta_high_seconds)) {
         (Some(eta), Some((low, high))) => {
             let (low, high) = (format_estimate(low), format_estimate(high));
@@ -236,6 +243,13 @@ pub fn rate_and_eta(status: &proto::StatusReply) -> String {
         (None, _) if status.running.is_empty() => "nothing runs".into(),
         (None, _) => format!("{}, time left unknown", rate()),
     }
+}
+
+/// How fast repairs are, in percent of how fast they could be at best; `None` where that is not
+/// known.
+pub fn percent_of_bound(status: &proto::StatusReply) -> Option<f64> {
+    let bound = status.bound_rate.filter(|rate| *rate > 0.0)?;
+    Some(100.0 * status.rate / bound)
 }
 
 /// What the operator wants of a node and how far that has come, in one word for scripts; empty
@@ -339,5 +353,18 @@ mod tests {
         let age = format_seconds(1.5);
         let said = format!("as it was {age} ago: the coordinator is making plans");
         assert_eq!(of(Some(1.5)), Some(said));
+    }
+
+    #[test]
+    fn a_rate_is_compared_with_that_at_the_bound_where_it_is_known() {
+        let running = vec![proto::Running::default()];
+        let (rate, bound_rate) = (2_097_152.0, Some(4_194_304.0));
+        let known = proto::StatusReply { running, rate, bound_rate, ..Default::default() };
+        let said = "2.00 MiB/s, 50.0 % of the bound, time left unknown";
+        assert_eq!(rate_and_eta(&known), said);
+        assert_eq!(percent_of_bound(&known), Some(50.0));
+        let nothing = proto::StatusReply { bound_rate: Some(0.0), ..known };
+        assert_eq!(rate_and_eta(&nothing), "2.00 MiB/s, time left unknown");
+        assert_eq!(percent_of_bound(&nothing), None);
     }
 }

@@ -32,6 +32,8 @@ impl CoordinatorDriver {
             nodes: status.nodes.iter().map(named).collect(),
             stripes: core.stripes().len() as u64,
             eta: self.meter.eta(self.now(), &status),
+            rate: self.meter.rate(),
+            bound: self.repair_bound(),
             unknown_copies: core.unknown_copies(),
             refused_agents: self.refused_agents().len(),
             is_unwritable: self.metadata.is_faulty(),
@@ -98,6 +100,7 @@ impl CoordinatorDriver {
         self.log_rest();
         let status = self.core.status();
         self.meter.measure(self.now(), &status);
+        self.bounds.follow(Instant::now(), &self.core);
         self.metrics.measure(self.now(), &status);
         self.note_condition(Condition::of(&status));
         let at_risk: u64 = status.at_risk.iter().sum();

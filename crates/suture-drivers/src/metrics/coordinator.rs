@@ -11,6 +11,7 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::Histogram;
 use suture_repair::cluster::NodeIntent;
+use suture_repair::coordinator::RepairBound;
 use suture_repair::estimate::Estimate;
 use suture_repair::event::{Blocked, Health, Report, Status};
 use suture_repair::id::{NodeId, RepairId};
@@ -20,6 +21,7 @@ use suture_repair::time::Time;
 use super::calls::{CallNumbers, PutMemory, RefusalReason};
 use super::hdfs::HdfsLevels;
 use super::links::LinkLevels;
+use super::rates::RateLevels;
 use super::scrub::ScrubLevels;
 use super::{Exposition, FAILURES, Labels, Level, OfDaemon, Sum, TIMES, begin, fault_name, reason};
 use crate::hdfs::view::HdfsSeen;
@@ -46,6 +48,10 @@ pub struct Seen {
     pub stripes: u64,
     /// How long it takes until all is repaired, if that can be said.
     pub eta: Option<Estimate>,
+    /// Rebuilt bytes per second, smoothed.
+    pub rate: f64,
+    /// How fast the repairs that run could be at best, if that is known.
+    pub bound: Option<RepairBound>,
     /// Copies of stripes of which the metadata know nothing.
     pub unknown_copies: u64,
     /// Agents that were refused of late.
@@ -120,6 +126,7 @@ struct Levels {
     lost_bytes: Level,
     stuck_bytes: Level,
     eta: Family<Labels, Level>,
+    rates: RateLevels,
     scrub: ScrubLevels,
     hdfs: HdfsLevels,
     unknown_copies: Level,
@@ -308,6 +315,7 @@ impl Levels {
                 "suture_repair_eta_seconds",
                 "Estimated time left; absent while there is no estimate",
             ),
+            rates: RateLevels::new(of),
             scrub: ScrubLevels::new(of),
             hdfs: HdfsLevels::new(of),
             unknown_copies: of.new_one(
@@ -359,6 +367,7 @@ impl Levels {
                 self.eta.get_or_create(&vec![("bound", bound.into())]).set(value);
             }
         }
+        self.rates.set(seen.rate, seen.bound);
         let times = [seen.scrub_period, seen.scrub_least, seen.scrub_age];
         self.scrub.set(&status.scrub, times);
         self.hdfs.set(seen.hdfs.as_ref());
@@ -501,6 +510,7 @@ mod tests {
         (seen.scrub_period, seen.scrub_age) = (Some(Duration::from_secs(60)), Some(Duration::ZERO));
         (seen.status.scrub.left_out, seen.status.scrub.found) = (4, 1);
         seen.status.crowded = vec![(RackId(0), 2), (RackId(3), 5)];
+        (seen.rate, seen.bound) = (300.0, Some(RepairBound { seconds: 2.5, bytes: 1000 }));
         seen.nodes = vec![("n\"1".into(), "r1".into())];
         let before = text(&metrics, &seen);
         assert_has(&before, "suture_stripes_at_risk{margin=\"0\"} 2.0");
@@ -526,6 +536,9 @@ mod tests {
         assert_has(&before, "suture_stripes_blocked{reason=\"silent_nodes\"} 0.0");
         assert_has(&before, "suture_repair_eta_seconds{bound=\"best\"} 7.0");
         assert_has(&before, "suture_repair_eta_seconds{bound=\"high\"} 9.5");
+        assert_has(&before, "suture_repair_bytes_per_second 300.0");
+        assert_has(&before, "suture_repair_bound_seconds 2.5");
+        assert_has(&before, "suture_repair_bound_bytes_per_second 400.0");
         assert_has(&before, "suture_audit_unwritable 1.0");
         assert_has(&before, "suture_scrub_left_out_chunks 4.0");
         assert_has(&before, "suture_stripes_crowded 7.0");
@@ -534,10 +547,11 @@ mod tests {
         assert_has(&before, "suture_scrub_age_seconds 0.0");
         assert!(!before.contains("\nsuture_scrub_least_seconds"), "{before}");
         (seen.scrub_period, seen.scrub_age) = (None, None);
-        seen.eta = None;
+        (seen.eta, seen.bound) = (None, None);
         seen.nodes[0].1 = "r2".into();
         let after = text(&metrics, &seen);
         assert!(!after.contains("\nsuture_repair_eta_seconds{"), "{after}");
+        assert!(!after.contains("\nsuture_repair_bound_"), "{after}");
         assert!(!after.contains("\nsuture_scrub_age_seconds"), "{after}");
         assert!(!after.contains("r1"), "{after}");
     }

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use serde_json::{Value, json};
 use suture_drivers::control::proto;
-use suture_drivers::control::summary::{crowded_stripes, node_state, state};
+use suture_drivers::control::summary::{crowded_stripes, node_state, percent_of_bound, state};
 
 /// The status for scripts.
 pub fn describe(status: &proto::StatusReply) -> Value {
@@ -49,6 +49,9 @@ pub fn describe(status: &proto::StatusReply) -> Value {
         "repaired_chunks": status.repaired_chunks,
         "repaired_bytes": status.repaired_bytes,
         "bytes_per_second": status.rate,
+        "bound_seconds": status.bound_seconds,
+        "bound_bytes_per_second": status.bound_rate,
+        "percent_of_bound": percent_of_bound(status),
         "eta_seconds": status.eta_seconds,
         "eta_low_seconds": status.eta_low_seconds,
         "eta_high_seconds": status.eta_high_seconds,
