@@ -52,6 +52,15 @@ struct Moving {
     counted: f64,
 }
 
+/// The shares of requests at a node's link, in bytes; none: that of all requests.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct RequestShares {
+    /// Of one that reads from the node.
+    pub read: Option<f64>,
+    /// Of one that writes to it.
+    pub write: Option<f64>,
+}
+
 #[derive(Clone, Debug)]
 struct Client {
     demand: Demand,
@@ -64,6 +73,8 @@ struct Client {
     operations: u64,
     operations_max: u64,
     ended: f64,
+    /// Of its operations, in their order; none of a reader.
+    latencies: Vec<f64>,
 }
 
 /// Closed-loop clients: each begins an operation when its last one has ended.
@@ -72,8 +83,9 @@ pub struct Clients {
     source: Source,
     /// Of each request, in bytes.
     share: f64,
+    /// Of requests at each node, where they differ.
+    node_shares: Vec<RequestShares>,
     clients: Vec<Client>,
-    latencies: Vec<f64>,
     taken: BTreeMap<NodeId, Taken>,
 }
 
@@ -82,6 +94,8 @@ pub struct Clients {
 pub struct Served {
     /// Seconds of each operation, ascending.
     pub latencies: Vec<f64>,
+    /// The same of each client, in the order in which it performed them.
+    pub by_client: Vec<Vec<f64>>,
     /// Operations of each client.
     pub operations: Vec<u64>,
     /// When each client's last operation ended, summed.
@@ -101,6 +115,7 @@ impl Client {
             operations: 0,
             operations_max,
             ended: 0.0,
+            latencies: Vec::new(),
         }
     }
 
@@ -144,7 +159,12 @@ impl Clients {
             Client::new(Demand::Drawn(Random::new(seeds.next_u64())), 0.0, operations_max)
         };
         let clients = (0..count).map(client).collect();
-        Clients { source, share, clients, latencies: Vec::new(), taken: BTreeMap::new() }
+        Clients { source, share, node_shares: Vec::new(), clients, taken: BTreeMap::new() }
+    }
+
+    /// Gives requests that begin from now on these shares, node by node.
+    pub fn set_shares(&mut self, shares: Vec<RequestShares>) {
+        self.node_shares = shares;
     }
 
     /// The same and these readers, with as many more clients among the ports.
@@ -209,7 +229,8 @@ impl Clients {
                     let disk = ports.index(Port::DiskRead(request.node));
                     takes.retain(|take| take.port != disk);
                 }
-                let what = Transfer { bytes: request.bytes as f64, share: self.share };
+                let share = share_of(&request, &self.node_shares).unwrap_or(self.share);
+                let what = Transfer { bytes: request.bytes as f64, share };
                 let flow = network.start(what, &takes, Urgency::Prompt);
                 client.moving = Some(Moving { flow, request, counted: 0.0 });
                 return;
@@ -217,7 +238,7 @@ impl Clients {
         }
         client.ended = network.now() + ROUND_TRIP;
         if !client.is_reader() {
-            self.latencies.push(client.ended - client.began);
+            client.latencies.push(client.ended - client.began);
         }
         client.operations += 1;
         client.begins = (client.operations < client.operations_max).then_some(client.ended);
@@ -236,14 +257,27 @@ impl Clients {
     /// What applications did so far.
     pub fn served(mut self, network: &Network) -> Served {
         self.taken(network);
-        self.latencies.sort_unstable_by(f64::total_cmp);
-        let applications = || self.clients.iter().filter(|client| !client.is_reader());
+        self.clients.retain(|client| !client.is_reader());
+        let applications = &self.clients;
+        let all = applications.iter().flat_map(|client| &client.latencies);
+        let mut latencies: Vec<f64> = all.copied().collect();
+        latencies.sort_unstable_by(f64::total_cmp);
         Served {
-            operations: applications().map(|client| client.operations).collect(),
-            client_seconds: applications().map(|client| client.ended).sum(),
-            latencies: self.latencies,
+            operations: applications.iter().map(|client| client.operations).collect(),
+            client_seconds: applications.iter().map(|client| client.ended).sum(),
+            latencies,
+            by_client: self.clients.into_iter().map(|client| client.latencies).collect(),
             taken: self.taken,
         }
+    }
+}
+
+/// The share of a request at its node, where it is not that of all.
+fn share_of(request: &Request, shares: &[RequestShares]) -> Option<f64> {
+    let shares = shares.get(request.node.index())?;
+    match request.access {
+        Access::Read => shares.read,
+        Access::Write => shares.write,
     }
 }
 

@@ -32,6 +32,7 @@ use suture_repair::stripe::{Stripe, StripeMap};
 use suture_repair::time::{Span, Time};
 
 use crate::capacity::Undeclared;
+use crate::client::RequestShares;
 use crate::fluid::{FlowId, Network};
 use crate::link_meter::LinkRates;
 use crate::monitor::Taken;
@@ -77,6 +78,17 @@ pub struct Rebuilt {
     pub ended: f64,
 }
 
+/// What a coordinator did for repairs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Dispatched {
+    /// What the plans that repairs began with move, as a whole.
+    pub begun_bytes: u64,
+    /// Repairs that went on by another plan.
+    pub replaced: u64,
+    /// Messages to agents and from them, heartbeats and the first of each agent not counted.
+    pub messages: u64,
+}
+
 /// The coordinator, and its agents as flows.
 #[derive(Debug)]
 pub(crate) struct FluidAgents {
@@ -102,6 +114,7 @@ pub(crate) struct FluidAgents {
     pub(crate) rebuilt: Vec<Rebuilt>,
     /// What all repairs moved.
     pub(crate) load: Load,
+    pub(crate) dispatched: Dispatched,
     cluster: Cluster,
     /// What clients take of each node, as far as the coordinator was notified of it.
     taken: Vec<Taken>,
@@ -111,6 +124,12 @@ pub(crate) struct FluidAgents {
     rates: LinkRates,
     /// Time of the calls in which plans were made.
     pub(crate) planning_ns: u64,
+}
+
+/// Whether it is a message of an agent that there would not be without repairs.
+fn is_of_repairs(input: &Input) -> bool {
+    let Input::Agent { message, .. } = input else { return false };
+    !matches!(message, FromAgent::Heartbeat(_) | FromAgent::Hello(_))
 }
 
 /// A heartbeat without news of repairs.
@@ -210,6 +229,7 @@ impl FluidAgents {
             beats: 0,
             rebuilt: Vec::new(),
             load: Load::new(&cluster),
+            dispatched: Dispatched::default(),
             limits: vec![RepairLimit::default(); cluster.nodes.len()],
             rates: LinkRates::of(&scenario.capacities),
             taken: vec![Taken::default(); cluster.nodes.len()],
@@ -264,6 +284,16 @@ impl FluidAgents {
     /// Whether some repair moves at this moment.
     pub fn is_moving(&self, network: &Network) -> bool {
         !self.settling.is_empty() || self.flows.any_moves(network)
+    }
+
+    /// How often a flow of a repair has begun or ended.
+    pub fn flow_changes(&self) -> u64 {
+        self.flows.changes()
+    }
+
+    /// What a request has at each node where it has as much as a connection of a repair.
+    pub fn request_shares(&self) -> Vec<RequestShares> {
+        transfers::request_shares(self.repairs.values(), self.cluster.nodes.len())
     }
 
     /// When the coordinator must be woken or a lane's overheads have passed.
@@ -384,10 +414,12 @@ impl FluidAgents {
         cpu_ns: &mut dyn FnMut() -> u64,
     ) {
         while let Some(input) = self.inbox.pop_front() {
+            self.dispatched.messages += u64::from(is_of_repairs(&input));
             let before_ns = cpu_ns();
             self.coordinator.handle(time(network.now()), input);
             let taken_ns = cpu_ns() - before_ns;
             while let Some(output) = self.coordinator.poll() {
+                self.dispatched.messages += u64::from(matches!(output, Output::Send { .. }));
                 match output {
                     Output::Send { to, message: ToAgent::Limit(limit) } => {
                         self.limit(to, limit, network, ports);
@@ -441,6 +473,12 @@ impl FluidAgents {
     }
 
     fn dispatch(&mut self, task: Arc<Task>, network: &mut Network, ports: &PortMap) {
+        if task.continues.is_some() {
+            self.dispatched.replaced += 1;
+        } else {
+            let edges = task.plan.lanes.iter().flat_map(|lane| &lane.edges);
+            self.dispatched.begun_bytes += edges.map(|edge| edge.bytes).sum::<u64>();
+        }
         let before = task.continues.and_then(|before| self.repairs.get(&before));
         let began = before.map_or(network.now(), |before| before.began);
         let (id, mut repair) = (task.repair, Repair::new(task, ports, began));

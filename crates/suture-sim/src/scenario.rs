@@ -55,12 +55,19 @@ pub struct Foreground {
     pub is_monitored: bool,
     /// Clients that read from one node besides, which makes a straggler of it.
     pub readers: Option<Readers>,
+    /// Where what clients ask for begins; none: where everything random of the scenario does.
+    pub seed: Option<u64>,
+    /// Whether a request has as much of a link as one of the connections of repairs there, which
+    /// all lanes between the same two nodes share. Else it has as much as a lane that rebuilds a
+    /// whole chunk. Of no meaning where applications go first.
+    pub is_by_connection: bool,
 }
 
 impl Foreground {
     /// Applications alone, which are not monitored.
     pub fn new(workload: Workload, clients: usize) -> Foreground {
-        Foreground { workload, clients, is_monitored: false, readers: None }
+        let (is_monitored, readers, seed, is_by_connection) = (false, None, None, false);
+        Foreground { workload, clients, is_monitored, readers, seed, is_by_connection }
     }
 
     /// The number of clients with requests under way.

@@ -15,7 +15,7 @@ use suture_repair::plan::load::{Load, Port};
 
 use crate::client::{Clients, Served};
 use crate::fluid::{FlowId, Network};
-use crate::fluid_agents::{FluidAgents, Rebuilt};
+use crate::fluid_agents::{Dispatched, FluidAgents, Rebuilt};
 use crate::link_meter::{LinkMeter, LinkRates};
 use crate::monitor::{Monitor, Taken};
 use crate::ports::PortMap;
@@ -58,6 +58,8 @@ pub struct Outcome {
     pub rebuilt: Vec<Rebuilt>,
     /// Bytes that were moved, by port.
     pub load: Load,
+    /// What the coordinator did for that.
+    pub dispatched: Dispatched,
     /// Stripes that still miss something, and why if the coordinator knows.
     pub unrepaired: Vec<(StripeId, Option<Blocked>)>,
     /// Why it was not simulated to its end, if so.
@@ -100,6 +102,7 @@ pub fn simulate(scenario: &Scenario, cpu_ns: &mut dyn FnMut() -> u64) -> Outcome
         agents.notify_taken(scenario, 0.0, taken);
     }
     agents.begin(&mut run.network, &run.ports, cpu_ns);
+    run.share_by_connection(&agents);
     let nodes = scenario.capacities.cluster().nodes.len();
     let least = BEAT_SECONDS.max(nodes as f64 / BEATS_A_SECOND);
     let beat_seconds = |now: f64| least.max(now / BEATS_DENSE);
@@ -136,6 +139,7 @@ pub fn simulate(scenario: &Scenario, cpu_ns: &mut dyn FnMut() -> u64) -> Outcome
             agents.notify_rates(scenario, next);
         }
         agents.wake(&mut run.network, &run.ports, cpu_ns);
+        run.share_by_connection(&agents);
     }
     finish(run, agents, given_up)
 }
@@ -147,6 +151,7 @@ fn finish(run: Simulation<'_>, agents: FluidAgents, given_up: Option<GivenUp>) -
         unrepaired: agents.unrepaired(),
         rebuilt: agents.rebuilt,
         load: agents.load,
+        dispatched: agents.dispatched,
         given_up,
         planning_ns: agents.planning_ns,
         foreground: clients.map(|clients| clients.served(&network)),
@@ -172,7 +177,11 @@ pub fn alone(scenario: &Scenario, during: &Served) -> Served {
 fn taken_before(scenario: &Scenario) -> Option<Vec<Taken>> {
     let foreground = scenario.foreground.filter(|foreground| foreground.is_monitored)?;
     let before = Scenario {
-        foreground: Some(Foreground { readers: None, ..foreground }),
+        foreground: Some(Foreground {
+            readers: None,
+            seed: foreground.seed.map(|seed| seed ^ BEFORE_SEED),
+            ..foreground
+        }),
         seed: scenario.seed ^ BEFORE_SEED,
         timeline_buckets: None,
         ..scenario.clone()
@@ -211,6 +220,8 @@ struct Simulation<'a> {
     ended: Vec<FlowId>,
     /// Whether capacities changed in the last step.
     has_changed: bool,
+    /// How often flows of repairs had begun or ended when requests were last given shares.
+    shared_at: Option<u64>,
 }
 
 impl<'a> Simulation<'a> {
@@ -233,7 +244,7 @@ impl<'a> Simulation<'a> {
             let whole = scenario.stripes.iter().map(|stripe| stripe.chunk_bytes).max().unwrap_or(1);
             let first = if is_throttled { FIRST } else { 1.0 };
             let share = first * whole.max(1) as f64;
-            let seed = scenario.seed ^ CLIENT_SEED;
+            let seed = foreground.seed.unwrap_or(scenario.seed ^ CLIENT_SEED);
             // Clients that are to do what they did before are applications.
             let readers = foreground.readers.filter(|_| operations.is_none());
             Clients::new(source, share, foreground.clients, seed, operations).with_readers(readers)
@@ -255,6 +266,22 @@ impl<'a> Simulation<'a> {
             monitor,
             ended,
             has_changed,
+            shared_at: None,
+        }
+    }
+
+    /// Gives requests from now on what a connection has, where they are to have that and some flow
+    /// of a repair has begun or ended.
+    fn share_by_connection(&mut self, agents: &FluidAgents) {
+        let is_asked = |foreground: Foreground| foreground.is_by_connection;
+        let is_shared = self.scenario.foreground.is_some_and(is_asked);
+        if !is_shared || self.scenario.throttle.is_some() {
+            return;
+        }
+        if self.shared_at.replace(agents.flow_changes()) != Some(agents.flow_changes())
+            && let Some(clients) = &mut self.clients
+        {
+            clients.set_shares(agents.request_shares());
         }
     }
 

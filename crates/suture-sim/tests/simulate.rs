@@ -14,7 +14,7 @@ use suture_repair::random::Random;
 use suture_repair::throttle::{Keep, ThrottleConfig};
 use suture_sim::bandwidth_trace::BandwidthTrace;
 use suture_sim::capacity::{Capacities, Straggler};
-use suture_sim::client::{Readers, percentile};
+use suture_sim::client::{Readers, Served, percentile};
 use suture_sim::ports::PortMap;
 use suture_sim::scenario::{Foreground, Overheads, Scenario};
 use suture_sim::simulate::{GivenUp, Outcome, alone, applications, simulate, timeline_links};
@@ -345,6 +345,53 @@ fn a_monitor_changes_nothing_for_a_balance_that_does_not_count_links() {
         let latencies = |outcome: Outcome| outcome.foreground.map(|served| served.latencies);
         assert_eq!(latencies(blind), latencies(told), "{policy}");
     }
+}
+
+#[test]
+fn lanes_between_the_same_nodes_leave_a_request_what_one_connection_has() {
+    let base = |stripes| Scenario {
+        foreground: Some(ycsb(4)),
+        ..scenario("star/random/all", 4, stripes, "rs(2,1)")
+    };
+    let by_connection = |stripes| {
+        let scenario = base(stripes);
+        let is_by_connection = |of| Foreground { is_by_connection: true, ..of };
+        Scenario { foreground: scenario.foreground.map(is_by_connection), ..scenario }
+    };
+    // Each of two connections has one lane: a whole chunk, as a request counts anyway.
+    let (lanes, connections) = (run(&base(1)), run(&by_connection(1)));
+    assert_eq!(lanes.rebuilt, connections.rebuilt);
+    assert_eq!(lanes.foreground, connections.foreground);
+    // A dozen at a time: each node sends to two others, through many lanes.
+    let mean = |outcome: &Outcome| {
+        let served = outcome.foreground.as_ref().unwrap();
+        let counts: Vec<u64> = served.by_client.iter().map(|all| all.len() as u64).collect();
+        assert_eq!(counts, served.operations);
+        served.latencies.iter().sum::<f64>() / served.latencies.len() as f64
+    };
+    let (lanes, connections) = (mean(&run(&base(12))), mean(&run(&by_connection(12))));
+    assert!(connections < 0.8 * lanes, "{connections} s, and {lanes} s beside as many lanes");
+}
+
+#[test]
+fn clients_with_a_seed_of_their_own_make_the_same_requests_in_every_run() {
+    let during = Served { operations: vec![20; 2], ..Served::default() };
+    let taken = |seed, own| {
+        let foreground = Some(Foreground { seed: own, ..ycsb(2) });
+        alone(&Scenario { seed, foreground, ..scenario("cr", 12, 1, "rs(4,2)") }, &during).taken
+    };
+    assert_eq!(taken(1, Some(7)), taken(2, Some(7)));
+    assert_ne!(taken(1, None), taken(2, None));
+}
+
+#[test]
+fn what_a_coordinator_dispatched_is_counted() {
+    let outcome = run(&scenario("star/random/all", 10, 2, "rs(6,3)"));
+    let dispatched = outcome.dispatched;
+    assert_eq!((dispatched.begun_bytes, dispatched.replaced), (2 * 6 * CHUNK, 0));
+    assert_eq!(dispatched.begun_bytes, outcome.load.moved_bytes());
+    // Each of seven participants is sent each of two tasks, and each destination answers.
+    assert!(dispatched.messages >= 2 * (7 + 1), "{dispatched:?}");
 }
 
 #[test]

@@ -102,6 +102,8 @@ pub(super) struct Owner {
 pub(super) struct Flows {
     /// By the number of the flow; none where it is a client's, or has ended.
     owners: Vec<Option<Owner>>,
+    /// How often one has begun or ended.
+    changes: u64,
 }
 
 /// Overheads of a lane depend on these.
@@ -117,7 +119,13 @@ impl Flows {
     /// # Panics
     /// When it is no repair's.
     pub fn ended(&mut self, flow: FlowId) -> Owner {
+        self.changes += 1;
         self.owners[flow.0 as usize].take().expect("a client's flow or a repair's")
+    }
+
+    /// How often one has begun or ended so far.
+    pub fn changes(&self) -> u64 {
+        self.changes
     }
 
     /// Whether any of them has a rate.
@@ -133,6 +141,7 @@ impl Flows {
         step: &Step,
         owner: Owner,
     ) -> Motion {
+        self.changes += 1;
         let flow = network.start(transfer, &step.takes, Urgency::Patient);
         let number = flow.0 as usize;
         self.owners.resize(self.owners.len().max(number + 1), None);
@@ -141,6 +150,7 @@ impl Flows {
     }
 
     fn stop(&mut self, network: &mut Network, flow: FlowId) {
+        self.changes += 1;
         network.stop(flow);
         self.owners[flow.0 as usize] = None;
     }
@@ -296,19 +306,26 @@ impl Repair {
 
     /// Calls `see` with what moves on each of its edges at this moment.
     pub fn edges(&self, network: &Network, mut see: impl FnMut(EdgeFlow)) {
+        self.moving(|edge, step, flow| {
+            let &Edge { child, parent, bytes: through, .. } = edge;
+            let (rate, bytes) = (network.rate(flow), step.bytes);
+            let part = through as f64 / bytes;
+            see(EdgeFlow { child, parent, rate: rate * part, level: rate / bytes });
+        });
+    }
+
+    /// Calls `see` with each edge that moves at this moment, and with the step and the flow that
+    /// it is of.
+    pub fn moving(&self, mut see: impl FnMut(&Edge, &Step, FlowId)) {
         for (lane, planned) in self.lanes.iter().zip(&self.task.plan.lanes) {
-            // The flow of a streamed lane is all of its edges; others have one each, which come
-            // first.
+            // The flow of a streamed lane is all of its edges; others have one each, of as many
+            // bytes, which come first.
             let is_whole = !self.task.gated && planned.mode == Mode::Streamed;
             for (index, step) in lane.steps.iter().enumerate() {
                 let Motion::Flowing(flow) = step.state else { continue };
-                let (rate, bytes) = (network.rate(flow), step.planned.bytes);
                 let its_own = planned.edges.get(index..=index).unwrap_or_default();
                 let edges = if is_whole { &planned.edges[..] } else { its_own };
-                for &Edge { child, parent, bytes: through, .. } in edges {
-                    let part = if is_whole { through as f64 / bytes } else { 1.0 };
-                    see(EdgeFlow { child, parent, rate: rate * part, level: rate / bytes });
-                }
+                edges.iter().for_each(|edge| see(edge, &step.planned, flow));
             }
         }
     }

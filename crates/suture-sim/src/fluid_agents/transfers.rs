@@ -1,17 +1,20 @@
-//! What each node sends to each other one at a moment, as its agent would report it.
+//! What each node sends to each other one at a moment, as its agent would report it, and what a
+//! connection between two of them has of a link.
 //!
-//! Place: beside [slices flow]: what a coordinator is shown of undeclared links.
+//! Place: beside [slices flow]: what a coordinator is shown of undeclared links, and what requests
+//! of applications meet there.
 //! A transfer waits for a link that is full, where it is among those that get most of it by their
 //! shares: one that gets less waits elsewhere. An agent counts over the time since its last report;
 //! here the moment stands for that.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use suture_repair::id::NodeId;
 use suture_repair::message::SentTo;
 use suture_repair::time::Span;
 
 use super::repair::{EdgeFlow, Repair};
+use crate::client::RequestShares;
 use crate::fluid::{Network, PortIndex};
 use crate::ports::PortMap;
 
@@ -62,4 +65,45 @@ pub(super) fn sent_to<'a>(
         (node, peers.into_iter().map(sent_to).collect())
     };
     moving.into_iter().map(of_node).collect()
+}
+
+/// What connections of repairs have of a direction of a link.
+#[derive(Clone, Copy, Debug, Default)]
+struct Connections {
+    /// The shares of all of their lanes.
+    bytes: f64,
+    count: u32,
+}
+
+impl Connections {
+    /// One of them on average; none where there are none.
+    fn mean(self) -> Option<f64> {
+        (self.count > 0).then(|| self.bytes / f64::from(self.count))
+    }
+}
+
+/// What a request has at each of so many nodes where it has as much as a connection: lanes between
+/// the same two nodes share one, and have their own shares of it.
+pub(super) fn request_shares<'a>(
+    repairs: impl Iterator<Item = &'a Repair>,
+    nodes: usize,
+) -> Vec<RequestShares> {
+    let mut links = vec![[Connections::default(); 2]; nodes];
+    let mut connected = BTreeSet::new();
+    for repair in repairs {
+        repair.moving(|edge, _, _| {
+            if edge.bytes == 0 {
+                return;
+            }
+            let is_new = connected.insert((edge.child, edge.parent));
+            for (node, direction) in [(edge.child, 0), (edge.parent, 1)] {
+                let link = &mut links[node.index()][direction];
+                link.bytes += edge.bytes as f64;
+                link.count += u32::from(is_new);
+            }
+        });
+    }
+    let shares =
+        |[up, down]: [Connections; 2]| RequestShares { read: up.mean(), write: down.mean() };
+    links.into_iter().map(shares).collect()
 }
