@@ -90,6 +90,8 @@ pub struct CoordinatorMetrics {
 struct Counted {
     started: Counter,
     replaced: Counter,
+    dispatched_bytes: Counter,
+    replacing_bytes: Counter,
     rebuilt_chunks: Counter,
     rebuilt_bytes: Counter,
     failures: Family<Labels, Counter>,
@@ -140,6 +142,8 @@ struct Levels {
 #[derive(Debug, Default)]
 struct Course {
     began: BTreeMap<RepairId, Time>,
+    /// What was dispatched last, and what its plan moves.
+    dispatched: Option<(RepairId, u64)>,
     measured_at: Option<Time>,
 }
 
@@ -179,12 +183,19 @@ impl CoordinatorMetrics {
                 counted.planned.inc_by(*repairs as u64);
                 counted.planned_seconds.inc_by(*max_load_seconds);
             }
-            Report::Started { repair, .. } => {
+            Report::Started { repair, plan } => {
+                let edges = plan.lanes.iter().flat_map(|lane| &lane.edges);
+                let bytes: u64 = edges.map(|edge| edge.bytes).sum();
                 counted.started.inc();
+                counted.dispatched_bytes.inc_by(bytes);
+                course.dispatched = Some((*repair, bytes));
                 course.began.entry(*repair).or_insert(now);
             }
             Report::Replaced { repair, by, .. } => {
                 counted.replaced.inc();
+                // It was dispatched just before.
+                let dispatched = course.dispatched.take().filter(|(repair, _)| repair == by);
+                counted.replacing_bytes.inc_by(dispatched.map_or(0, |(_, bytes)| bytes));
                 let began = course.began.remove(repair).unwrap_or(now);
                 course.began.insert(*by, began);
             }
@@ -255,6 +266,14 @@ impl Counted {
             replaced: of.new_one(
                 "suture_repairs_replaced",
                 "Repairs that went on by another plan, without a node that was lost or slow",
+            ),
+            dispatched_bytes: of.new_one(
+                "suture_dispatched_bytes",
+                "What the plans of dispatched repairs move between nodes, as a whole",
+            ),
+            replacing_bytes: of.new_one(
+                "suture_replacing_bytes",
+                "Those of the dispatched bytes by which repairs that had begun went on",
             ),
             rebuilt_chunks: of.new_one("suture_rebuilt_chunks", "Chunks that were rebuilt"),
             rebuilt_bytes: of.new_one("suture_rebuilt_bytes", "Bytes of rebuilt chunks"),
@@ -482,6 +501,44 @@ mod tests {
         assert_has(&text, "suture_repairs_replaced_total 1");
         assert_has(&text, "suture_repair_failures_total{reason=\"stalled\"} 1");
         assert_has(&text, "suture_planned_seconds_total 1.5");
+    }
+
+    #[test]
+    fn what_plans_move_counts_as_dispatched_and_once_more_where_they_replace_others() {
+        use suture_repair::plan::{Carries, Edge, Lane, Mode, Plan, Range, Start};
+        let plan = |bytes| {
+            let (child, parent) = (NodeId(1), NodeId(2));
+            let edge = Edge { child, parent, bytes, carries: Carries::Partial };
+            let range = Range { from: 0, to: 64 };
+            let lane = Lane {
+                range,
+                lost: vec![ChunkIndex(0)],
+                mode: Mode::Streamed,
+                decoder: None,
+                scheme: None,
+                edges: vec![edge.clone(), edge],
+            };
+            Plan {
+                stripe: StripeId(1),
+                lost: vec![ChunkIndex(0)],
+                destinations: Default::default(),
+                start: Start::Now,
+                range,
+                period: None,
+                lanes: vec![lane],
+            }
+        };
+        let metrics = CoordinatorMetrics::new(None);
+        let note = |report| metrics.note(Time::ZERO, &report);
+        let (repair, by) = (RepairId(1), RepairId(2));
+        note(Report::Started { repair, plan: plan(64) });
+        note(Report::Started { repair: by, plan: plan(10) });
+        note(Report::Replaced { repair, by, without: vec![NodeId(1)] });
+        // Of this one nothing is known.
+        note(Report::Replaced { repair: by, by: RepairId(3), without: Vec::new() });
+        let text = text(&metrics, &Seen::default());
+        assert_has(&text, "suture_dispatched_bytes_total 148");
+        assert_has(&text, "suture_replacing_bytes_total 20");
     }
 
     #[test]
