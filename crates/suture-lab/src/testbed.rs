@@ -4,13 +4,16 @@
 //! known rates, beside the planned times. `scenario.rs` says what is to be measured, `network.rs`
 //! makes the network and `record.rs` remembers it until all of it is gone; `shaping.rs` gives links
 //! their rates and `replay.rs` changes them; `measure.rs` performs one repair, `campaign.rs` all of
-//! them, and `usage.rs` looks at what that took of the machine; `applications.rs` and `requests.rs`
-//! are what else uses links, `placing.rs` where stripes will lie; `report.rs` says what came of it.
+//! them, and `usage.rs` looks at what that took of the machine; `details.rs` and `exported.rs` are
+//! what explains it; `applications.rs` and `requests.rs` are what else uses links, `placing.rs`
+//! where stripes will lie; `report.rs` says what came of it.
 
 pub mod applications;
 pub mod campaign;
 pub mod cluster;
+pub mod details;
 pub mod expect;
+pub mod exported;
 pub mod faults;
 pub mod figures;
 pub mod measure;

@@ -19,6 +19,9 @@ use tokio::process::{Child, Command};
 /// The least of a core that an agent may be given.
 const CORES_MIN: f64 = 0.001;
 
+/// How often agents report.
+pub const HEARTBEAT: Duration = Duration::from_millis(200);
+
 /// A process that has not reported where it listens after this is not going to.
 const START_TIMEOUT: Duration = Duration::from_secs(20);
 
@@ -48,6 +51,8 @@ pub struct Site {
     pub namespace: Option<String>,
     /// The address that it is given.
     pub listen: SocketAddr,
+    /// Where it exports what it counts, if anywhere.
+    pub metrics: Option<SocketAddr>,
 }
 
 impl Site {
@@ -63,12 +68,13 @@ impl Site {
     fn config(&self) -> String {
         let is_open = !self.listen.ip().is_loopback();
         let insecure = if is_open { "insecure = true\n" } else { "" };
-        format!("listen = \"{}\"\n{insecure}", self.listen)
+        let metrics = self.metrics.map(|address| format!("metrics = \"{address}\"\n"));
+        format!("listen = \"{}\"\n{insecure}{}", self.listen, metrics.unwrap_or_default())
     }
 
     /// In the namespace of this process, on a free port of loopback.
     pub fn loopback() -> Site {
-        Site { namespace: None, listen: SocketAddr::from(([127, 0, 0, 1], 0)) }
+        Site { namespace: None, listen: SocketAddr::from(([127, 0, 0, 1], 0)), metrics: None }
     }
 }
 
@@ -382,7 +388,7 @@ fn agent_config(folder: &Path, coordinator: &str, agent: &AgentSpec) -> String {
     format!(
         "{}{}{}name = {}\ncoordinator = \"{coordinator}\"\n{}\
          data_dir = {}\nmemory = \"{}B\"\ncores = {}\n\n\
-         [timers]\nheartbeat = \"200ms\"\nstall = \"20s\"\n",
+         [timers]\nheartbeat = \"{}ms\"\nstall = \"20s\"\n",
         rack.unwrap_or_default(),
         link.unwrap_or_default(),
         mark.unwrap_or_default(),
@@ -391,6 +397,7 @@ fn agent_config(folder: &Path, coordinator: &str, agent: &AgentSpec) -> String {
         quoted(&folder.join("data")),
         agent.memory,
         agent.cores,
+        HEARTBEAT.as_millis(),
     )
 }
 

@@ -7,6 +7,7 @@ use serde::Serialize;
 use suture_repair::stripe::Stripe;
 
 use super::applications::{Felt, Waits};
+use super::exported::RepairCounts;
 use super::requests::LoopLogs;
 use super::usage::ProcessorTime;
 
@@ -83,6 +84,10 @@ pub struct IdleRates {
     pub coordinator_processor: f64,
     /// Bytes that all nodes send in a second.
     pub sent_bytes: f64,
+    /// Heartbeats of all agents in a second.
+    pub heartbeats: f64,
+    /// Processor seconds of the coordinator for each time that it is asked for its status.
+    pub status_processor: f64,
 }
 
 /// What was measured of a repair beside its figures, to explain them.
@@ -96,8 +101,14 @@ pub struct RunDetails {
     pub sent_bytes: u64,
     /// Processor seconds of the coordinator, likewise.
     pub coordinator_processor_seconds: f64,
+    /// Those of them of the thread that keeps the metadata: commits.
+    pub metadata_seconds: f64,
+    /// How often it was asked for its status meanwhile.
+    pub status_asks: u64,
     /// The same without a failure, where links were at rest for a while before it.
     pub idle: Option<IdleRates>,
+    /// What daemons have counted of the repair, where all of them could be asked.
+    pub counts: Option<RepairCounts>,
     /// Each request of clients in a closed loop, if there were any.
     pub requests: Option<LoopLogs>,
 }

@@ -26,16 +26,16 @@ use suture_terminal::output::Format;
 use tempfile::TempDir;
 
 use super::applications::{Felt, Ready, Seen};
+use super::details::Accounting;
 use super::faults::FaultPlay;
-use super::figures::{Counted, IdleRates, RepairFigures, RunDetails};
+use super::figures::{Counted, RepairFigures};
 use super::network::{Network, PortName};
 use super::placing::join_order;
 use super::replay::Replay;
-use super::requests::LoopLogs;
 use super::scenario::{Declared, Experiment};
 use super::shaping;
 use super::stored::{self, StoredCluster};
-use super::watch::{LinkFigures, LinkWatch, PortRate, goodput_cluster, less_taken};
+use super::watch::{LinkWatch, PortRate, goodput_cluster, less_taken};
 use crate::demo::processes::{
     AgentSpec, LinkRates, Processes, Setting, SilenceTimers, Site, core_share,
 };
@@ -125,6 +125,7 @@ impl Bed<'_> {
         let at = |host: &super::network::Host| Site {
             namespace: Some(host.namespace.clone()),
             listen: host.listen(),
+            metrics: Some(host.metrics()),
         };
         let cluster = &experiment.cluster;
         let share = core_share(EMULATION * cluster.nodes.len());
@@ -223,20 +224,19 @@ impl Bed<'_> {
         load: Option<&Ready>,
     ) -> Result<RepairFigures> {
         let (experiment, network) = (self.experiment, self.network);
-        let idle = self.rest(processes).await?;
+        let mut accounting = Accounting::open(experiment, network, client, processes).await?;
         let (alone, replay) = (self.alone(load).await?, self.replay()?);
         let mut links = LinkWatch::open(experiment, network)?;
         // It plans at once, before any other node is notified of the failure.
-        let coordinator: Vec<u32> = processes.coordinator().into_iter().collect();
-        let before_there = ProcessorTime::now(&coordinator)?;
-        let killed_at = summary::ask(client).await?.uptime_seconds;
+        accounting.begin();
+        let killed_at = accounting.ask(client).await?.uptime_seconds;
         // All of the damage is to be known before the first plan.
         let is_paused = experiment.failed.len() > 1 && !experiment.drains;
         if is_paused {
             command(client, RepairAction::Pause).await?;
         }
         let lost = self.lost(stripes)?;
-        let declared_seconds = self.fail(client, processes).await?;
+        let declared_seconds = self.fail(client, processes, &mut accounting).await?;
         let began = Instant::now();
         let mut play = FaultPlay::begin(&experiment.faults, &experiment.cluster, network, setting)?;
         let agents = living_agents(processes, &play);
@@ -248,7 +248,7 @@ impl Bed<'_> {
         let (ended, end) = tokio::sync::oneshot::channel::<()>();
         let watching = async {
             let last = tokio::select! {
-                last = self.watch(client, processes, &mut links, &mut play) => last,
+                last = self.watch(client, processes, &mut links, &mut play, &mut accounting) => last,
                 Err(error) = follow(replay) => Err(error),
             };
             drop(ended);
@@ -257,14 +257,14 @@ impl Bed<'_> {
         let (last, beside) = tokio::join!(watching, beside(load, experiment.timeout, end));
         let ((last, last_commit), beside) = (last?, beside.transpose()?);
         let processor = ProcessorTime::now(&agents)?.since(before);
-        let there = ProcessorTime::now(&coordinator)?.since(before_there);
+        accounting.end();
         let declared = if play.restarts() { None } else { Some(declared_seconds) };
         let seconds = seconds_between(declared.zip(last.committed_seconds), began, last_commit)?;
         let links = links.end(seconds)?;
         let (alone, taken_alone) = alone.unzip();
         let seen = alone.zip(beside);
         let started = declared.zip(last.started_seconds).map(|(from, to)| to - from);
-        let details = details(started, there.processes, idle, &links, seconds, seen.as_ref());
+        let details = accounting.details(started, &links, seconds, seen.as_ref()).await;
         Ok(RepairFigures::of(Counted {
             lost_chunks: lost.chunks,
             lost_bytes: lost.bytes,
@@ -318,23 +318,6 @@ impl Bed<'_> {
         Ok(Some((seen, taken)))
     }
 
-    /// Leaves links at rest for as long as they are to be, and watches what goes on all the same.
-    async fn rest(&self, processes: &Processes) -> Result<Option<IdleRates>> {
-        let rest = self.experiment.rest;
-        if rest.is_zero() {
-            return Ok(None);
-        }
-        let coordinator: Vec<u32> = processes.coordinator().into_iter().collect();
-        let mut links = LinkWatch::open(self.experiment, self.network)?;
-        let before = ProcessorTime::now(&coordinator)?;
-        links.begin()?;
-        tokio::time::sleep(rest).await;
-        let seconds = rest.as_secs_f64();
-        let sent_bytes = links.end(seconds)?.sent_bytes as f64 / seconds;
-        let took = ProcessorTime::now(&coordinator)?.since(before);
-        Ok(Some(IdleRates { coordinator_processor: took.processes / seconds, sent_bytes }))
-    }
-
     /// What the failure takes with it, by where everything lies: when a coordinator that plans at
     /// once is asked, it may have rebuilt some of it.
     fn lost(&self, stripes: &[Stripe]) -> Result<FailedChunks> {
@@ -353,7 +336,12 @@ impl Bed<'_> {
 
     /// Kills the nodes and waits until that is known, or has them emptied; when that was, in
     /// seconds of the coordinator's life.
-    async fn fail(&self, client: &mut Client, processes: &mut Processes) -> Result<f64> {
+    async fn fail(
+        &self,
+        client: &mut Client,
+        processes: &mut Processes,
+        accounting: &mut Accounting<'_>,
+    ) -> Result<f64> {
         let cluster = &self.experiment.cluster;
         let names = self.experiment.failed.iter().map(|node| cluster.node(*node).name.clone());
         if self.experiment.drains {
@@ -365,13 +353,13 @@ impl Bed<'_> {
                 ..Default::default()
             };
             client.command_node(command).await.map_err(refusal)?;
-            let status = summary::ask(client).await?;
+            let status = accounting.ask(client).await?;
             return Ok(status.uptime_seconds);
         }
         for name in names {
             processes.kill(&name).await?;
         }
-        let status = self.notice(client, processes).await?;
+        let status = self.notice(client, processes, accounting).await?;
         status.declared_seconds.context("no failure was declared")
     }
 
@@ -381,11 +369,16 @@ impl Bed<'_> {
     }
 
     /// Waits until all failures are declared.
-    async fn notice(&self, client: &mut Client, processes: &mut Processes) -> Result<StatusReply> {
+    async fn notice(
+        &self,
+        client: &mut Client,
+        processes: &mut Processes,
+        accounting: &mut Accounting<'_>,
+    ) -> Result<StatusReply> {
         let failed = self.failed_names();
         let since = Instant::now();
         loop {
-            let status = summary::ask(client).await?;
+            let status = accounting.ask(client).await?;
             let is_failed = |name: &&str| {
                 status.nodes.iter().any(|node| node.name == **name && node.health == "failed")
             };
@@ -406,6 +399,7 @@ impl Bed<'_> {
         processes: &mut Processes,
         links: &mut LinkWatch<'_>,
         play: &mut FaultPlay<'_>,
+        accounting: &mut Accounting<'_>,
     ) -> Result<(StatusReply, Option<Instant>)> {
         let since = Instant::now();
         let mut last_commit = None;
@@ -414,7 +408,7 @@ impl Bed<'_> {
             links.sample()?;
             processes.check()?;
             if !play.is_coordinator_away() {
-                let now = summary::ask(client).await?;
+                let now = accounting.ask(client).await?;
                 if let Some(committed) = now.committed_seconds {
                     let ago = Duration::from_secs_f64((now.uptime_seconds - committed).max(0.0));
                     last_commit = Instant::now().checked_sub(ago);
@@ -497,31 +491,6 @@ async fn beside(
         let _ = end.await;
     };
     Some(load?.beside(longest, end).await)
-}
-
-/// What explains a repair that took so many `seconds`: when its first part was dispatched, what the
-/// coordinator took of the processor and what there is without a failure, what links carried, and
-/// what applications were seen to wait.
-fn details(
-    start_seconds: Option<f64>,
-    coordinator_processor_seconds: f64,
-    idle: Option<IdleRates>,
-    links: &LinkFigures,
-    seconds: f64,
-    seen: Option<&(Seen, Seen)>,
-) -> RunDetails {
-    let logs = |(alone, beside): &(Seen, Seen)| {
-        Some(LoopLogs { alone: alone.log.clone()?, beside: beside.log.clone()? })
-    };
-    RunDetails {
-        start_seconds,
-        // Beside applications links never fall silent.
-        end_seconds: seen.is_none().then_some((seconds - links.last_moved).max(0.0)),
-        sent_bytes: links.sent_bytes,
-        coordinator_processor_seconds,
-        idle,
-        requests: seen.and_then(logs),
-    }
 }
 
 /// Replays, where anything is to be; it ends with an error or not at all.

@@ -31,6 +31,9 @@ const DEVICE: &str = "eth0";
 /// Where coordinators and agents listen, each at an address of its own.
 const PORT: u16 = 7400;
 
+/// Where they export what they count.
+const METRICS_PORT: u16 = 7402;
+
 /// A machine of the testbed.
 #[derive(Clone, Debug)]
 pub struct Host {
@@ -46,6 +49,11 @@ impl Host {
     /// Where its process listens.
     pub fn listen(&self) -> SocketAddr {
         (self.address, PORT).into()
+    }
+
+    /// Where its process exports what it counts.
+    pub fn metrics(&self) -> SocketAddr {
+        (self.address, METRICS_PORT).into()
     }
 }
 

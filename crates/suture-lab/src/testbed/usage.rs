@@ -56,6 +56,46 @@ impl ProcessorTime {
     }
 }
 
+/// The thread of a coordinator that keeps its metadata.
+const METADATA_THREAD: &str = "metadata";
+
+/// Processor time of a coordinator, in seconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct CoordinatorTime {
+    /// What the whole process took.
+    pub process: f64,
+    /// What the thread took that keeps the metadata: commits.
+    pub metadata: f64,
+}
+
+impl CoordinatorTime {
+    /// Until now; nothing of one that does not run.
+    pub fn now(process: Option<u32>) -> CoordinatorTime {
+        let Some(process) = process else { return CoordinatorTime::default() };
+        let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+        let tasks = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
+        let tasks = tasks.filter_map(|task| fs::read_to_string(task.path().join("stat")).ok());
+        let metadata = tasks.filter(|stat| name(stat) == Some(METADATA_THREAD));
+        CoordinatorTime {
+            process: process_seconds(&stat).unwrap_or(0.0),
+            metadata: metadata.filter_map(|stat| process_seconds(&stat)).sum(),
+        }
+    }
+
+    /// What was taken since an earlier moment.
+    pub fn since(self, earlier: CoordinatorTime) -> CoordinatorTime {
+        CoordinatorTime {
+            process: self.process - earlier.process,
+            metadata: self.metadata - earlier.metadata,
+        }
+    }
+}
+
+/// The name of a process or a thread.
+fn name(stat: &str) -> Option<&str> {
+    Some(stat.rsplit_once(')')?.0.split_once('(')?.1)
+}
+
 /// Seconds that the machine was busy, and all of them.
 fn machine(stat: &str) -> Option<(f64, f64)> {
     let line = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
@@ -117,11 +157,26 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_thread_of_the_metadata_counts_in_the_process_and_by_itself() {
+        assert_eq!(CoordinatorTime::now(None), CoordinatorTime::default());
+        let before = CoordinatorTime::now(Some(std::process::id()));
+        let work = || {
+            let began = std::time::Instant::now();
+            while began.elapsed() < std::time::Duration::from_millis(100) {}
+            CoordinatorTime::now(Some(std::process::id()))
+        };
+        let thread = std::thread::Builder::new().name(METADATA_THREAD.into()).spawn(work).unwrap();
+        let took = thread.join().unwrap().since(before);
+        // The process was read a moment before its threads.
+        assert!(took.metadata > 0.0 && took.process > took.metadata - 0.05, "{took:?}");
+    }
+
+    #[test]
     fn what_the_kernel_counts_is_read() {
         let stat = "cpu  100 0 50 700 100 0 30 20 9 0\ncpu0 1 2 3 4 5 6 7 8 9 10\n";
         assert_eq!(machine(stat), Some((2.0, 10.0)));
         let process = "7 (a (b) c) S 1 7 7 0 -1 4194304 1 0 0 0 150 50 0 0 20 0 9 0 12345 1 1";
-        assert_eq!(process_seconds(process), Some(2.0));
+        assert_eq!((name(process), process_seconds(process)), (Some("a (b) c"), Some(2.0)));
         let dev = " x-n1: 1500 10 0 0 0 0 0 0 2500 11 0 0 0 0 0 0";
         assert_eq!(device(dev), Some(("x-n1".to_string(), (1500, 2500))));
         assert_eq!(device("Inter-|   Receive"), None);
