@@ -4,11 +4,16 @@
 //! same stripes, links and applications. Rates and chunks are scaled down, so that one machine
 //! carries all nodes; what it costs the machine is measured too, since a full processor measures
 //! nothing of links. `emulate/listed.rs` says what is measured, `bed.rs` makes scenarios of it,
-//! `predict.rs` asks the simulator, and `why.rs` explains what differs.
+//! `predict.rs` asks the simulator, `both.rs` and `chance.rs` bring requests of both together, and
+//! `why.rs` explains what differs.
 //!
 //! Invariant: a point that fails, or is interrupted, ends no other and is noted with its reason.
 
 mod bed;
+mod both;
+mod cause;
+mod chance;
+mod held_up;
 mod listed;
 mod predict;
 mod why;
@@ -21,22 +26,22 @@ use suture_repair::policy::Policy;
 use suture_repair::stripe::Stripe;
 
 use self::bed::{BedRules, CHUNKS, LINK_MAX, LINKS, PointBed, TIMES, scaled};
+use self::both::BothSides;
+use self::chance::SLOWEST;
 use self::listed::{EmulatedFigure, EmulatedPoint, LostChunks, QUICK_POINTS};
-use self::predict::{DRAWS, Draw, draws, nodes_of};
+use self::predict::{Draw, Predictor, draw_count, nodes_of};
 use super::emulated::{
-    Emulated, EmulatedFacts, EmulatedRow, EmulatedWhat, FailedPoint, KeptScenario, RequestFacts,
-    Spread,
+    CoordinatorFacts, Emulated, EmulatedFacts, EmulatedRow, EmulatedWhat, FailedPoint,
+    KeptScenario, RequestFacts, Spread, TrafficFacts,
 };
 use super::experiment::{Extent, Paper, PaperExperiment, Series};
 use super::runner::IS_STOPPED;
 use super::traces::Traces;
 use crate::testbed::campaign::{self, Campaign};
-use crate::testbed::figures::{RepairFigures, RunDetails};
+use crate::testbed::exported::RepairCounts;
+use crate::testbed::figures::{IdleRates, RepairFigures, RunDetails};
 use crate::testbed::scenario::Experiment as Bed;
 use crate::testbed::shaping::{BURST_BYTES, GOODPUT};
-
-/// Of requests, the part that takes no longer than what is compared.
-const SLOWEST: f64 = 0.99;
 
 /// What is emulated of experiments by now: each with what it came to.
 pub type Known<'a> = [(&'a PaperExperiment, &'a Emulated)];
@@ -213,8 +218,18 @@ fn rows_of(
         let why = results.find_map(|made| made.result.as_ref().err());
         return refused(why.cloned().unwrap_or_else(|| "no repair was made".to_string()));
     };
-    let drawn = draws(&campaign.experiment, bed.slow, &typical.stripes, run.policy);
-    let compared = Compare { bed: &campaign.experiment, made: &made, typical, drawn: &drawn };
+    let (slow, stripes, policy) = (bed.slow, &typical.stripes[..], run.policy);
+    let predictor = Predictor { bed: &campaign.experiment, slow, stripes, policy };
+    let drawn = predictor.draws();
+    let are_requests_shown = figure.shows.iter().any(|what| what.is_of_requests());
+    let by_connection = match &drawn {
+        Ok(draws) if are_requests_shown => {
+            middle(draws).and_then(|draw| predictor.by_connection(draw.seed))
+        }
+        _ => None,
+    };
+    let (made, drawn) = (&made[..], &drawn);
+    let compared = Compare { bed: predictor.bed, made, typical, drawn, by_connection };
     let mut rows: Vec<EmulatedRow> =
         figure.shows.iter().map(|what| compared.row(row(what))).collect();
     let lies = typical.stripes.first().map(nodes_of);
@@ -234,6 +249,13 @@ struct Compare<'a> {
     made: &'a [&'a RepairFigures],
     typical: &'a RepairFigures,
     drawn: &'a Result<Vec<Draw>>,
+    /// What requests take beside the draw in the middle if lanes share connections.
+    by_connection: Option<Vec<Vec<f64>>>,
+}
+
+/// The draw that counts.
+fn middle(draws: &[Draw]) -> Option<&Draw> {
+    draws.get(draws.len() / 2)
 }
 
 impl Compare<'_> {
@@ -253,7 +275,7 @@ impl Compare<'_> {
                 return EmulatedRow { refused: Some(format!("the simulator: {why:#}")), ..row };
             }
         };
-        let Some(draw) = draws.get(draws.len() / 2) else { return row };
+        let Some(draw) = middle(draws) else { return row };
         let of_draw = |draw: &Draw| of_draw(what, draw, typical.lost_bytes as f64);
         let simulated = spread(draws.iter().map(of_draw), of_draw(draw));
         let facts = self.facts(draw);
@@ -320,29 +342,42 @@ impl Compare<'_> {
             idle_sent_bytes: details.idle.map(|idle| idle.sent_bytes * counted),
             coordinator_seconds: details.coordinator_processor_seconds,
             idle_coordinator_seconds: details.idle.map(|idle| idle.coordinator_processor * counted),
+            traffic: details.counts.map(|counts| traffic(&counts, draw)),
+            coordinator: details.idle.map(|idle| coordinator(details, idle, draw)),
             requests: self.requests(details, draw),
         }
     }
 
     fn requests(&self, details: &RunDetails, draw: &Draw) -> Option<RequestFacts> {
-        let (logs, drawn) = (details.requests.as_ref()?, draw.requests?);
-        let (beside, alone) = (logs.beside.mean()?, logs.alone.mean()?);
-        let (slowest, slowest_alone) = (logs.beside.at(SLOWEST)?, logs.alone.at(SLOWEST)?);
-        let ms = |seconds: f64| 1e3 * seconds;
+        let (logs, drawn) = (details.requests.as_ref()?, draw.requests.as_ref()?);
         let rate = self.bed.cluster.nodes.first()?.uplink.0 * GOODPUT;
-        Some(RequestFacts {
-            mean_ms: ms(beside.seconds),
-            waited_ms: ms(beside.waited),
-            alone_ms: ms(alone.seconds),
-            alone_waited_ms: ms(alone.waited),
-            simulated_ms: drawn.mean_ms,
-            simulated_alone_ms: drawn.alone_ms,
-            p99_waited_ms: ms(slowest.waited),
-            alone_p99_ms: ms(slowest_alone.seconds),
-            alone_p99_waited_ms: ms(slowest_alone.waited),
-            simulated_alone_p99_ms: drawn.alone_p99_ms,
-            bucket_ms: ms(BURST_BYTES as f64 / rate),
-        })
+        let bucket_ms = 1e3 * BURST_BYTES as f64 / rate;
+        let by_connection = self.by_connection.as_deref();
+        BothSides { logs, drawn, by_connection, bucket_ms }.facts()
+    }
+}
+
+/// What daemons counted of what nodes sent, beside a draw.
+fn traffic(counts: &RepairCounts, draw: &Draw) -> TrafficFacts {
+    TrafficFacts {
+        payload_bytes: counts.payload_bytes,
+        begun_bytes: counts.dispatched_bytes - counts.replacing_bytes,
+        begun: counts.started - counts.replaced,
+        replaced: counts.replaced,
+        failed: counts.failed,
+        simulated_begun_bytes: draw.dispatched.begun_bytes as f64,
+        simulated_replaced: draw.dispatched.replaced as f64,
+    }
+}
+
+/// What the coordinator's process did, by what it takes at rest and beside a draw.
+fn coordinator(details: &RunDetails, idle: IdleRates, draw: &Draw) -> CoordinatorFacts {
+    CoordinatorFacts {
+        status_asks: details.status_asks as f64,
+        status_seconds: idle.status_processor,
+        messages: draw.dispatched.messages as f64,
+        heartbeat_seconds: idle.coordinator_processor / idle.heartbeats.max(1.0),
+        metadata_seconds: details.metadata_seconds,
     }
 }
 
@@ -377,8 +412,8 @@ fn of_draw(what: EmulatedWhat, draw: &Draw, lost_bytes: f64) -> Option<f64> {
         EmulatedWhat::Throughput => Some(lost_bytes / draw.seconds / 1e6),
         EmulatedWhat::Traffic => Some(draw.sent_bytes / lost_bytes),
         EmulatedWhat::CoordinatorSeconds => Some(draw.planning_seconds),
-        EmulatedWhat::P99 => draw.requests.map(|requests| requests.p99_ms),
-        EmulatedWhat::Degree => draw.requests.map(|requests| 100.0 * requests.degree),
+        EmulatedWhat::P99 => draw.requests.as_ref().map(|requests| requests.p99_ms),
+        EmulatedWhat::Degree => draw.requests.as_ref().map(|requests| 100.0 * requests.degree),
     }
 }
 
@@ -442,9 +477,10 @@ fn scale(experiment: &PaperExperiment, figure: &EmulatedFigure, extent: Extent) 
     parts.push(format!(
         "up to {repetitions} repetitions on {}, of which the one in the middle is shown, from the \
          declaration of the failure to the last commit, planning included; the simulator has the \
-         very stripes{} and the goodput of links, and shows the one in the middle of {DRAWS} draws",
+         very stripes{} and the goodput of links, and shows the one in the middle of {} draws",
         crate::testbed::usage::machine_name(),
-        if has(|at| at.point.setting.foreground.is_some()) { ", applications" } else { "" },
+        if has(|at| at.point.setting.foreground.is_some()) { ", requests" } else { "" },
+        draw_count(figure.lost == LostChunks::One),
     ));
     parts.join("; ")
 }
@@ -534,7 +570,7 @@ mod tests {
             ),
             ("repairboost/fig10", &["chunks have 16 KiB", "about 100 chunks"]),
             ("pivotrepair/fig5", &["that of a single stripe", "one start of their trace"]),
-            ("chameleonec/fig12", &["a 5th of the paper's time", "very stripes, applications"]),
+            ("chameleonec/fig12", &["a 5th of the paper's time", "very stripes, requests"]),
             ("chameleonec/fig22", &["keeps a part of its rates", "5 s of 'whole repair'"]),
         ] {
             let (experiment, figure) = found(name);

@@ -86,6 +86,25 @@ pub struct Spread {
     pub most: f64,
 }
 
+/// Within what a value lies with 95 %, by chance alone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Within {
+    /// Not less than this.
+    pub least: f64,
+    /// Not more than this, if enough was measured to exclude more.
+    pub most: Option<f64>,
+    /// So many requests, or clients, it was measured of.
+    pub of: u64,
+}
+
+impl Within {
+    /// Whether both may be the same value.
+    pub fn overlaps(&self, other: &Within) -> bool {
+        let reaches = |one: &Within, to: &Within| one.most.is_none_or(|most| most >= to.least);
+        reaches(self, other) && reaches(other, self)
+    }
+}
+
 /// A point that came to nothing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FailedPoint {
@@ -114,6 +133,7 @@ pub struct KeptScenario {
 
 /// What was measured of a repair and of its simulation beside what is compared.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct EmulatedFacts {
     /// From the declaration of the failure to the last commit.
     pub seconds: f64,
@@ -153,12 +173,52 @@ pub struct EmulatedFacts {
     pub coordinator_seconds: f64,
     /// What it takes in as much time without a failure, where that was watched.
     pub idle_coordinator_seconds: Option<f64>,
+    /// What daemons counted of what nodes sent.
+    pub traffic: Option<TrafficFacts>,
+    /// What the coordinator's process did, where it was watched without a failure.
+    pub coordinator: Option<CoordinatorFacts>,
     /// Requests of applications, where there were any.
     pub requests: Option<RequestFacts>,
 }
 
-/// What requests took in milliseconds, on the testbed and in the simulator.
+/// What daemons counted of what nodes sent for a repair, beside what the simulator has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TrafficFacts {
+    /// Payload of repairs.
+    pub payload_bytes: f64,
+    /// What the plans that repairs began with move, as a whole.
+    pub begun_bytes: f64,
+    /// Repairs that began.
+    pub begun: f64,
+    /// Repairs that went on by another plan.
+    pub replaced: f64,
+    /// Attempts that failed.
+    pub failed: f64,
+    /// What plans that repairs began with move in the simulator.
+    pub simulated_begun_bytes: f64,
+    /// Repairs that went on by another plan in the simulator.
+    pub simulated_replaced: f64,
+}
+
+/// What the coordinator's process did, and what it takes of the processor for that.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct CoordinatorFacts {
+    /// How often the testbed asked for its status.
+    pub status_asks: f64,
+    /// Processor seconds of such a question, measured without a failure.
+    pub status_seconds: f64,
+    /// Messages of repairs to agents and from them, as many as in the simulator.
+    pub messages: f64,
+    /// Processor seconds of a heartbeat, measured without a failure.
+    pub heartbeat_seconds: f64,
+    /// Processor seconds of the thread that commits locations.
+    pub metadata_seconds: f64,
+}
+
+/// What requests took in milliseconds, on the testbed and in the simulator. Means are of what each
+/// client came to with a repair and without one, in both.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct RequestFacts {
     /// On average beside the repair.
     pub mean_ms: f64,
@@ -182,6 +242,27 @@ pub struct RequestFacts {
     pub simulated_alone_p99_ms: f64,
     /// How long a link takes for what an idle one lets pass at once.
     pub bucket_ms: f64,
+    /// How many requests means are of.
+    pub common: u64,
+    /// On average beside the simulated repair, of what clients come to beside that in which lanes
+    /// share connections too.
+    pub lanes_ms: Option<f64>,
+    /// The same of those beside that one.
+    pub connection_ms: Option<f64>,
+    /// At the 99th percentile beside that one.
+    pub connection_p99_ms: Option<f64>,
+    /// At the 99th percentile beside the repair, of the requests that means are of.
+    pub common_p99_ms: Option<f64>,
+    /// The same, simulated.
+    pub simulated_common_p99_ms: Option<f64>,
+    /// Within what the 99th percentile beside the repair lies.
+    pub p99_within: Option<Within>,
+    /// The same, simulated.
+    pub simulated_p99_within: Option<Within>,
+    /// Within what the interference degree lies, in percent.
+    pub degree_within: Option<Within>,
+    /// The same, simulated.
+    pub simulated_degree_within: Option<Within>,
 }
 
 impl Emulated {
@@ -245,6 +326,11 @@ impl EmulatedWhat {
             EmulatedWhat::P99 => "P99 latency of applications",
             EmulatedWhat::Degree => "interference degree",
         }
+    }
+
+    /// Whether it is of requests of applications.
+    pub fn is_of_requests(self) -> bool {
+        matches!(self, EmulatedWhat::P99 | EmulatedWhat::Degree)
     }
 
     /// The unit that stands behind each number.
@@ -316,6 +402,9 @@ fn csv(rows: &[EmulatedRow]) -> String {
 /// The numbers that explain a difference, by name.
 fn facts(of: &EmulatedFacts) -> Vec<(&'static str, Option<f64>)> {
     let requests = |value: fn(&RequestFacts) -> f64| of.requests.as_ref().map(value);
+    let known = |value: fn(&RequestFacts) -> Option<f64>| of.requests.as_ref().and_then(value);
+    let traffic = |value: fn(&TrafficFacts) -> f64| of.traffic.as_ref().map(value);
+    let coordinator = |value: fn(&CoordinatorFacts) -> f64| of.coordinator.as_ref().map(value);
     vec![
         ("seconds", Some(of.seconds)),
         ("simulated_seconds", Some(of.simulated_seconds)),
@@ -335,6 +424,18 @@ fn facts(of: &EmulatedFacts) -> Vec<(&'static str, Option<f64>)> {
         ("idle_sent_bytes", of.idle_sent_bytes),
         ("coordinator_seconds", Some(of.coordinator_seconds)),
         ("idle_coordinator_seconds", of.idle_coordinator_seconds),
+        ("payload_bytes", traffic(|t| t.payload_bytes)),
+        ("begun_bytes", traffic(|t| t.begun_bytes)),
+        ("begun", traffic(|t| t.begun)),
+        ("replaced", traffic(|t| t.replaced)),
+        ("failed", traffic(|t| t.failed)),
+        ("simulated_begun_bytes", traffic(|t| t.simulated_begun_bytes)),
+        ("simulated_replaced", traffic(|t| t.simulated_replaced)),
+        ("status_asks", coordinator(|c| c.status_asks)),
+        ("status_seconds", coordinator(|c| c.status_seconds)),
+        ("messages", coordinator(|c| c.messages)),
+        ("heartbeat_seconds", coordinator(|c| c.heartbeat_seconds)),
+        ("metadata_seconds", coordinator(|c| c.metadata_seconds)),
         ("mean_ms", requests(|r| r.mean_ms)),
         ("waited_ms", requests(|r| r.waited_ms)),
         ("alone_ms", requests(|r| r.alone_ms)),
@@ -346,6 +447,22 @@ fn facts(of: &EmulatedFacts) -> Vec<(&'static str, Option<f64>)> {
         ("alone_p99_waited_ms", requests(|r| r.alone_p99_waited_ms)),
         ("simulated_alone_p99_ms", requests(|r| r.simulated_alone_p99_ms)),
         ("bucket_ms", requests(|r| r.bucket_ms)),
+        ("common", requests(|r| r.common as f64)),
+        ("lanes_ms", known(|r| r.lanes_ms)),
+        ("connection_ms", known(|r| r.connection_ms)),
+        ("connection_p99_ms", known(|r| r.connection_p99_ms)),
+        ("common_p99_ms", known(|r| r.common_p99_ms)),
+        ("simulated_common_p99_ms", known(|r| r.simulated_common_p99_ms)),
+        ("p99_least", known(|r| Some(r.p99_within?.least))),
+        ("p99_most", known(|r| r.p99_within?.most)),
+        ("p99_of", known(|r| Some(r.p99_within?.of as f64))),
+        ("simulated_p99_least", known(|r| Some(r.simulated_p99_within?.least))),
+        ("simulated_p99_most", known(|r| r.simulated_p99_within?.most)),
+        ("simulated_p99_of", known(|r| Some(r.simulated_p99_within?.of as f64))),
+        ("degree_least", known(|r| Some(r.degree_within?.least))),
+        ("degree_most", known(|r| r.degree_within?.most)),
+        ("simulated_degree_least", known(|r| Some(r.simulated_degree_within?.least))),
+        ("simulated_degree_most", known(|r| r.simulated_degree_within?.most)),
     ]
 }
 
@@ -413,6 +530,24 @@ mod tests {
         assert!((EmulatedWhat::Seconds.apart(2.0, 3.0) - 0.5).abs() < 1e-12);
         assert_eq!(row().text(Some(3.0)), "3.00 s");
         assert_eq!(row().text(None), "-");
+    }
+
+    #[test]
+    fn intervals_overlap_where_both_may_be_the_same_value() {
+        let within = |least, most| Within { least, most, of: 100 };
+        let few = within(90.0, None);
+        assert!(few.overlaps(&within(100.0, Some(120.0))) && few.overlaps(&within(500.0, None)));
+        assert!(within(50.0, Some(90.0)).overlaps(&few));
+        assert!(!within(50.0, Some(89.0)).overlaps(&few) && !few.overlaps(&within(1.0, Some(2.0))));
+    }
+
+    #[test]
+    fn facts_of_an_earlier_version_are_read() {
+        let facts = r#"{"seconds":2.5,"requests":{"mean_ms":3.0,"bucket_ms":110.0}}"#;
+        let facts: EmulatedFacts = serde_json::from_str(facts).unwrap();
+        assert_eq!((facts.seconds, facts.traffic, facts.coordinator), (2.5, None, None));
+        let requests = facts.requests.unwrap();
+        assert_eq!((requests.mean_ms, requests.common, requests.p99_within), (3.0, 0, None));
     }
 
     #[test]

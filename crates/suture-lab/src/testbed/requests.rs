@@ -34,7 +34,7 @@ const PORT: u16 = 7401;
 const BLOCK_BYTES: usize = 64 << 10;
 
 /// Seeds what is asked for.
-const SEED: u64 = 1;
+pub const SEED: u64 = 1;
 
 /// The two kinds of requests.
 const READ: u8 = b'r';
@@ -80,6 +80,21 @@ impl RequestLog {
     /// How many requests there are.
     pub fn count(&self) -> usize {
         self.clients.iter().map(Vec::len).sum()
+    }
+
+    /// What each client's requests took in all.
+    pub fn seconds(&self) -> Vec<Vec<f64>> {
+        let of_client = |times: &Vec<RequestTime>| times.iter().map(|time| time.seconds).collect();
+        self.clients.iter().map(of_client).collect()
+    }
+
+    /// The first so many requests of each client.
+    pub fn first(&self, counts: &[usize]) -> RequestLog {
+        let clients = self.clients.iter().zip(counts);
+        let first = |(times, count): (&Vec<RequestTime>, &usize)| {
+            times.iter().take(*count).copied().collect()
+        };
+        RequestLog { clients: clients.map(first).collect() }
     }
 
     /// The mean of all of them; `None` of no request.

@@ -17,7 +17,7 @@ use suture_sim::capacity::Straggler;
 
 use super::listed::{EmulatedFigure, EmulatedPoint, LostChunks};
 use crate::input::Input;
-use crate::reproduce::emulated::{DOWNLINKS, EmulatedWhat, KeptScenario, UPLINKS, file_stem};
+use crate::reproduce::emulated::{DOWNLINKS, KeptScenario, UPLINKS, file_stem};
 use crate::reproduce::experiment::{Extent, PaperExperiment};
 use crate::reproduce::setting::{Between, FigureSetting};
 use crate::reproduce::traces::Traces;
@@ -39,6 +39,10 @@ const AGENT_MEMORY: u64 = 64 << 20;
 
 /// A repair that takes longer has failed: several times what the slowest policy takes.
 const TIMEOUT: Duration = Duration::from_secs(120);
+
+/// Where a node turns slow, what waits for it takes longer by the part that it keeps of its links,
+/// and half as much again for whatever else waits for that.
+const SLOW_TIMES: f64 = 1.5;
 
 /// How long applications are watched without a repair: about as long as with one, or just enough to
 /// connect where their waits are not measured.
@@ -106,7 +110,7 @@ impl PointBed {
         });
         let (uplinks, downlinks) = match (slow, setting.trace) {
             (Some(slow), _) => {
-                let slowed = Some(slowed(&cluster, slow).csv());
+                let slowed = Some(slowed(&cluster, slow, timeout(setting)).csv());
                 (slowed.clone(), slowed)
             }
             (None, Some(_)) => started(rules.traces, setting, &cluster, code, &first, failed),
@@ -145,15 +149,25 @@ fn cluster(setting: &FigureSetting) -> Cluster {
     Cluster::uniform(setting.nodes, Rate((setting.link / LINKS).min(LINK_MAX)))
 }
 
+/// How long a repair may take.
+fn timeout(setting: &FigureSetting) -> Duration {
+    let times = setting.straggler.map_or(1.0, |(factor, _)| SLOW_TIMES / factor);
+    TIMEOUT.mul_f64(times)
+}
+
 /// A trace of so many seconds as a repair may take.
-fn trace(cluster: &Cluster, rate: impl Fn(NodeId, u64) -> Rate) -> BandwidthTrace {
+fn trace(
+    cluster: &Cluster,
+    timeout: Duration,
+    rate: impl Fn(NodeId, u64) -> Rate,
+) -> BandwidthTrace {
     let row = |second| cluster.ids().map(|node| rate(node, second)).collect();
-    BandwidthTrace::from_rows((0..TIMEOUT.as_secs()).map(row).collect())
+    BandwidthTrace::from_rows((0..timeout.as_secs()).map(row).collect())
 }
 
 /// What links have of which a node's turn slow, the same in both directions.
-fn slowed(cluster: &Cluster, slow: Straggler) -> BandwidthTrace {
-    trace(cluster, |node, second| {
+fn slowed(cluster: &Cluster, slow: Straggler, timeout: Duration) -> BandwidthTrace {
+    trace(cluster, timeout, |node, second| {
         let rate = cluster.node(node).uplink;
         let is_slow = node == slow.node && second as f64 >= slow.from;
         Rate(if is_slow { rate.0 * slow.factor } else { rate.0 })
@@ -185,7 +199,7 @@ fn started(
     let links = traces.starting(name, start, &input, random);
     let text = |found: &BandwidthTrace| {
         let rate = |node: NodeId, second| Rate(found.rate(node.index(), second).0 / LINKS);
-        trace(cluster, rate).csv()
+        trace(cluster, timeout(setting), rate).csv()
     };
     (Some(text(&links.up)), Some(text(&links.down)))
 }
@@ -222,7 +236,7 @@ fn toml_text(
         ("policies", format!("[{}]", policies.collect::<Vec<_>>().join(", "))),
         ("repetitions", extent.repetitions.to_string()),
         ("agent_memory", quoted(format!("{AGENT_MEMORY}B"))),
-        ("timeout", quoted(format!("{}s", TIMEOUT.as_secs()))),
+        ("timeout", quoted(format!("{}s", timeout(setting).as_secs()))),
     ];
     for (key, value) in lines {
         let _ = writeln!(text, "{key} = {value}");
@@ -261,8 +275,8 @@ fn replay_text(setting: &FigureSetting, kept: &KeptScenario) -> String {
 /// The table of applications, if there are any.
 fn load_text(figure: &EmulatedFigure, setting: &FigureSetting) -> String {
     let Some((workload, clients)) = setting.foreground else { return String::new() };
-    let is_asked = |what: &EmulatedWhat| matches!(what, EmulatedWhat::P99 | EmulatedWhat::Degree);
-    let alone = if figure.shows.iter().any(is_asked) { ALONE } else { ALONE_MIN };
+    let alone =
+        if figure.shows.iter().any(|what| what.is_of_requests()) { ALONE } else { ALONE_MIN };
     format!(
         "\n[load]\nworkload = \"{workload}\"\nclients = {clients}\nclosed = true\nalone = \"{}s\"\n",
         alone.as_secs()
@@ -341,6 +355,19 @@ mod tests {
         let at = |second| read.traces.rate(PortName::NodeUp(slow.node.index()), second).unwrap();
         assert!((at(1) - LINK_MAX).abs() < 1.0 && (at(2) / LINK_MAX - slow.factor).abs() < 1e-3);
         assert!(matches!(read.load, Some(Applications::Closed(load)) if load.clients > 0));
+    }
+
+    #[test]
+    fn what_waits_for_a_slow_node_may_take_longer_and_it_stays_slow_until_then() {
+        // Its links keep ten eighteenths, so that two minutes are 216 s, and half as much again.
+        let (bed, read) = self::bed("chameleonec/fig22", "0 s", &["cr"]);
+        let slow = bed.slow.unwrap();
+        assert_eq!((read.timeout.as_secs(), TIMEOUT.as_secs()), (324, 120));
+        let uplinks = read.traces.uplinks.unwrap();
+        assert_eq!(uplinks.seconds(), 324);
+        assert!(uplinks.rate(slow.node.index(), 323).0 < 0.6 * LINK_MAX);
+        let (_, read) = self::bed("chameleonec/fig12", "IBM", &["cr"]);
+        assert_eq!(read.timeout, TIMEOUT);
     }
 
     #[test]

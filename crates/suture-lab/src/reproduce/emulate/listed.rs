@@ -16,10 +16,10 @@
 //! | PivotRepair 6 | 2 x 4 x 10 | 1.5 |
 //! | ChameleonEC 12, and 13 with it | 4 x 5 x 35 | 12 |
 //! | ChameleonEC 18 | 1 x 5 x 30 | 2.5 |
-//! | ChameleonEC 22 | 2 x 6 x 120 (seen), where a slow node is waited for | 24 |
+//! | ChameleonEC 22 | 2 x 6 x 150, where a slow node is waited for | 30 |
 //! | Butterfly | 4 x 2 x 12 | 1.5 |
 //!
-//! or some 55 minutes. Other repetitions are made while the time lasts that figures have below; all
+//! or some 60 minutes. Other repetitions are made while the time lasts that figures have below; all
 //! of it took 66.
 
 use std::time::Duration;

@@ -2,9 +2,12 @@
 //!
 //! Place: beside an emulated repair. Links have their goodput, as they have on the testbed; nothing
 //! that agents or the kernel cost is in it, so that a difference is theirs. What applications take
-//! is not reported, here as there. Policies that choose by chance choose otherwise in each draw.
+//! is not reported, here as there, and they make the very requests. Policies that choose by chance
+//! choose otherwise in each draw.
 
 use std::ops::Range;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::{Context, Result, anyhow};
 use suture_repair::cluster::Rate;
@@ -13,29 +16,44 @@ use suture_repair::policy::Policy;
 use suture_repair::stripe::Stripe;
 use suture_sim::bandwidth_trace::BandwidthTrace;
 use suture_sim::capacity::{Capacities, Straggler};
-use suture_sim::client::{Served, percentile};
+use suture_sim::client::percentile;
 use suture_sim::fluid::EXACT_ENTRIES;
+use suture_sim::fluid_agents::Dispatched;
 use suture_sim::scenario::{Foreground, Overheads, Scenario};
 use suture_sim::simulate::{Outcome as Simulated, alone, simulate, timeline_links};
 use suture_sim::timeline::Timeline;
 
+use super::chance::{SLOWEST, percentile_within};
 use crate::cpu_time::cpu_ns;
+use crate::reproduce::emulated::Within;
 use crate::testbed::applications::Applications;
 use crate::testbed::figures::FULL;
+use crate::testbed::requests::SEED;
 use crate::testbed::scenario::{Declared, Experiment};
 use crate::testbed::shaping::GOODPUT;
 use crate::testbed::watch::goodput_cluster;
 
-/// So many draws, of which the one in the middle counts.
-pub const DRAWS: u64 = 5;
+/// So many draws of the repair of one chunk, which may turn on a single congested link and costs
+/// next to nothing to simulate.
+const CHUNK_DRAWS: usize = 25;
+
+/// So many draws of the repair of a node.
+const NODE_DRAWS: usize = 7;
 
 /// Buckets of a timeline, and the seconds that are looked at together, as on the testbed.
 const BUCKETS: usize = 240;
 const STEP_SECONDS: f64 = 0.5;
 
+/// How many draws there are, of which the one in the middle counts.
+pub fn draw_count(is_single: bool) -> usize {
+    if is_single { CHUNK_DRAWS } else { NODE_DRAWS }
+}
+
 /// What one simulated repair came to.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Draw {
+    /// Where what it chose by chance began.
+    pub seed: u64,
     /// Planning, and from the first dispatch to the last chunk.
     pub seconds: f64,
     /// Processor seconds of planning.
@@ -46,76 +64,115 @@ pub struct Draw {
     pub full_part: f64,
     /// All that nodes sent for the repair.
     pub sent_bytes: f64,
+    /// What its coordinator did.
+    pub dispatched: Dispatched,
     /// What applications took, if there were any.
     pub requests: Option<DrawnRequests>,
 }
 
-/// What requests took in a simulated repair, in milliseconds.
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// What requests took in a simulated repair.
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct DrawnRequests {
-    /// On average beside the repair.
-    pub mean_ms: f64,
-    /// At the 99th percentile beside it.
+    /// Beside the repair, in seconds, client by client in the order in which they were made.
+    pub beside: Vec<Vec<f64>>,
+    /// The same requests without a repair.
+    pub alone: Vec<Vec<f64>>,
+    /// At the 99th percentile beside it, in milliseconds.
     pub p99_ms: f64,
-    /// The same requests without a repair, on average.
-    pub alone_ms: f64,
-    /// At the 99th percentile without a repair.
+    /// Within what that lies by chance.
+    pub p99_within: Option<Within>,
+    /// At the 99th percentile without a repair, in milliseconds.
     pub alone_p99_ms: f64,
     /// How much longer clients took beside the repair, as a part.
     pub degree: f64,
 }
 
-/// Simulates the repair of these stripes several times, the fastest draw first; `slow` is a node
-/// that turns slow without a notification.
-///
-/// # Errors
-/// When the simulator does not rebuild all of it.
-pub fn draws(
-    bed: &Experiment,
-    slow: Option<Straggler>,
-    stripes: &[Stripe],
-    policy: Policy,
-) -> Result<Vec<Draw>> {
-    let one = |seed| draw(&scenario(bed, slow, stripes, policy, seed));
-    // Nothing else is measured meanwhile.
-    let all = std::thread::scope(|scope| {
-        let threads: Vec<_> = (1..=DRAWS).map(|seed| scope.spawn(move || one(seed))).collect();
-        threads.into_iter().map(|thread| thread.join()).collect::<Vec<_>>()
-    });
-    let joined = |one: std::thread::Result<Result<Draw>>| {
-        one.unwrap_or_else(|_| Err(anyhow!("the simulation has panicked")))
-    };
-    let mut draws = all.into_iter().map(joined).collect::<Result<Vec<Draw>>>()?;
-    draws.sort_by(|a, b| a.seconds.total_cmp(&b.seconds));
-    Ok(draws)
+/// What is simulated beside an emulated repair.
+#[derive(Clone, Copy, Debug)]
+pub struct Predictor<'a> {
+    /// What is measured.
+    pub bed: &'a Experiment,
+    /// A node that turns slow without a notification.
+    pub slow: Option<Straggler>,
+    /// What is stored, and where it lies.
+    pub stripes: &'a [Stripe],
+    /// How it is repaired.
+    pub policy: Policy,
 }
 
-fn scenario(
-    bed: &Experiment,
-    slow: Option<Straggler>,
-    stripes: &[Stripe],
-    policy: Policy,
-    seed: u64,
-) -> Scenario {
-    let is_hit = |stripe: &&Stripe| {
-        stripe.chunks.iter().any(|chunk| chunk.node.is_some_and(|node| bed.failed.contains(&node)))
-    };
-    Scenario {
-        capacities: capacities(bed, slow),
-        stripes: stripes.iter().filter(is_hit).cloned().collect(),
-        failed: bed.failed.clone(),
-        silent: Vec::new(),
-        free_bytes: Vec::new(),
-        policy,
-        seed,
-        overheads: Overheads::default(),
-        foreground: match bed.load {
-            Some(Applications::Closed(load)) => Some(Foreground::new(load.workload, load.clients)),
-            Some(Applications::Open(_)) | None => None,
-        },
-        timeline_buckets: Some(BUCKETS),
-        exact_entries: EXACT_ENTRIES,
-        throttle: None,
+impl Predictor<'_> {
+    /// Simulates the repair several times, the fastest draw first.
+    ///
+    /// # Errors
+    /// When the simulator does not rebuild all of it.
+    pub fn draws(&self) -> Result<Vec<Draw>> {
+        let count = draw_count(self.bed.stripes == 1);
+        let results: Vec<OnceLock<Result<Draw>>> = (0..count).map(|_| OnceLock::new()).collect();
+        let next = AtomicUsize::new(0);
+        let worker = || {
+            loop {
+                let index = next.fetch_add(1, Ordering::Relaxed);
+                let Some(result) = results.get(index) else { return };
+                let drawn = draw(&self.scenario(index as u64 + 1));
+                result.set(drawn).expect("each draw is taken once");
+            }
+        };
+        // Nothing else is measured meanwhile.
+        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        std::thread::scope(|scope| {
+            let workers = (0..cores.min(count)).map(|_| scope.spawn(worker));
+            let workers: Vec<_> = workers.collect();
+            for worker in workers {
+                // What one that panicked has not drawn is missing below.
+                let _ = worker.join();
+            }
+        });
+        let drawn = |result: OnceLock<Result<Draw>>| {
+            result.into_inner().unwrap_or_else(|| Err(anyhow!("the simulation has panicked")))
+        };
+        let mut draws = results.into_iter().map(drawn).collect::<Result<Vec<Draw>>>()?;
+        draws.sort_by(|a, b| a.seconds.total_cmp(&b.seconds));
+        Ok(draws)
+    }
+
+    /// What each client's requests take beside a draw if lanes between the same two nodes share a
+    /// connection, as they do on sockets; `None` without applications.
+    pub fn by_connection(&self, seed: u64) -> Option<Vec<Vec<f64>>> {
+        let scenario = self.scenario(seed);
+        let foreground = Foreground { is_by_connection: true, ..scenario.foreground? };
+        let scenario =
+            Scenario { foreground: Some(foreground), timeline_buckets: None, ..scenario };
+        let simulated = simulate(&scenario, &mut cpu_ns);
+        let is_whole = simulated.given_up.is_none() && simulated.unrepaired.is_empty();
+        let served = simulated.foreground.filter(|_| is_whole)?;
+        Some(served.by_client)
+    }
+
+    fn scenario(&self, seed: u64) -> Scenario {
+        let bed = self.bed;
+        let is_lost = |node: NodeId| bed.failed.contains(&node);
+        let is_hit =
+            |stripe: &&Stripe| stripe.chunks.iter().any(|chunk| chunk.node.is_some_and(is_lost));
+        Scenario {
+            capacities: capacities(bed, self.slow),
+            stripes: self.stripes.iter().filter(is_hit).cloned().collect(),
+            failed: bed.failed.clone(),
+            silent: Vec::new(),
+            free_bytes: Vec::new(),
+            policy: self.policy,
+            seed,
+            overheads: Overheads::default(),
+            foreground: match bed.load {
+                Some(Applications::Closed(load)) => {
+                    let foreground = Foreground::new(load.workload, load.clients);
+                    Some(Foreground { seed: Some(SEED), ..foreground })
+                }
+                Some(Applications::Open(_)) | None => None,
+            },
+            timeline_buckets: Some(BUCKETS),
+            exact_entries: EXACT_ENTRIES,
+            throttle: None,
+        }
     }
 }
 
@@ -154,11 +211,13 @@ fn draw(scenario: &Scenario) -> Result<Draw> {
     let timeline = simulated.timeline.as_ref().context("no timeline was recorded")?;
     let links = timeline_links(scenario).len();
     Ok(Draw {
+        seed: scenario.seed,
         seconds: planning_seconds + simulated.seconds,
         planning_seconds,
         busiest_part: busiest_part(timeline, links),
         full_part: full_part(timeline, links),
         sent_bytes: simulated.load.moved_bytes() as f64,
+        dispatched: simulated.dispatched,
         requests: requests(scenario, &simulated),
     })
 }
@@ -197,15 +256,14 @@ fn requests(scenario: &Scenario, simulated: &Simulated) -> Option<DrawnRequests>
     if beside.latencies.is_empty() || alone.client_seconds <= 0.0 {
         return None;
     }
-    let ms = |seconds: f64| 1e3 * seconds;
-    let mean = |of: &Served| of.latencies.iter().sum::<f64>() / of.latencies.len() as f64;
-    let p99 = |of: &Served| percentile(&of.latencies, 0.99);
+    let p99_ms = |of: &[f64]| 1e3 * percentile(of, SLOWEST);
     Some(DrawnRequests {
-        mean_ms: ms(mean(beside)),
-        p99_ms: ms(p99(beside)),
-        alone_ms: ms(mean(&alone)),
-        alone_p99_ms: ms(p99(&alone)),
+        p99_ms: p99_ms(&beside.latencies),
+        p99_within: percentile_within(&beside.latencies, SLOWEST),
+        alone_p99_ms: p99_ms(&alone.latencies),
         degree: beside.client_seconds / alone.client_seconds - 1.0,
+        beside: beside.by_client.clone(),
+        alone: alone.by_client,
     })
 }
 
@@ -231,6 +289,18 @@ mod tests {
         Experiment::read(file.path()).unwrap()
     }
 
+    fn predictor<'a>(
+        bed: &'a Experiment,
+        slow: Option<Straggler>,
+        stripes: &'a [Stripe],
+    ) -> Predictor<'a> {
+        Predictor { bed, slow, stripes, policy: "cr".parse().unwrap() }
+    }
+
+    fn draws(bed: &Experiment, slow: Option<Straggler>, stripes: &[Stripe]) -> Vec<Draw> {
+        predictor(bed, slow, stripes).draws().unwrap()
+    }
+
     fn stripes(count: u64) -> Vec<Stripe> {
         let record = |node: u64| ChunkRecord {
             node: Some(NodeId(node as u32)),
@@ -253,8 +323,11 @@ mod tests {
     #[test]
     fn what_lies_on_the_failed_node_is_simulated_at_goodput() {
         let bed = bed("");
-        let all = draws(&bed, None, &stripes(3), "cr".parse().unwrap()).unwrap();
-        assert_eq!(all.len(), DRAWS as usize);
+        let all = draws(&bed, None, &stripes(3));
+        assert_eq!(all.len(), NODE_DRAWS);
+        let mut seeds: Vec<u64> = all.iter().map(|draw| draw.seed).collect();
+        seeds.sort_unstable();
+        assert_eq!(seeds, (1..=NODE_DRAWS as u64).collect::<Vec<u64>>());
         assert!(all.windows(2).all(|pair| pair[0].seconds <= pair[1].seconds));
         // Two chunks from two helpers each: two megabytes leave every helper.
         let bytes = 2.0 * 2.0 * f64::from(1 << 20);
@@ -263,25 +336,46 @@ mod tests {
             assert!((draw.sent_bytes - bytes).abs() < 1.0, "{draw:?}");
             assert!(draw.seconds >= least && draw.busiest_part <= 1.0 + 1e-9, "{draw:?}");
             assert!(draw.full_part > 0.5 && draw.requests.is_none(), "{draw:?}");
+            assert_eq!((draw.dispatched.begun_bytes, draw.dispatched.replaced), (bytes as u64, 0));
         }
     }
 
     #[test]
     fn applications_of_the_testbed_are_those_of_the_simulator() {
         let bed = bed("[load]\nworkload = \"ycsb-a\"\nclients = 2\nclosed = true\n");
-        let all = draws(&bed, None, &stripes(12), "cr".parse().unwrap()).unwrap();
-        for draw in all {
-            let requests = draw.requests.unwrap();
-            assert!(requests.mean_ms > requests.alone_ms && requests.degree > 0.0, "{requests:?}");
-            assert!(requests.p99_ms >= requests.mean_ms, "{requests:?}");
+        let stripes = stripes(12);
+        let all = draws(&bed, None, &stripes);
+        for draw in &all {
+            let requests = draw.requests.as_ref().unwrap();
+            assert!(requests.degree > 0.0 && requests.p99_ms > 0.0, "{requests:?}");
+            let lengths = |all: &[Vec<f64>]| all.iter().map(Vec::len).collect::<Vec<usize>>();
+            assert_eq!(lengths(&requests.beside), lengths(&requests.alone));
+            assert!(requests.p99_within.unwrap().least <= requests.p99_ms, "{requests:?}");
         }
+        // Lanes from one node to the same other one leave more to a request, if they are shared.
+        let connected = predictor(&bed, None, &stripes).by_connection(all[0].seed).unwrap();
+        let mean = |clients: &[Vec<f64>]| {
+            let all = clients.concat();
+            all.iter().sum::<f64>() / all.len() as f64
+        };
+        assert!(mean(&connected) < mean(&all[0].requests.as_ref().unwrap().beside));
+    }
+
+    #[test]
+    fn single_chunks_are_drawn_more_often() {
+        let text = SCENARIO.replace("stripes = 4", "stripes = 1");
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), text).unwrap();
+        let bed = Experiment::read(file.path()).unwrap();
+        // The last of these stripes does not lie on the node that fails.
+        assert_eq!(draws(&bed, None, &stripes(2)).len(), draw_count(true));
     }
 
     #[test]
     fn a_node_that_turns_slow_makes_a_repair_longer() {
         let bed = bed("");
         let seconds = |slow| {
-            let all = draws(&bed, slow, &stripes(9), "cr".parse().unwrap()).unwrap();
+            let all = draws(&bed, slow, &stripes(9));
             all[all.len() / 2].seconds
         };
         let slow = Straggler { node: NodeId(2), factor: 0.2, from: 1.0, to: f64::INFINITY };

@@ -4,35 +4,22 @@
 //! in the unit of the difference, and each a number that was measured. What they leave is said to
 //! be left: an explanation can fail. Repairs are taken apart exactly. They take the time until the
 //! first is dispatched, that in which the busiest link is busy, that in which it idles, and that
-//! from the last byte to the last commit; the simulator has no first and no last.
+//! from the last byte to the last commit; the simulator has no first and no last. `held_up.rs` has
+//! what applications meet, `cause.rs` what a cause is.
 
-use crate::reproduce::emulated::{EmulatedFacts, EmulatedWhat, RequestFacts, Spread};
+use super::cause::{Cause, Leftover, explained};
+use super::held_up::{of_degree, of_p99};
+use crate::reproduce::emulated::{
+    CoordinatorFacts, EmulatedFacts, EmulatedWhat, Spread, TrafficFacts,
+};
 use crate::reproduce::table::shown;
 use crate::testbed::figures::FULL;
 
 /// Differences above this are explained.
 pub const NEAR: f64 = 0.1;
 
-/// Causes below this part of a difference are not worth their words.
-const NAMED: f64 = 0.15;
-
-/// A difference is explained when no more than this part of it is left.
-const LEFT: f64 = 1.0 / 3.0;
-
 /// Links are full in turns where in this part of the time one of them is.
 const IN_TURNS: f64 = 0.8;
-
-/// Of what the simulator has not, what was measured explains a difference from this part of it on.
-const ENOUGH: f64 = 0.5;
-
-/// A part of a difference that something explains.
-#[derive(Clone, Debug, PartialEq)]
-struct Cause {
-    /// In the unit of the difference, with its sign.
-    amount: f64,
-    /// What was measured of it.
-    words: String,
-}
 
 /// Why both differ, in words; nothing where they hardly do.
 pub fn why(what: EmulatedWhat, simulated: Spread, emulated: f64, facts: &EmulatedFacts) -> String {
@@ -49,7 +36,7 @@ pub fn why(what: EmulatedWhat, simulated: Spread, emulated: f64, facts: &Emulate
             range(simulated, what.unit())
         )
     } else {
-        reasons(what, simulated.value, emulated, facts)
+        reasons(what, simulated, emulated, facts)
     };
     format!("{percent} % {direction}: {reasons}")
 }
@@ -60,15 +47,17 @@ fn range(spread: Spread, unit: &str) -> String {
     text.trim_end().to_string()
 }
 
-fn reasons(what: EmulatedWhat, simulated: f64, emulated: f64, facts: &EmulatedFacts) -> String {
-    let difference = emulated - simulated;
+fn reasons(what: EmulatedWhat, simulated: Spread, emulated: f64, facts: &EmulatedFacts) -> String {
+    let difference = emulated - simulated.value;
     match (what, &facts.requests) {
         (EmulatedWhat::Seconds | EmulatedWhat::Throughput, _) => of_time(facts),
         (EmulatedWhat::Traffic, _) => of_traffic(difference, facts),
         (EmulatedWhat::CoordinatorSeconds, _) => of_coordinator(difference, facts),
-        (EmulatedWhat::P99, Some(requests)) => of_p99(difference, requests),
-        (EmulatedWhat::Degree, Some(requests)) => of_degree(requests),
-        (EmulatedWhat::P99 | EmulatedWhat::Degree, None) => explained(difference, "", &[], ""),
+        (EmulatedWhat::P99, Some(requests)) => of_p99(simulated.value, emulated, requests),
+        (EmulatedWhat::Degree, Some(requests)) => of_degree(simulated, emulated, requests),
+        (EmulatedWhat::P99 | EmulatedWhat::Degree, None) => {
+            explained(difference, what.unit(), &[], Leftover::default())
+        }
     }
 }
 
@@ -121,7 +110,8 @@ fn of_time(facts: &EmulatedFacts) -> String {
         None
     };
     causes.extend(idles.map(|words| Cause { amount: idle, words }));
-    explained(facts.seconds - facts.simulated_seconds, "s", &causes, &full)
+    let left = Leftover::of(full);
+    explained(facts.seconds - facts.simulated_seconds, "s", &causes, left)
 }
 
 /// Why nodes send another number of bytes for each lost byte.
@@ -130,13 +120,65 @@ fn of_traffic(difference: f64, facts: &EmulatedFacts) -> String {
         amount: bytes / facts.lost_bytes as f64,
         words: "what nodes send in as much time without a failure".into(),
     });
-    let causes: Vec<Cause> = idle.into_iter().collect();
+    let counted = facts.traffic.iter().flat_map(|traffic| counted(facts, traffic));
+    let causes: Vec<Cause> = idle.into_iter().chain(counted).collect();
     let left = format!(
         "nodes send {} MB, in the simulator {} MB, of which headers are not counted",
-        shown(facts.sent_bytes / 1e6),
-        shown(facts.simulated_sent_bytes / 1e6)
+        megabytes(facts.sent_bytes),
+        megabytes(facts.simulated_sent_bytes)
     );
-    explained(difference, "", &causes, &left)
+    explained(difference, "", &causes, Leftover::of(left))
+}
+
+/// What nodes send otherwise than in the simulator, by what daemons counted: what is no payload,
+/// what plans move as they are, and what repairs move otherwise than the plans that they began with.
+fn counted(facts: &EmulatedFacts, traffic: &TrafficFacts) -> Vec<Cause> {
+    let per_lost = |bytes: f64| bytes / facts.lost_bytes as f64;
+    let idle = facts.idle_sent_bytes.unwrap_or(0.0);
+    let framing = facts.sent_bytes - idle - traffic.payload_bytes;
+    let otherwise = traffic.payload_bytes - traffic.begun_bytes;
+    let simulated_otherwise = facts.simulated_sent_bytes - traffic.simulated_begun_bytes;
+    let mut causes = vec![
+        Cause {
+            amount: per_lost(framing),
+            words: format!(
+                "{} MB of what nodes send are no payload of repairs but headers, grants, \
+                 acknowledgements and reports",
+                megabytes(framing)
+            ),
+        },
+        Cause {
+            amount: per_lost(traffic.begun_bytes - traffic.simulated_begun_bytes),
+            words: format!(
+                "{:.0} repairs of {} lost chunks began with plans that move {} MB, in the simulator \
+                 {} MB",
+                traffic.begun,
+                facts.lost_chunks,
+                megabytes(traffic.begun_bytes),
+                megabytes(traffic.simulated_begun_bytes)
+            ),
+        },
+    ];
+    // That something else is moved than was planned explains nothing: only why it is.
+    if traffic.replaced + traffic.failed + traffic.simulated_replaced > 0.0 {
+        causes.push(Cause {
+            amount: per_lost(otherwise - simulated_otherwise),
+            words: format!(
+                "{:.0} repairs go on by another plan and {:.0} attempts fail, so that {} MB are sent \
+                 beyond the plans of the beginning; in the simulator {:.0} repairs and {} MB",
+                traffic.replaced,
+                traffic.failed,
+                megabytes(otherwise),
+                traffic.simulated_replaced,
+                megabytes(simulated_otherwise)
+            ),
+        });
+    }
+    causes
+}
+
+fn megabytes(bytes: f64) -> String {
+    shown(bytes / 1e6)
 }
 
 /// Why the coordinator takes another time of the processor.
@@ -146,127 +188,52 @@ fn of_coordinator(difference: f64, facts: &EmulatedFacts) -> String {
         words: "what the process takes in as much time without a failure: heartbeats of all agents"
             .into(),
     });
-    let causes: Vec<Cause> = idle.into_iter().collect();
+    let done = facts.coordinator.iter().flat_map(|coordinator| done(facts, coordinator));
+    let causes: Vec<Cause> = idle.into_iter().chain(done).collect();
     let rest = difference - causes.iter().map(|cause| cause.amount).sum::<f64>();
     let left = format!(
-        "it is {} ms for each of {} rebuilt chunks, whose messages and commits are not simulated",
+        "beyond all that was measured it is {} ms for each of {} rebuilt chunks",
         shown(1e3 * rest / facts.lost_chunks.max(1) as f64),
         facts.lost_chunks
     );
-    explained(difference, "s", &causes, &left)
+    explained(difference, "s", &causes, Leftover::of(left))
 }
 
-/// Why the slowest requests wait for another time.
-fn of_p99(difference: f64, requests: &RequestFacts) -> String {
-    let alone = requests.alone_p99_ms - requests.alone_p99_waited_ms;
-    let causes = [
-        waits(requests.p99_waited_ms, "the request at that place"),
-        bucket(alone, requests.simulated_alone_p99_ms, requests.bucket_ms),
-    ];
-    let causes: Vec<Cause> = causes.into_iter().flatten().collect();
-    let left = format!(
-        "without a repair it is {} ms, in the simulator {} ms",
-        shown(requests.alone_p99_ms),
-        shown(requests.simulated_alone_p99_ms)
-    );
-    explained(difference, "ms", &causes, &left)
-}
-
-/// What requests wait that have no byte on their way.
-fn waits(ms: f64, whose: &str) -> Option<Cause> {
-    (ms > 0.0).then(|| Cause {
-        amount: ms,
-        words: format!(
-            "{whose} waits so long without a byte on its way, in full queues of links and for \
-             processes, which the simulator has not"
-        ),
-    })
-}
-
-/// That bytes pass sooner on an idle link, if it lets pass at once what explains it.
-fn bucket(ms: f64, simulated_ms: f64, bucket_ms: f64) -> Option<Cause> {
-    let sooner = simulated_ms - ms;
-    (sooner > 0.0 && sooner <= bucket_ms).then(|| Cause {
-        amount: -sooner,
-        words: format!(
-            "without a repair its bytes pass in {} ms, in the simulator in {} ms: an idle link lets \
-             pass at once what else takes {} ms",
-            shown(ms),
-            shown(simulated_ms),
-            shown(bucket_ms)
-        ),
-    })
-}
-
-/// Why applications are held up by another part of their time: they take longer beside the repair
-/// than simulated, or less long without it. In percent of what is compared, which are logarithms,
-/// so that both parts add up.
-fn of_degree(requests: &RequestFacts) -> String {
-    let percent = |of: f64, over: f64| 100.0 * (of / over).ln();
-    let beside = percent(requests.mean_ms, requests.simulated_ms);
-    let alone = percent(requests.simulated_alone_ms, requests.alone_ms);
-    let mut causes = Vec::new();
-    if requests.waited_ms >= ENOUGH * (requests.mean_ms - requests.simulated_ms) && beside > 0.0 {
-        causes.push(Cause {
-            amount: beside,
+/// What the coordinator's process does that the simulator has not, by what it takes for each.
+fn done(facts: &EmulatedFacts, coordinator: &CoordinatorFacts) -> [Cause; 3] {
+    let CoordinatorFacts { status_asks, status_seconds, messages, heartbeat_seconds, .. } =
+        coordinator;
+    [
+        Cause {
+            amount: status_asks * status_seconds,
             words: format!(
-                "beside the repair requests take {} ms, in the simulator {} ms, and {} ms of that \
-                 they wait without a byte on its way, in full queues of links and for processes",
-                shown(requests.mean_ms),
-                shown(requests.simulated_ms),
-                shown(requests.waited_ms)
+                "the testbed asks {status_asks:.0} times for the status, which takes {} ms each \
+                 without a failure",
+                shown(1e3 * status_seconds)
             ),
-        });
-    }
-    let passed = requests.alone_ms - requests.alone_waited_ms;
-    let sooner = bucket(passed, requests.simulated_alone_ms, requests.bucket_ms);
-    causes.extend(sooner.filter(|_| alone > 0.0).map(|cause| Cause { amount: alone, ..cause }));
-    let longer = requests.alone_ms - requests.simulated_alone_ms;
-    if alone < 0.0 && requests.alone_waited_ms >= ENOUGH * longer {
-        causes.push(Cause {
-            amount: alone,
+        },
+        Cause {
+            amount: messages * heartbeat_seconds,
             words: format!(
-                "without a repair requests take {} ms, in the simulator {} ms, and {} ms of that \
-                 they wait for processes",
-                shown(requests.alone_ms),
-                shown(requests.simulated_alone_ms),
-                shown(requests.alone_waited_ms)
+                "{messages:.0} messages of repairs, as many as in the simulator, each taken as the \
+                 {} ms of a heartbeat without a failure",
+                shown(1e3 * heartbeat_seconds)
             ),
-        });
-    }
-    let left = format!(
-        "requests take {} ms beside the repair and {} ms without it, in the simulator {} and {} ms",
-        shown(requests.mean_ms),
-        shown(requests.alone_ms),
-        shown(requests.simulated_ms),
-        shown(requests.simulated_alone_ms)
-    );
-    explained(beside + alone, "%", &causes, &left)
-}
-
-/// The causes of a difference, the largest first, and what of it they leave; `left` is what else
-/// was measured of that.
-fn explained(difference: f64, unit: &str, causes: &[Cause], left: &str) -> String {
-    let is_named = |cause: &&Cause| (cause.amount / difference).abs() >= NAMED;
-    let mut named: Vec<&Cause> = causes.iter().filter(is_named).collect();
-    named.sort_by(|a, b| b.amount.abs().total_cmp(&a.amount.abs()));
-    let signed = |amount: f64| {
-        let sign = if amount < 0.0 { '-' } else { '+' };
-        format!("{sign}{} {unit}", shown(amount.abs())).trim_end().to_string()
-    };
-    let mut parts: Vec<String> =
-        named.iter().map(|cause| format!("{}: {}", signed(cause.amount), cause.words)).collect();
-    let rest = difference - named.iter().map(|cause| cause.amount).sum::<f64>();
-    if (rest / difference).abs() > LEFT {
-        let left = if left.is_empty() { String::new() } else { format!(" ({left})") };
-        parts.push(format!("{} is not explained by what was measured{left}", signed(rest)));
-    }
-    parts.join("; ")
+        },
+        Cause {
+            amount: coordinator.metadata_seconds,
+            words: format!(
+                "the thread that commits the locations of {} rebuilt chunks",
+                facts.lost_chunks
+            ),
+        },
+    ]
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::reproduce::emulated::{RequestFacts, Within};
 
     /// 10 s in the simulator, in which the busiest link carries all that it can.
     fn facts() -> EmulatedFacts {
@@ -392,6 +359,74 @@ mod tests {
     }
 
     #[test]
+    fn traffic_is_explained_by_plans_that_took_the_place_of_others_and_not_without_them() {
+        let spread = Spread { value: 4.0, least: 4.0, most: 4.0 };
+        let of = |traffic: TrafficFacts| {
+            let facts = EmulatedFacts {
+                lost_chunks: 8,
+                lost_bytes: 10_000_000,
+                sent_bytes: 60e6,
+                simulated_sent_bytes: 40e6,
+                idle_sent_bytes: Some(0.5e6),
+                traffic: Some(traffic),
+                ..facts()
+            };
+            why(EmulatedWhat::Traffic, spread, 6.0, &facts)
+        };
+        let traffic = TrafficFacts {
+            payload_bytes: 56e6,
+            begun_bytes: 41e6,
+            begun: 8.0,
+            replaced: 5.0,
+            failed: 1.0,
+            simulated_begun_bytes: 40e6,
+            simulated_replaced: 0.0,
+        };
+        let words = of(traffic);
+        let expected = "50.0 % more: +1.50: 5 repairs go on by another plan and 1 attempts fail, so \
+                        that 15.0 MB are sent beyond the plans of the beginning";
+        assert!(words.starts_with(expected), "{words}");
+        assert!(words.contains("+0.350: 3.50 MB of what nodes send are no payload"), "{words}");
+        assert!(!is_unexplained(&words), "{words}");
+        let words = of(TrafficFacts { replaced: 0.0, failed: 0.0, ..traffic });
+        assert!(is_unexplained(&words) && !words.contains("by another plan"), "{words}");
+        let words = of(TrafficFacts { begun_bytes: 56e6, replaced: 0.0, failed: 0.0, ..traffic });
+        assert!(words.contains("+1.60: 8 repairs of 8 lost chunks began with plans"), "{words}");
+        assert!(!is_unexplained(&words), "{words}");
+    }
+
+    #[test]
+    fn the_time_of_a_coordinator_is_explained_by_what_it_does_and_what_that_takes() {
+        let spread = Spread { value: 0.1, least: 0.1, most: 0.1 };
+        let of = |coordinator: CoordinatorFacts| {
+            let facts = EmulatedFacts {
+                idle_coordinator_seconds: Some(0.2),
+                coordinator: Some(coordinator),
+                ..facts()
+            };
+            why(EmulatedWhat::CoordinatorSeconds, spread, 1.1, &facts)
+        };
+        let coordinator = CoordinatorFacts {
+            status_asks: 400.0,
+            status_seconds: 1e-3,
+            messages: 2000.0,
+            heartbeat_seconds: 1e-4,
+            metadata_seconds: 0.16,
+        };
+        let words = of(coordinator);
+        for part in [
+            "+0.400 s: the testbed asks 400 times for the status, which takes 1.00 ms",
+            "+0.200 s: 2000 messages of repairs",
+            "+0.160 s: the thread that commits the locations of 20 rebuilt chunks",
+        ] {
+            assert!(words.contains(part), "{part}: {words}");
+        }
+        assert!(!is_unexplained(&words), "{words}");
+        let words = of(CoordinatorFacts { status_seconds: 0.0, ..coordinator });
+        assert!(is_unexplained(&words) && words.contains("+0.440 s is not"), "{words}");
+    }
+
+    #[test]
     fn the_time_of_a_coordinator_is_explained_by_heartbeats_alone() {
         let spread = Spread { value: 0.1, least: 0.1, most: 0.1 };
         let of = |idle| {
@@ -416,6 +451,7 @@ mod tests {
             alone_p99_waited_ms: 1.0,
             simulated_alone_p99_ms: 220.0,
             bucket_ms: 105.0,
+            ..RequestFacts::default()
         }
     }
 
@@ -454,5 +490,98 @@ mod tests {
         let sooner = RequestFacts { p99_waited_ms: 0.0, ..requests() };
         let words = of(300.0, sooner);
         assert!(words.starts_with("25.0 % less: -101 ms: without a repair its bytes"), "{words}");
+    }
+    #[test]
+    fn what_few_requests_leave_of_the_slowest_is_chance_only_where_intervals_overlap() {
+        let of = |requests| {
+            let facts = EmulatedFacts { requests: Some(requests), ..facts() };
+            let spread = Spread { value: 400.0, least: 400.0, most: 400.0 };
+            why(EmulatedWhat::P99, spread, 900.0, &facts)
+        };
+        let connected = RequestFacts { connection_p99_ms: Some(700.0), ..requests() };
+        let words = of(connected.clone());
+        assert!(words.contains("+300 ms: lanes between the same two nodes share one"), "{words}");
+        assert!(words.contains("+201 ms is not explained"), "{words}");
+        let within = |least, most, of| Some(Within { least, most, of });
+        let few = RequestFacts {
+            p99_within: within(380.0, Some(950.0), 412),
+            simulated_p99_within: within(300.0, None, 90),
+            ..connected
+        };
+        let words = of(few.clone());
+        let chance = "+201 ms: chance: of 412 requests the 99th percentile lies between 380 and 950 \
+                      ms with 95 %, of 90 in the simulator above 300 ms";
+        assert!(words.ends_with(chance) && !is_unexplained(&words), "{words}");
+        let many =
+            RequestFacts { simulated_p99_within: within(300.0, Some(370.0), 9000), ..few.clone() };
+        assert!(is_unexplained(&of(many)));
+        // The requests that were made everywhere are answered alike.
+        let others = RequestFacts {
+            common: 50,
+            common_p99_ms: Some(500.0),
+            simulated_common_p99_ms: Some(400.0),
+            ..requests()
+        };
+        let words = of(others);
+        assert!(words.contains("+400 ms: it is of other requests: of the 50 that"), "{words}");
+        assert!(!is_unexplained(&words), "{words}");
+    }
+
+    /// Half as long beside the repair as simulated, and as long without it.
+    fn sooner() -> RequestFacts {
+        let (mean_ms, simulated_ms, alone_ms, simulated_alone_ms) = (150.0, 210.0, 110.0, 110.0);
+        let waited_ms = 0.0;
+        RequestFacts {
+            mean_ms,
+            simulated_ms,
+            alone_ms,
+            simulated_alone_ms,
+            waited_ms,
+            ..requests()
+        }
+    }
+
+    #[test]
+    fn a_lower_degree_is_explained_by_connections_and_by_links_that_are_idle_for_a_while() {
+        let of = |requests: RequestFacts| {
+            let facts = EmulatedFacts { requests: Some(requests), ..facts() };
+            let value = 100.0 * (210.0 / 110.0 - 1.0);
+            let spread = Spread { value, least: value, most: value };
+            why(EmulatedWhat::Degree, spread, 100.0 * (150.0 / 110.0 - 1.0), &facts)
+        };
+        let connected =
+            RequestFacts { lanes_ms: Some(420.0), connection_ms: Some(300.0), ..sooner() };
+        let words = of(connected);
+        assert!(words.contains("-33.6 %: lanes between the same two nodes"), "{words}");
+        assert!(words.contains("take 300 ms and not 420 ms"), "{words}");
+        assert!(!words.contains("lets pass at once") && !is_unexplained(&words), "{words}");
+        let words = of(sooner());
+        assert!(words.contains("-33.6 %: beside the repair its bytes pass in 150 ms"), "{words}");
+        assert!(!is_unexplained(&words), "{words}");
+        assert!(is_unexplained(&of(RequestFacts { bucket_ms: 50.0, ..sooner() })));
+    }
+
+    #[test]
+    fn degrees_of_other_requests_and_of_clients_that_differ_are_no_riddle() {
+        let alike = RequestFacts { mean_ms: 210.0, alone_ms: 210.0, common: 50, ..requests() };
+        let of = |requests: &RequestFacts, emulated| {
+            let facts = EmulatedFacts { requests: Some(requests.clone()), ..facts() };
+            why(EmulatedWhat::Degree, Spread::default(), emulated, &facts)
+        };
+        let words = of(&alike, 100.0);
+        assert!(words.contains("+69.3 %: it is of other requests: of the 50 that"), "{words}");
+        // Queues explain nothing of this one, but clients differ by as much.
+        let within = |least, most| Some(Within { least, most: Some(most), of: 64 });
+        let few = RequestFacts {
+            waited_ms: 5.0,
+            degree_within: within(50.0, 300.0),
+            simulated_degree_within: within(-10.0, 60.0),
+            ..requests()
+        };
+        let words = of(&few, 172.7);
+        let chance = "chance: by 64 clients the degree lies between 50.0 and 300 % with 95 %";
+        assert!(words.contains(chance) && !is_unexplained(&words), "{words}");
+        let sure = RequestFacts { degree_within: within(150.0, 200.0), ..few };
+        assert!(is_unexplained(&of(&sure, 172.7)));
     }
 }

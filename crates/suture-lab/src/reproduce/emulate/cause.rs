@@ -1,0 +1,63 @@
+//! A part of a difference, and how parts are put into words.
+//!
+//! Place: under the explanation of an emulated repair. Each part has a number of its own, so that
+//! what none of them explains is left, and is said to be.
+
+use crate::reproduce::table::shown;
+
+/// Causes below this part of a difference are not worth their words.
+const NAMED: f64 = 0.15;
+
+/// A difference is explained when no more than this part of it is left.
+const LEFT: f64 = 1.0 / 3.0;
+
+/// A part of a difference that something explains.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Cause {
+    /// In the unit of the difference, with its sign.
+    pub amount: f64,
+    /// What was measured of it.
+    pub words: String,
+}
+
+/// What causes leave of a difference.
+#[derive(Clone, Debug, Default)]
+pub struct Leftover {
+    /// What else was measured of it.
+    pub words: String,
+    /// That it may be chance, if it may.
+    pub chance: Option<String>,
+}
+
+impl Leftover {
+    /// What was measured of it, where chance explains nothing.
+    pub fn of(words: String) -> Leftover {
+        Leftover { words, chance: None }
+    }
+}
+
+/// The causes of a difference, the largest first, and what of it they leave.
+pub fn explained(difference: f64, unit: &str, causes: &[Cause], left: Leftover) -> String {
+    let is_named = |cause: &&Cause| (cause.amount / difference).abs() >= NAMED;
+    let mut named: Vec<&Cause> = causes.iter().filter(is_named).collect();
+    named.sort_by(|a, b| b.amount.abs().total_cmp(&a.amount.abs()));
+    let signed = |amount: f64| {
+        let sign = if amount < 0.0 { '-' } else { '+' };
+        format!("{sign}{} {unit}", shown(amount.abs())).trim_end().to_string()
+    };
+    let mut parts: Vec<String> =
+        named.iter().map(|cause| format!("{}: {}", signed(cause.amount), cause.words)).collect();
+    let rest = difference - named.iter().map(|cause| cause.amount).sum::<f64>();
+    if (rest / difference).abs() > LEFT {
+        parts.push(match left {
+            Leftover { chance: Some(chance), .. } => format!("{}: {chance}", signed(rest)),
+            Leftover { words, .. } if words.is_empty() => {
+                format!("{} is not explained by what was measured", signed(rest))
+            }
+            Leftover { words, .. } => {
+                format!("{} is not explained by what was measured ({words})", signed(rest))
+            }
+        });
+    }
+    parts.join("; ")
+}
