@@ -99,7 +99,7 @@ async fn page(address: SocketAddr) -> Result<String> {
     let text = timeout(ANSWER_TIMEOUT, ask).await.context("no answer");
     let text = text.and_then(|text| text.context("the connection breaks"));
     let text = text.with_context(|| format!("cannot read the metrics at {address}"))?;
-    let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
+    let (head, body) = text.split_once("\r\n\r\n").unwrap_or((text.as_str(), ""));
     let status = head.lines().next().unwrap_or_default();
     ensure!(status.contains(" 200 "), "the metrics at {address} are refused: {status}");
     Ok(body.to_string())
