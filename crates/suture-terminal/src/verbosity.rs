@@ -13,7 +13,7 @@ pub struct VerbosityArgs {
     /// Print less on stderr: no progress; daemons log warnings only
     #[arg(short, long, global = true, conflicts_with = "verbose", help_heading = "Verbosity")]
     quiet: bool,
-    /// Print more on stderr: what is done; twice: all of it (SUTURE_LOG selects more exactly)
+    /// Print more on stderr: what is done; twice: all of it (SUTURE_LOG selects)
     #[arg(
         short,
         long,

@@ -8,7 +8,7 @@
 
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use suture_terminal::verbosity::{Verbosity, VerbosityArgs};
 
 // First, for its macros.
@@ -18,6 +18,7 @@ extern crate suture_terminal;
 mod address;
 mod cmd;
 mod daemon;
+mod help;
 mod in_flight;
 mod listing;
 mod log;
@@ -76,7 +77,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    let cli = match parse() {
         Ok(cli) => cli,
         Err(error) => return outcome::usage::report(error, Cli::command),
     };
@@ -88,6 +89,13 @@ fn main() -> ExitCode {
     let outcome = run(cli.command);
     log::flush();
     outcome::report(outcome)
+}
+
+/// What the command line of this process says.
+fn parse() -> Result<Cli, clap::Error> {
+    let mut command = help::grouped(Cli::command());
+    let mut found = command.try_get_matches_from_mut(std::env::args_os())?;
+    Cli::from_arg_matches_mut(&mut found).map_err(|error| error.format(&mut command))
 }
 
 fn run(command: Command) -> anyhow::Result<outcome::Outcome> {
@@ -124,5 +132,30 @@ fn run(command: Command) -> anyhow::Result<outcome::Outcome> {
         Command::Config(args) => cmd::config::run(args),
         Command::Completions(args) => cmd::completions::run(args, Cli::command()),
         Command::Man(args) => cmd::man::run(args, Cli::command()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_command_is_in_one_group_of_the_help_and_no_other() {
+        let names = help::GROUPS.into_iter().flat_map(|(_, names)| names.iter().copied());
+        let mut grouped: Vec<&str> = names.collect();
+        let command = Cli::command();
+        let shown = command.get_subcommands().filter(|below| !below.is_hide_set());
+        let mut all: Vec<&str> = shown.map(clap::Command::get_name).collect();
+        grouped.sort_unstable();
+        all.sort_unstable();
+        assert_eq!(grouped, all);
+    }
+
+    #[test]
+    fn no_command_writes_of_itself_what_a_template_would_replace() {
+        for below in Cli::command().get_subcommands() {
+            let about = below.get_about().expect("it says what it does").to_string();
+            assert!(!about.contains(['{', '}', '\n']), "{about}");
+        }
     }
 }

@@ -5,6 +5,7 @@
 
 mod daemons;
 mod listed;
+mod subcommands;
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -29,14 +30,8 @@ fn collect_with_json(chain: &[String], found: &mut Vec<String>) {
     if help.split(is_space).any(|word| word == "--format") {
         found.push(chain.join(" "));
     }
-    let Some((_, listed)) = help.split_once("\nCommands:\n") else { return };
-    let lines = listed.lines().map_while(|line| line.strip_prefix("  "));
-    // What a command does may go on in further lines.
-    let names = lines.filter(|line| !line.starts_with(' '));
-    for name in names.filter_map(|line| line.split_whitespace().next()) {
-        if name != "help" {
-            collect_with_json(&[chain, &[name.to_owned()]].concat(), found);
-        }
+    for name in subcommands::listed(&help).into_iter().filter(|name| name != "help") {
+        collect_with_json(&[chain, &[name]].concat(), found);
     }
 }
 

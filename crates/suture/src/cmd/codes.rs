@@ -65,11 +65,10 @@ const FAMILIES: [Family; 5] = [
     },
 ];
 
-/// Show the codes: parameters, tolerance, overhead, what repairing one chunk reads and sends, and
-/// which policies serve it.
+/// Show the codes: parameters, tolerance, overhead, and what repairing one chunk takes.
 ///
-/// A policy serves a code when the planner finds plans for it that the agents of this version can
-/// execute.
+/// That is what it reads and sends, and which policies serve the code: those for which the planner
+/// finds plans that the agents of this version can execute.
 #[derive(clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub struct Args {

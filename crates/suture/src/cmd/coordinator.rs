@@ -53,7 +53,7 @@ const METADATA_WAIT: Duration = Duration::from_secs(1);
 /// Ids of block groups are below this.
 const STRIPES_MAX: u64 = 1 << 62;
 
-/// Run the coordinator: it keeps the metadata, watches the agents and repairs what is lost.
+/// Run the coordinator: it keeps the metadata, watches agents and repairs what is lost.
 ///
 /// Prints `listening on ADDRESS` when it is ready, and logs to stderr (SUTURE_LOG=debug for more).
 #[derive(clap::Args)]

@@ -36,7 +36,7 @@ const SPARE_BYTES: u64 = 64 << 20;
 /// More processes are no demo of one machine.
 const AGENTS_MAX: usize = 1000;
 
-/// Store data on real agents, kill one, watch its chunks come back, and compare every byte.
+/// Store data on agents, kill one, watch its chunks come back, and compare every byte.
 ///
 /// Coordinator and agents are processes of their own on loopback, their links limited so that
 /// one machine plays a network-bound cluster. The closing table compares the repair with the

@@ -46,9 +46,9 @@ const YEARS_MAX: f64 = 10_000.0;
 /// What `--rack-mttf` says when it is not given.
 const NEVER: f64 = f64::INFINITY;
 
-/// Estimate how likely data is lost: nodes and racks fail for years, repairs take as long as
-/// simulated ones do under a policy.
+/// Estimate how likely data is lost in some years, with repairs as a policy makes them.
 ///
+/// Nodes and racks fail for years, and repairs take as long as simulated ones do under a policy.
 /// The probability of data loss (PDL) in some years and the mean time to it (MTTDL), with 95 %
 /// confidence intervals; beside them ChameleonEC's Equation 2 and a Markov chain. A policy that
 /// repairs twice as fast loses less than half as much.

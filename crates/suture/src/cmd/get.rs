@@ -28,7 +28,7 @@ use crate::daemon;
 use crate::listing::explain_missing;
 use crate::outcome::Outcome;
 
-/// Read an object into a file; chunks that are missing or corrupt are decoded from the others.
+/// Read an object into a file; missing or corrupt chunks are decoded from the others.
 ///
 /// The file appears whole and checked, or not at all. One that exists is replaced (unless
 /// --no-clobber) by one with its permissions; a link to a file is followed. A new file has the

@@ -22,7 +22,7 @@ use crate::address::CoordinatorAddress;
 use crate::daemon::{self, ConfigArgs};
 use crate::outcome::Outcome;
 
-/// Back up the metadata of a running coordinator, restore a backup, or rebuild the metadata.
+/// Back up the metadata of a running coordinator; restore or rebuild metadata.
 #[derive(clap::Args)]
 pub struct Args {
     #[command(subcommand)]

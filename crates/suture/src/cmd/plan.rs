@@ -23,8 +23,9 @@ use super::evaluate::{
 };
 use crate::outcome::Outcome;
 
-/// Plan the repair of failed nodes: who sends what to whom, how loaded every link gets, and how
-/// far that is from the best possible.
+/// Plan the repair of failed nodes: who sends what to whom, and how loaded links get.
+///
+/// It shows how far that is from the best possible, too.
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]

@@ -31,8 +31,9 @@ const REPETITIONS_QUICK: u64 = 1;
 /// How often each repair is made on the emulated network, while there is time.
 const EMULATED_REPETITIONS: u64 = 3;
 
-/// Measure the published figures again: what each paper did, what comes out here beside the bound,
-/// and which of its claims hold.
+/// Measure the published figures again, and show which claims of the papers hold.
+///
+/// Of each figure: what the paper did, and what comes out here beside the bound.
 ///
 /// Without an argument it lists all experiments. With one it writes a directory: report.md,
 /// report.html, claims.md, and for each experiment its values as CSV, its settings and values as

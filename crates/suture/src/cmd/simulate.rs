@@ -56,8 +56,9 @@ const ASSUMED: Rate = Rate(125e6);
 /// What names a model where a file could stand.
 const MODEL_PREFIX: &str = "model:";
 
-/// Simulate the repair of failed nodes: plans, schedule, links that change, applications that share
-/// them; and how far the result is from the best possible.
+/// Simulate the repair of failed nodes: how long it takes, and how far that is from the best.
+///
+/// With its plans and their schedule, links that change, and applications that share them.
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]

@@ -21,10 +21,11 @@ use suture_terminal::output::{Format, counted, print_json, print_table, table};
 
 use crate::outcome::Outcome;
 
-/// Measure repairs on an emulated network: a network namespace for each node, links of known rates.
+/// Measure repairs on an emulated network, whose links have known rates.
 ///
-/// Needs root, and `ip` and `tc` (iproute2). Everything is removed at the end, also on Ctrl-C and
-/// when the command is killed; `suture testbed down` removes what is left all the same.
+/// Each node is in a network namespace of its own. Needs root, and `ip` and `tc` (iproute2).
+/// Everything is removed at the end, also on Ctrl-C and when the command is killed; `suture testbed
+/// down` removes what is left all the same.
 #[derive(clap::Args)]
 pub struct Args {
     #[command(subcommand)]

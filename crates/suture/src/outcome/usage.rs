@@ -16,6 +16,8 @@ use clap::builder::Styles;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use suture_terminal::output::{self, visible};
 
+use crate::help;
+
 /// Longer lines of text are hard to read, however wide a terminal is.
 const COLUMNS_MAX: usize = 100;
 
@@ -27,7 +29,7 @@ pub fn report(error: clap::Error, command: fn() -> Command) -> ExitCode {
         printed.unwrap_or_else(|error| output::note_unprinted(&error));
         return ExitCode::from(u8::from(!output::is_complete()));
     }
-    let plain = plain(&error, || command().styles(Styles::plain()));
+    let plain = plain(&error, || help::grouped(command().styles(Styles::plain())));
     let error = explained(error, command());
     let shown = visible(&plain);
     if shown == plain {

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::process::Command;
 
-use crate::{fences, page, pages};
+use crate::{fences, page, pages, subcommands};
 
 /// So many at least are found: otherwise nothing was looked at.
 const FOUND_MIN: usize = 100;
@@ -29,13 +29,10 @@ impl Help {
     pub fn chain(&mut self, words: &[String]) -> Result<Vec<String>, String> {
         let mut chain: Vec<String> = Vec::new();
         for word in words {
-            let help = self.of(&chain).to_owned();
-            let Some((_, listed)) = help.split_once("\nCommands:\n") else { break };
-            let is_listed = |line: &str| line.split_whitespace().next() == Some(word);
-            let mut listed = listed.lines().take_while(|line| line.starts_with("  "));
-            match listed.any(is_listed) {
+            let listed = subcommands::listed(self.of(&chain));
+            match listed.contains(word) {
                 true => chain.push(word.clone()),
-                false if word.starts_with('-') => break,
+                false if listed.is_empty() || word.starts_with('-') => break,
                 false => return Err(format!("suture {} has no '{word}'", chain.join(" "))),
             }
         }

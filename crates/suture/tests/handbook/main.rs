@@ -10,6 +10,8 @@ mod configuration;
 mod fences;
 mod formats;
 mod session;
+#[path = "../subcommands/mod.rs"]
+mod subcommands;
 
 use std::collections::BTreeSet;
 use std::fs;
