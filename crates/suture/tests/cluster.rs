@@ -617,25 +617,13 @@ fn without_a_coordinator_a_command_says_what_to_do() {
     assert!(status.stderr.contains("127.0.0.1:1") && status.stderr.contains("suture coordinator"));
 }
 
-/// Starts the coordinator, which has stopped, so patient that no silent node is given up.
-fn start_patient(cluster: &mut Cluster) {
-    let config = cluster.path("coordinator.toml");
-    let text = fs::read_to_string(&config).unwrap();
-    let text = text.replace("127.0.0.1:0", &cluster.address);
-    let patient = text.replace("dead = '2s'", "dead = '1h'");
-    let patient = patient.replace("start_grace = '5s'", "start_grace = '1h'");
-    assert_eq!(patient.matches("'1h'").count(), 2, "{text}");
-    fs::write(&config, patient).unwrap();
-    (cluster.coordinator, _) = Process::start("coordinator", &config);
-}
-
 #[test]
 fn a_node_that_is_silent_is_named_at_once_and_long_before_it_is_given_up() {
     let mut cluster = Cluster::of(6);
     let content = cluster.put("x", 600_000, &["--code", "rs(4,2)", "--chunk-size", "64KiB"]);
     let stripes = cluster.json(&["stat", "x"])["stripes"].as_u64().unwrap();
     cluster.coordinator.stop();
-    start_patient(&mut cluster);
+    cluster.start_patient();
     cluster.wait("all agents are back", |status| count(status, "up") == 6);
     cluster.wait_healthy();
     let signal = |cluster: &Cluster, agents: std::ops::Range<usize>, signal| {
@@ -681,7 +669,7 @@ fn status_and_stat_say_at_once_what_can_be_read() {
     cluster.coordinator.stop();
     let gone = cluster.chunks(0).len() as u64;
     cluster.agents[0].kill();
-    start_patient(&mut cluster);
+    cluster.start_patient();
     let status = cluster.wait("the others are back", |status| count(status, "up") == 6);
     assert!(gone > 0 && gone < chunks);
     assert_eq!(count(&status, "unknown"), 1);

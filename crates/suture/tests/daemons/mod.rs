@@ -107,6 +107,18 @@ impl Cluster {
         (self.coordinator, _) = start_coordinator(self.folder.path(), &self.address);
     }
 
+    /// Starts the coordinator, which has stopped, so patient that no silent node is given up.
+    pub fn start_patient(&mut self) {
+        let config = self.path("coordinator.toml");
+        let text = fs::read_to_string(&config).unwrap();
+        let text = text.replace("127.0.0.1:0", &self.address);
+        let patient = text.replace("dead = '2s'", "dead = '1h'");
+        let patient = patient.replace("start_grace = '5s'", "start_grace = '1h'");
+        assert_eq!(patient.matches("'1h'").count(), 2, "{text}");
+        fs::write(&config, patient).unwrap();
+        (self.coordinator, _) = Process::start("coordinator", &config);
+    }
+
     pub fn run(&self, args: &[&str]) -> Finished {
         finish(suture().args(args).env("SUTURE_COORDINATOR", &self.address))
     }
