@@ -45,6 +45,13 @@ pub(crate) struct Certificate {
     pub nodes: Vec<u32>,
 }
 
+/// A link as its node has it. Its demand stands beside it, since searches ask for that first.
+#[derive(Clone, Copy, Debug, Default)]
+struct NodeLink {
+    link: u32,
+    demand: u32,
+}
+
 /// Demands, nodes, and which node ships what.
 #[derive(Debug)]
 pub(crate) struct Transport {
@@ -58,7 +65,7 @@ pub(crate) struct Transport {
     demand_of: Vec<u32>,
     /// Node `n` has the links `at[at_first[n]..at_first[n + 1]]`. Empty until it is searched.
     at_first: Vec<u32>,
-    at: Vec<u32>,
+    at: Vec<NodeLink>,
     /// What each node ships.
     loads: Vec<u64>,
     /// Nodes that stay as they are.
@@ -156,7 +163,7 @@ impl Transport {
         self.first[demand] as usize..self.first[demand + 1] as usize
     }
 
-    fn links_at(&self, node: usize) -> &[u32] {
+    fn links_at(&self, node: usize) -> &[NodeLink] {
         &self.at[self.at_first[node] as usize..self.at_first[node + 1] as usize]
     }
 
@@ -251,10 +258,11 @@ impl Transport {
             first[node] += first[node - 1];
         }
         let mut next = first.clone();
-        self.at = vec![0; self.links.len()];
+        self.at = vec![NodeLink::default(); self.links.len()];
         for (index, link) in self.links.iter().enumerate() {
             let place = &mut next[link.node as usize];
-            self.at[*place as usize] = index as u32;
+            let demand = self.demand_of[index];
+            self.at[*place as usize] = NodeLink { link: index as u32, demand };
             *place += 1;
         }
         self.at_first = first;

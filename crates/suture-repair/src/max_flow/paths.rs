@@ -3,10 +3,13 @@
 //! Place: beneath `max_flow.rs`, one round of its search for the least time. A path is x ships less
 //! and y more of one demand, y less and z more of another, until a node has capacity left.
 
-use crate::max_flow::Transport;
+use crate::max_flow::{NodeLink, Transport};
 
 /// Not reached from any overloaded node.
 const UNSEEN: u32 = u32::MAX;
+
+/// Stays as it is, and is not to be reached.
+const FIXED: u32 = u32::MAX - 1;
 
 /// One round of shortest alternating paths.
 pub(super) struct AlternatingPaths {
@@ -70,36 +73,37 @@ impl AlternatingPaths {
     /// Numbers nodes by their distance, as far as the nearest that are not full. Whether there are
     /// any.
     fn label(&mut self, transport: &Transport, capacities: &[u64]) -> bool {
-        self.node_levels.fill(UNSEEN);
-        self.demand_levels.fill(UNSEEN);
-        self.reached.clear();
+        let AlternatingPaths { node_levels, demand_levels, reached, .. } = self;
+        let Transport { links, limits, first, loads, is_fixed, .. } = transport;
+        demand_levels.fill(UNSEEN);
+        reached.clear();
         for (node, &capacity) in capacities.iter().enumerate() {
-            if transport.loads[node] > capacity {
-                self.node_levels[node] = 0;
-                self.reached.push(node as u32);
+            node_levels[node] = if is_fixed[node] { FIXED } else { UNSEEN };
+            if loads[node] > capacity {
+                node_levels[node] = 0;
+                reached.push(node as u32);
             }
         }
         let (mut at, mut last_level) = (0, UNSEEN);
-        while at < self.reached.len() {
-            let node = self.reached[at] as usize;
-            let level = self.node_levels[node];
+        while at < reached.len() {
+            let node = reached[at] as usize;
+            let level = node_levels[node];
             if level >= last_level {
                 break;
             }
-            for &link in transport.links_at(node) {
-                let demand = transport.demand_of[link as usize] as usize;
-                if transport.links[link as usize].units == 0 || self.demand_levels[demand] != UNSEEN
-                {
+            for &NodeLink { link, demand } in transport.links_at(node) {
+                let demand = demand as usize;
+                if demand_levels[demand] != UNSEEN || links[link as usize].units == 0 {
                     continue;
                 }
-                self.demand_levels[demand] = level;
-                for other in transport.shipped(demand) {
+                demand_levels[demand] = level;
+                let limit = limits[demand];
+                for other in &links[first[demand] as usize..first[demand + 1] as usize] {
                     let node = other.node as usize;
-                    let is_open = other.units < transport.limits[demand];
-                    if is_open && self.node_levels[node] == UNSEEN && !transport.is_fixed[node] {
-                        self.node_levels[node] = level + 1;
-                        self.reached.push(other.node);
-                        if transport.loads[node] < capacities[node] {
+                    if other.units < limit && node_levels[node] == UNSEEN {
+                        node_levels[node] = level + 1;
+                        reached.push(other.node);
+                        if loads[node] < capacities[node] {
                             last_level = level + 1;
                         }
                     }
@@ -139,22 +143,26 @@ impl AlternatingPaths {
 
     /// The next demand of which `node` could ship less and a node one level further more.
     fn step(&mut self, transport: &Transport, node: usize) -> Option<(u32, u32)> {
+        let Transport { links, limits, first, .. } = transport;
         let level = self.node_levels[node];
-        while self.node_next[node] < transport.at_first[node + 1] {
-            let less = transport.at[self.node_next[node] as usize];
-            let demand = transport.demand_of[less as usize] as usize;
-            if transport.links[less as usize].units > 0 && self.demand_levels[demand] == level {
-                while self.demand_next[demand] < transport.first[demand + 1] {
-                    let more = self.demand_next[demand];
-                    let link = transport.links[more as usize];
-                    let is_further = self.node_levels[link.node as usize] == level + 1;
-                    if is_further && link.units < transport.limits[demand] {
-                        return Some((less, more));
-                    }
-                    self.demand_next[demand] += 1;
+        let next = &mut self.node_next[node];
+        while *next < transport.at_first[node + 1] {
+            let NodeLink { link: less, demand } = transport.at[*next as usize];
+            let demand = demand as usize;
+            if self.demand_levels[demand] == level && links[less as usize].units > 0 {
+                let (limit, end) = (limits[demand], first[demand + 1]);
+                let from = self.demand_next[demand];
+                let is_next = |more: &u32| {
+                    let link = links[*more as usize];
+                    self.node_levels[link.node as usize] == level + 1 && link.units < limit
+                };
+                let found = (from..end).find(is_next);
+                self.demand_next[demand] = found.unwrap_or(end.max(from));
+                if let Some(more) = found {
+                    return Some((less, more));
                 }
             }
-            self.node_next[node] += 1;
+            *next += 1;
         }
         None
     }
