@@ -18,6 +18,9 @@ pub(super) fn each_charge(
     ports: &PricedPorts<'_>,
     mut charge: impl FnMut(PortIndex, f64),
 ) {
+    if !ports.have_processors() {
+        return each_port(item, option, kept, candidate_sets, ports, charge);
+    }
     each_port(item, option, kept, candidate_sets, ports, |port, amount| {
         charge(port, amount);
         if let Some(PortWork { processor, work }) = ports.work(port) {

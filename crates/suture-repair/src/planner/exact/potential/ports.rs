@@ -131,13 +131,20 @@ impl<'a> PricedPorts<'a> {
 
     /// How the weight of a port grows with `amount` more. With that of a processor behind it, it
     /// grows by what both cost together, which is near enough for the next few amounts.
+    #[inline]
     pub fn growth(&self, port: PortIndex, amount: f64) -> PortGrowth {
+        let own = self.own_growth(port, amount);
+        match self.ports.work(port) {
+            None => own,
+            Some(PortWork { processor, work }) => {
+                own.and(self.own_growth(processor, work * amount))
+            }
+        }
+    }
+
+    fn own_growth(&self, port: PortIndex, amount: f64) -> PortGrowth {
         let PortState { chunk_seconds, weight, .. } = self.states[port];
-        let own = PortGrowth { weight, factor: self.power(chunk_seconds, amount) };
-        let Some(PortWork { processor, work }) = self.ports.work(port) else { return own };
-        let PortState { chunk_seconds, weight, .. } = self.states[processor];
-        let of_work = PortGrowth { weight, factor: self.power(chunk_seconds, work * amount) };
-        own.and(of_work)
+        PortGrowth { weight, factor: self.power(chunk_seconds, amount) }
     }
 
     fn power(&self, chunk_seconds: f64, amount: f64) -> f64 {
