@@ -76,7 +76,8 @@ impl<'a> Accounting<'a> {
             return None;
         }
         let gone = if *drains { &[] } else { &failed[..] };
-        RepairCounts::read(self.network, gone).await.ok()
+        let counts = RepairCounts::read(self.network, gone).await;
+        counts.inspect_err(|why| errln!("differences of traffic have no causes: {why:#}")).ok()
     }
 
     async fn at_rest(&self, client: &mut Client, processes: &Processes) -> Result<IdleRates> {

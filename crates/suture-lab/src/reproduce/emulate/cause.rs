@@ -38,8 +38,9 @@ impl Leftover {
 
 /// The causes of a difference, the largest first, and what of it they leave.
 pub fn explained(difference: f64, unit: &str, causes: &[Cause], left: Leftover) -> String {
-    let is_named = |cause: &&Cause| (cause.amount / difference).abs() >= NAMED;
-    let mut named: Vec<&Cause> = causes.iter().filter(is_named).collect();
+    let is_large = |amount: f64| (amount / difference).abs() >= NAMED;
+    let (mut named, small): (Vec<&Cause>, Vec<&Cause>) =
+        causes.iter().partition(|cause| is_large(cause.amount));
     named.sort_by(|a, b| b.amount.abs().total_cmp(&a.amount.abs()));
     let signed = |amount: f64| {
         let sign = if amount < 0.0 { '-' } else { '+' };
@@ -47,7 +48,11 @@ pub fn explained(difference: f64, unit: &str, causes: &[Cause], left: Leftover) 
     };
     let mut parts: Vec<String> =
         named.iter().map(|cause| format!("{}: {}", signed(cause.amount), cause.words)).collect();
-    let rest = difference - named.iter().map(|cause| cause.amount).sum::<f64>();
+    let small = small.iter().map(|cause| cause.amount).sum::<f64>();
+    if is_large(small) {
+        parts.push(format!("{}: other causes, each of which is small", signed(small)));
+    }
+    let rest = difference - small - named.iter().map(|cause| cause.amount).sum::<f64>();
     if (rest / difference).abs() > LEFT {
         parts.push(match left {
             Leftover { chance: Some(chance), .. } => format!("{}: {chance}", signed(rest)),
@@ -60,4 +65,24 @@ pub fn explained(difference: f64, unit: &str, causes: &[Cause], left: Leftover) 
         });
     }
     parts.join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn causes(amounts: &[f64]) -> Vec<Cause> {
+        let cause = |amount: &f64| Cause { amount: *amount, words: format!("of {amount}") };
+        amounts.iter().map(cause).collect()
+    }
+
+    #[test]
+    fn small_causes_are_counted_and_shown_together() {
+        let said = |amounts: &[f64]| explained(10.0, "s", &causes(amounts), Leftover::default());
+        let together = "+5.20 s: of 5.2; +4.20 s: other causes, each of which is small";
+        assert_eq!(said(&[1.4, 1.4, 5.2, 1.4]), together);
+        assert_eq!(said(&[9.0, 1.0]), "+9.00 s: of 9");
+        let left = "+5.00 s: of 5; +4.00 s is not explained by what was measured";
+        assert_eq!(said(&[5.0, 1.0]), left);
+    }
 }
