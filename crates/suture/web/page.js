@@ -177,10 +177,10 @@ function showRate(status) {
   const now = rates[rates.length - 1];
   const highest = rates.some((rate) => rate > 0) ? `, ${size(most)} at most` : '';
   const { bound_bytes_per_second: bound, percent_of_bound: reached } = status;
-  const best = bound === null ? ''
-    : `; with what links carry it could be ${size(bound)} (${percent(reached / 100)} of the bound)`;
+  const part = bound === null ? '' : ` (${percent(reached / 100)} of the bound)`;
+  const best = bound === null ? '' : `; with what links carry it could be ${size(bound)}`;
   write(byId('rate-caption'),
-    `Rebuilt per second since this page was opened: ${size(now)} now${highest}${best}`);
+    `Rebuilt per second since this page was opened: ${size(now)} now${part}${highest}${best}`);
 }
 
 function showRunning(status) {

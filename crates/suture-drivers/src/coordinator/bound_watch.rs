@@ -40,9 +40,12 @@ impl BoundWatch {
     /// Takes what was computed, and has it computed again when that is due. Called now and then,
     /// by a task of the runtime.
     pub fn follow(&mut self, now: Instant, core: &Coordinator) {
-        if !has_repairs(core) {
-            (self.found, self.due) = (None, None);
+        if !core.has_bound() {
+            self.found = None;
             self.computing.iter_mut().for_each(|computing| computing.is_void = true);
+            if core.running().next().is_none() {
+                self.due = None;
+            }
             return self.take_answer(now);
         }
         self.take_answer(now);
@@ -53,7 +56,7 @@ impl BoundWatch {
 
     /// The bound of the repairs that run, as last computed; none where none runs.
     pub fn found(&self, core: &Coordinator) -> Option<RepairBound> {
-        self.found.filter(|_| has_repairs(core))
+        self.found.filter(|_| core.has_bound())
     }
 
     /// Takes what was computed, if it was.
@@ -65,9 +68,11 @@ impl BoundWatch {
             // It panicked, which the runtime has reported.
             Err(TryRecvError::Closed) => (None, Duration::ZERO),
         };
-        if !computing.is_void {
-            (self.found, self.due) = (found, Some(now + EVERY.max(took * REST)));
-        }
+        (self.found, self.due) = if computing.is_void {
+            (None, Some(now + took * REST))
+        } else {
+            (found, Some(now + EVERY.max(took * REST)))
+        };
         self.computing = None;
     }
 
@@ -86,11 +91,6 @@ impl BoundWatch {
         });
         self.computing = Some(Computation { answer, is_void: false });
     }
-}
-
-/// Whether anything runs.
-fn has_repairs(core: &Coordinator) -> bool {
-    core.running().next().is_some()
 }
 
 #[cfg(test)]
@@ -114,6 +114,11 @@ mod tests {
 
     /// Six nodes with four stripes, of which one has failed.
     fn repairing() -> Coordinator {
+        after(Command::FailNode(NodeId(0)))
+    }
+
+    /// Six nodes with four stripes, after a command.
+    fn after(command: Command) -> Coordinator {
         let settings = CoordinatorConfig::default();
         let config = Config {
             epoch: 1,
@@ -161,14 +166,14 @@ mod tests {
             let held = held.filter_map(|s| Some(s.copy(s.chunk_on(node)?)?.copy.into())).collect();
             give(&mut core, Input::Agent { node, message: FromAgent::Inventory(held) });
         }
-        give(&mut core, Input::Operator(Command::FailNode(NodeId(0))));
+        give(&mut core, Input::Operator(command));
         core
     }
 
     #[tokio::test]
     async fn a_bound_is_computed_while_repairs_run_and_gone_with_the_last_of_them() {
         let (mut core, mut watch, now) = (repairing(), BoundWatch::default(), Instant::now());
-        assert!(has_repairs(&core));
+        assert!(core.has_bound());
         watch.follow(now, &core);
         assert_eq!(watch.found(&core), None, "it is being computed");
         while watch.computing.is_some() {
@@ -193,12 +198,23 @@ mod tests {
         give(&mut core, Input::Operator(Command::Cancel));
         watch.follow(now, &core);
         give(&mut core, Input::Operator(Command::Resume));
-        assert!(has_repairs(&core));
+        assert!(core.has_bound());
         watch.follow(now, &core);
         assert!(watch.computing.as_ref().is_some_and(|old| old.is_void), "one at a time");
         sender.send((Some(RepairBound { seconds: 1.0, bytes: 1 }), Duration::ZERO)).unwrap();
         watch.follow(now, &core);
         assert_eq!(watch.found, None);
         assert!(watch.computing.is_some_and(|new| !new.is_void), "it is asked anew");
+    }
+
+    #[tokio::test]
+    async fn there_is_none_while_chunks_only_move_even_if_one_was_found_before() {
+        let core = after(Command::DrainNode(NodeId(0)));
+        assert!(core.running().next().is_some() && !core.has_bound(), "they move");
+        let found = Some(RepairBound { seconds: 1.0, bytes: 1 });
+        let mut watch = BoundWatch { found, ..BoundWatch::default() };
+        assert_eq!(watch.found(&core), None);
+        watch.follow(Instant::now(), &core);
+        assert!(watch.found.is_none() && watch.computing.is_none());
     }
 }

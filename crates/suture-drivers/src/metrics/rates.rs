@@ -25,11 +25,11 @@ impl RateLevels {
             ),
             bound_seconds: of.new_one(
                 "suture_repair_bound_seconds",
-                "The least that repairs that run and are planned need as a whole; absent without",
+                "The least that repairs that run and are planned need as a whole; absent where unknown",
             ),
             bound_rate: of.new_one(
                 "suture_repair_bound_bytes_per_second",
-                "Rebuilt bytes per second of repairs that need that least; absent without",
+                "Rebuilt bytes per second of repairs that need that least; absent where unknown",
             ),
         }
     }

@@ -43,14 +43,13 @@ impl Coordinator {
     /// What runs, and what is planned to begin next: as many repairs as are planned together, at
     /// most. `None` where no lost chunk is being rebuilt, or a chunk moves beside those that are.
     pub fn planned_jobs(&self) -> Option<PlannedJobs> {
-        let rebuilds = self.ledger.running().filter_map(|(_, attempt)| attempt.rebuild());
-        let running: Vec<&PlannedRepair> = rebuilds.map(|rebuild| &*rebuild.planned).collect();
-        if running.is_empty() || running.iter().any(|planned| is_move(planned)) {
+        if !self.has_bound() {
             return None;
         }
+        let running = self.rebuilding();
         let waiting = self.ledger.waiting().iter().filter(|planned| !is_move(planned));
         let (mut jobs, mut bytes) = (Vec::new(), 0);
-        for planned in running.into_iter().chain(waiting).take(BATCH_MAX) {
+        for planned in running.chain(waiting).take(BATCH_MAX) {
             // A plan may rebuild fewer chunks than it was asked for.
             jobs.push(Job { lost: planned.plan.lost.clone(), ..planned.job.clone() });
             bytes += self.rebuilt_bytes(planned);
@@ -61,6 +60,17 @@ impl Coordinator {
         let free_bytes = free.map(|(free, node)| free.saturating_add(node.disk_write_bytes));
         let (free_bytes, abilities) = (free_bytes.collect(), self.health.abilities());
         Some(PlannedJobs { jobs, bytes, cluster, free_bytes, abilities })
+    }
+
+    /// Whether a lost chunk is being rebuilt, and none moves beside it: only then is there a bound.
+    pub fn has_bound(&self) -> bool {
+        self.rebuilding().next().is_some() && !self.rebuilding().any(is_move)
+    }
+
+    /// The repairs that run.
+    fn rebuilding(&self) -> impl Iterator<Item = &PlannedRepair> {
+        let rebuilds = self.ledger.running().filter_map(|(_, attempt)| attempt.rebuild());
+        rebuilds.map(|rebuild| &*rebuild.planned)
     }
 
     /// The bytes of the chunks that a plan rebuilds.
