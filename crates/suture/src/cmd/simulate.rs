@@ -56,7 +56,7 @@ const ASSUMED: Rate = Rate(125e6);
 /// What names a model where a file could stand.
 const MODEL_PREFIX: &str = "model:";
 
-/// Simulate the repair of failed nodes: how long it takes, and how far that is from the best.
+/// Simulate the repair of failed nodes: how long it takes, beside the least it can take.
 ///
 /// With its plans and their schedule, links that change, and applications that share them.
 #[derive(clap::Args)]
