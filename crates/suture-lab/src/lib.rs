@@ -1,15 +1,15 @@
-//! The laboratory: clusters that are read from files, drawn, simulated, emulated and put under load.
+//! The laboratory: clusters that are read, drawn, simulated, emulated and put under load.
 //!
-//! Place: around the whole life of a repair, failure -> ... -> stripe healthy, which it brings about
-//! on purpose and measures.
+//! Place: around the whole life of a repair, failure -> ... -> stripe healthy, which is brought
+//! about on purpose and measured.
 //!
 //! A cluster to try something on is an [`input`]: a file, or generated; [`executable`] says which
 //! policies agents can execute on it, [`cpu_time`] what planning takes of a processor. [`picture`]
 //! and [`mod@svg`] draw what came of it.
 //!
 //! Real processes: the [`demo`] starts a cluster on one machine and repairs it before the eyes of
-//! its user, [`calibrate`] compares such repairs with the simulator's, [`foreground`] is the load of
-//! applications, and the [`testbed`] does all of that on an emulated network.
+//! its user, [`calibrate`] compares such repairs with the simulator's, [`foreground`] is the load
+//! of applications, and the [`testbed`] does all of that on an emulated network.
 //!
 //! [`reproduce`] is the papers' experiments, in the simulator and on that network.
 //!

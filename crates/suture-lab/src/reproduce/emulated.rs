@@ -184,15 +184,15 @@ pub struct EmulatedFacts {
 /// What daemons counted of what nodes sent for a repair, beside what the simulator has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TrafficFacts {
-    /// Payload of repairs.
+    /// Payload that agents sent for repairs.
     pub payload_bytes: f64,
     /// What the plans that repairs began with move, as a whole.
     pub begun_bytes: f64,
-    /// Repairs that began.
+    /// How many repairs began.
     pub begun: f64,
     /// Repairs that went on by another plan.
     pub replaced: f64,
-    /// Attempts that failed.
+    /// How many attempts failed.
     pub failed: f64,
     /// What plans that repairs began with move in the simulator.
     pub simulated_begun_bytes: f64,
@@ -253,15 +253,15 @@ pub struct RequestFacts {
     pub connection_p99_ms: Option<f64>,
     /// At the 99th percentile beside the repair, of the requests that means are of.
     pub common_p99_ms: Option<f64>,
-    /// The same, simulated.
+    /// The same in the simulator.
     pub simulated_common_p99_ms: Option<f64>,
     /// Within what the 99th percentile beside the repair lies.
     pub p99_within: Option<Within>,
-    /// The same, simulated.
+    /// The same in the simulator.
     pub simulated_p99_within: Option<Within>,
     /// Within what the interference degree lies, in percent.
     pub degree_within: Option<Within>,
-    /// The same, simulated.
+    /// The same in the simulator.
     pub simulated_degree_within: Option<Within>,
 }
 

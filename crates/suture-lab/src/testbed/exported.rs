@@ -34,7 +34,7 @@ pub struct RepairCounts {
     pub started: f64,
     /// Repairs that went on by another plan.
     pub replaced: f64,
-    /// Attempts that failed.
+    /// How many attempts failed.
     pub failed: f64,
 }
 

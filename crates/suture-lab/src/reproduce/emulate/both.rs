@@ -14,9 +14,9 @@ use crate::testbed::requests::LoopLogs;
 
 /// What requests took in all runs.
 pub struct BothSides<'a> {
-    /// On the testbed.
+    /// Requests on the testbed.
     pub logs: &'a LoopLogs,
-    /// In the simulator.
+    /// Requests in the simulator.
     pub drawn: &'a DrawnRequests,
     /// Beside the same simulated repair, client by client, where lanes between two nodes share a
     /// connection.

@@ -90,7 +90,7 @@ pub struct DrawnRequests {
 /// What is simulated beside an emulated repair.
 #[derive(Clone, Copy, Debug)]
 pub struct Predictor<'a> {
-    /// What is measured.
+    /// The experiment that is measured.
     pub bed: &'a Experiment,
     /// A node that turns slow without a notification.
     pub slow: Option<Straggler>,

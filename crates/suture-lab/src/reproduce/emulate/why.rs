@@ -131,7 +131,7 @@ fn of_traffic(difference: f64, facts: &EmulatedFacts) -> String {
 }
 
 /// What nodes send otherwise than in the simulator, by what daemons counted: what is no payload,
-/// what plans move as they are, and what repairs move otherwise than the plans that they began with.
+/// what plans move as they are, and what repairs move otherwise than the plans they began with.
 fn counted(facts: &EmulatedFacts, traffic: &TrafficFacts) -> Vec<Cause> {
     let per_lost = |bytes: f64| bytes / facts.lost_bytes as f64;
     let idle = facts.idle_sent_bytes.unwrap_or(0.0);

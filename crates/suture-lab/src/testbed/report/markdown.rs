@@ -13,7 +13,7 @@ use crate::testbed::campaign::Campaign;
 pub struct PageSection {
     /// The name of its file without the ending.
     pub name: String,
-    /// What was measured.
+    /// What was measured of it.
     pub campaign: Campaign,
     /// What is reported of it.
     pub document: CampaignReport,
