@@ -556,6 +556,29 @@ fn fault(error: &toml::de::Error, text: &str) -> String {
 }
 
 #[cfg(test)]
+impl CoordinatorConfig {
+    /// What a core in tests is begun with: of its first epoch, with nothing carried over.
+    pub(crate) fn core(&self) -> suture_repair::coordinator::Config {
+        suture_repair::coordinator::Config {
+            epoch: 1,
+            timers: self.timers(),
+            policy: self.repair.policy,
+            seed: 1,
+            paused: false,
+            failed: Vec::new(),
+            draining: Vec::new(),
+            paused_nodes: Vec::new(),
+            claims: false,
+            liveness: suture_repair::event::Liveness::Own,
+            deletes: true,
+            in_flight_max: suture_repair::coordinator::IN_FLIGHT_MAX,
+            scrub: ScrubConfig::OFF,
+            rebalance_after: None,
+        }
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use std::fs;
 

@@ -340,8 +340,6 @@ fn blocked_stripe(
 #[cfg(test)]
 mod tests {
     use suture_repair::cluster::Rate;
-    use suture_repair::coordinator::{Config, IN_FLIGHT_MAX, ScrubConfig};
-    use suture_repair::event::Liveness;
     use suture_repair::message::Failure;
     use suture_repair::stripe::StripeMap;
 
@@ -351,23 +349,7 @@ mod tests {
 
     /// A coordinator of nodes `n0` to `n3` and of no stripes.
     fn coordinator() -> Core {
-        let settings = CoordinatorConfig::default();
-        let config = Config {
-            epoch: 1,
-            timers: settings.timers(),
-            policy: settings.repair.policy,
-            seed: 1,
-            paused: false,
-            failed: Vec::new(),
-            draining: Vec::new(),
-            paused_nodes: Vec::new(),
-            claims: false,
-            liveness: Liveness::Own,
-            deletes: true,
-            in_flight_max: IN_FLIGHT_MAX,
-            scrub: ScrubConfig::OFF,
-            rebalance_after: None,
-        };
+        let config = CoordinatorConfig::default().core();
         Core::new(Time::ZERO, config, Cluster::uniform(4, Rate(1e9)), StripeMap::default())
     }
 

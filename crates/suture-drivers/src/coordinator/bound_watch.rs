@@ -96,8 +96,7 @@ impl BoundWatch {
 #[cfg(test)]
 mod tests {
     use suture_repair::cluster::{Cluster, Rate};
-    use suture_repair::coordinator::{Config, IN_FLIGHT_MAX, ScrubConfig};
-    use suture_repair::event::{Command, Input, Liveness};
+    use suture_repair::event::{Command, Input};
     use suture_repair::id::{Generation, NodeId, Stamp, StripeId};
     use suture_repair::message::{FromAgent, Hello};
     use suture_repair::planner::Abilities;
@@ -119,23 +118,7 @@ mod tests {
 
     /// Six nodes with four stripes, after a command.
     fn after(command: Command) -> Coordinator {
-        let settings = CoordinatorConfig::default();
-        let config = Config {
-            epoch: 1,
-            timers: settings.timers(),
-            policy: settings.repair.policy,
-            seed: 1,
-            paused: false,
-            failed: Vec::new(),
-            draining: Vec::new(),
-            paused_nodes: Vec::new(),
-            claims: false,
-            liveness: Liveness::Own,
-            deletes: true,
-            in_flight_max: IN_FLIGHT_MAX,
-            scrub: ScrubConfig::OFF,
-            rebalance_after: None,
-        };
+        let config = CoordinatorConfig::default().core();
         let record = |node| ChunkRecord {
             node: Some(NodeId(node)),
             stamp: Stamp(0),
