@@ -197,9 +197,10 @@ fn part_plans<'a>(
         let units = instance.units(request);
         for part in instance.parts(request) {
             let lost = |chunk: &ChunkIndex| request.lost.iter().position(|lost| lost == chunk);
-            let kept = part.lost.iter().filter_map(lost).map(|at| destinations.of(index)[at]);
+            let destinations =
+                part.lost.iter().filter_map(lost).map(|at| destinations.of(index)[at]);
             let alpha = request.job.code.sub_chunk_count();
-            part_plans.push(PartPlan::new(request, part, units, alpha, kept.collect()));
+            part_plans.push(PartPlan::new(request, part, units, alpha, destinations.collect()));
         }
     }
     part_plans

@@ -136,7 +136,7 @@ struct Piece {
 struct State {
     seconds: f64,
     options: Vec<Option<RepairOption>>,
-    kept: Vec<Vec<u32>>,
+    destinations: Vec<Vec<u32>>,
 }
 
 struct Descent<'a> {
@@ -144,7 +144,7 @@ struct Descent<'a> {
     kinds: Kinds,
     items: Vec<PricedPart<'a>>,
     /// The nodes that keep the chunks of each item.
-    kept: Vec<Vec<u32>>,
+    destinations: Vec<Vec<u32>>,
     /// Those of each item side by side, in the order of the items.
     pieces: Vec<Piece>,
     /// Whether destinations may not change but by [`Descent::relocate`].
@@ -153,7 +153,7 @@ struct Descent<'a> {
     /// Whether decoders, their helpers and destinations are chosen by what crosses between racks.
     weighs_crossing: bool,
     ports: PricedPorts<'a>,
-    destinations: DestinationRanking,
+    ranking: DestinationRanking,
     prices: Prices,
     /// The time of all ports when everything is spread evenly.
     fair_seconds: f64,
@@ -170,7 +170,7 @@ impl<'a> Descent<'a> {
         let ports = PricedPorts::new(instance);
         Descent {
             fair_seconds: fair_seconds(instance, &items),
-            kept: vec![Vec::new(); items.len()],
+            destinations: vec![Vec::new(); items.len()],
             pieces: (0..items.len() as u32)
                 .map(|item| Piece { item, option: None, parts: 1 })
                 .collect(),
@@ -179,7 +179,7 @@ impl<'a> Descent<'a> {
             sweeps: 0,
             options_left: 0,
             weighs_crossing: true,
-            destinations: DestinationRanking::new(instance, &ports),
+            ranking: DestinationRanking::new(instance, &ports),
             prices: Prices::default(),
             instance,
             kinds,
@@ -219,7 +219,11 @@ impl<'a> Descent<'a> {
     /// How everything is rebuilt now.
     fn state(&self) -> State {
         let options = self.options(0..self.pieces.len());
-        State { seconds: self.ports.peak_seconds(), options, kept: self.kept.clone() }
+        State {
+            seconds: self.ports.peak_seconds(),
+            options,
+            destinations: self.destinations.clone(),
+        }
     }
 
     /// Goes back to a state that is faster.
@@ -228,7 +232,7 @@ impl<'a> Descent<'a> {
             return;
         }
         (0..self.pieces.len()).for_each(|piece| self.charge(piece, -1.0));
-        self.kept = state.kept;
+        self.destinations = state.destinations;
         for (piece, option) in state.options.into_iter().enumerate() {
             self.pieces[piece].option = option;
             self.charge(piece, 1.0);
@@ -243,7 +247,7 @@ impl<'a> Descent<'a> {
     /// Takes every piece out and puts it back where it is cheapest.
     fn sweep(&mut self, sharpness: f64, random: &mut Random) {
         self.ports.sharpen(sharpness, self.fair_seconds);
-        self.destinations.rank(&self.ports, self.instance.view.cluster.nodes.len());
+        self.ranking.rank(&self.ports, self.instance.view.cluster.nodes.len());
         let mut order = std::mem::take(&mut self.order);
         random.shuffle(&mut order);
         for &piece in &order {
@@ -258,17 +262,25 @@ impl<'a> Descent<'a> {
     fn charge(&mut self, piece: usize, sign: f64) {
         let Piece { item, option: Some(option), parts } = &self.pieces[piece] else { return };
         let times = sign * f64::from(*parts);
-        let (item, kept) = (&self.items[*item as usize], &self.kept[*item as usize]);
+        let (item, destinations) =
+            (&self.items[*item as usize], &self.destinations[*item as usize]);
         let mut charges = std::mem::take(&mut self.prices.charges);
         charges.clear();
-        each_charge(item, option, kept, &self.candidate_sets, &self.ports, |port, amount| {
-            charges.push((port, amount));
-        });
+        each_charge(
+            item,
+            option,
+            destinations,
+            &self.candidate_sets,
+            &self.ports,
+            |port, amount| {
+                charges.push((port, amount));
+            },
+        );
         for &(port, amount) in &charges {
             self.ports.charge(port, times * amount);
         }
         self.prices.charges = charges;
-        kept.iter().for_each(|node| self.destinations.refresh(&self.ports, *node));
+        destinations.iter().for_each(|node| self.ranking.refresh(&self.ports, *node));
     }
 
     /// The cheapest option of a piece at the prices of now.
@@ -280,13 +292,14 @@ impl<'a> Descent<'a> {
         }
         if !self.are_kept {
             let taken = self.kept_by_siblings(index);
-            self.kept[index] = self.destinations.cheapest(self.instance, item, &taken, &self.ports);
+            self.destinations[index] =
+                self.ranking.cheapest(self.instance, item, &taken, &self.ports);
         }
-        let kept = &self.kept[index];
+        let destinations = &self.destinations[index];
         let may_forward = self.instance.view.abilities.finished;
         if !item.part.is_sum {
-            let gathered = gather::cheapest(item, kept, may_forward, &self.ports);
-            let (_, option) = self.gathered_around(index, kept, gathered);
+            let gathered = gather::cheapest(item, destinations, may_forward, &self.ports);
+            let (_, option) = self.gathered_around(index, destinations, gathered);
             self.pieces[piece].option = Some(option);
             return;
         }
@@ -298,20 +311,27 @@ impl<'a> Descent<'a> {
         let candidates = item.candidates.map(|candidates| &self.candidate_sets[candidates]);
         let traces = candidates.and_then(|candidates| {
             let limit = f64::INFINITY;
-            traces::cheapest(item, candidates, kept[0], &self.ports, &mut self.prices, limit)
+            traces::cheapest(
+                item,
+                candidates,
+                destinations[0],
+                &self.ports,
+                &mut self.prices,
+                limit,
+            )
         });
         if self.kinds == Kinds::TracesFirst && traces.is_some() {
             self.pieces[piece].option = traces.map(|(_, option)| option);
             return;
         }
         let limit = traces.as_ref().map_or(f64::INFINITY, |(cost, _)| *cost);
-        let tree = self.prices.tree(item, kept[0], &self.ports, limit);
+        let tree = self.prices.tree(item, destinations[0], &self.ports, limit);
         let mut cheapest = tree.or(traces);
         if let Some(detour) = item.detour_around_dearest(&self.ports) {
             let limit = cheapest.as_ref().map_or(f64::INFINITY, |(cost, _)| *cost);
             let other = item.detour(detour);
             self.prices.compute(other, &self.ports);
-            let tree = self.prices.tree(other, kept[0], &self.ports, limit);
+            let tree = self.prices.tree(other, destinations[0], &self.ports, limit);
             let around = tree.map(|(cost, option)| (cost, option.around(detour)));
             cheapest = around.or(cheapest);
         }
@@ -322,7 +342,7 @@ impl<'a> Descent<'a> {
     fn choose_with_racks(&mut self, piece: usize) {
         let index = self.pieces[piece].item as usize;
         let item = &self.items[index];
-        let first = self.kept[index][0];
+        let first = self.destinations[index][0];
         let mut roots = vec![first];
         if !self.are_kept {
             let destination_racks =
@@ -330,8 +350,8 @@ impl<'a> Descent<'a> {
             let taken = self.kept_by_siblings(index);
             let begin = piece + self.sweeps;
             let among = RackQuery { taken: &taken, racks: &destination_racks, begin };
-            let destinations = &self.destinations;
-            roots.extend(destinations.cheapest_in_racks(self.instance, item, among, &self.ports));
+            let ranking = &self.ranking;
+            roots.extend(ranking.cheapest_in_racks(self.instance, item, among, &self.ports));
         }
         let mut best: Option<(f64, u32, RepairOption)> = None;
         for &root in &roots {
@@ -360,33 +380,33 @@ impl<'a> Descent<'a> {
             }
         }
         let (_, root, option) = best.expect("there is a destination");
-        self.kept[index][0] = root;
+        self.destinations[index][0] = root;
         self.pieces[piece].option = Some(option);
     }
 
     /// Moves a chunk to the destination at which all of its ranges, one after the other, cost
     /// least.
     fn relocate(&mut self, index: usize) {
-        let &[kept] = &self.kept[index][..] else { return };
+        let &[destination] = &self.destinations[index][..] else { return };
         let first = self.pieces.partition_point(|piece| (piece.item as usize) < index);
         let count = self.pieces[first..].iter().take_while(|p| p.item as usize == index).count();
         let pieces = first..first + count;
-        let mut best = (self.ports.potential(), kept, self.options(pieces.clone()));
+        let mut best = (self.ports.potential(), destination, self.options(pieces.clone()));
         pieces.clone().for_each(|piece| self.charge(piece, -1.0));
         if best.0 - self.ports.potential() <= RELOCATED_MIN * best.0 {
             pieces.for_each(|piece| self.charge(piece, 1.0));
             return;
         }
         let taken = self.kept_by_siblings(index);
-        let tried = self.destinations.cheapest_few(
+        let tried = self.ranking.cheapest_few(
             self.instance,
             &self.items[index],
             &taken,
             &self.ports,
             TRIED,
         );
-        for node in tried.into_iter().filter(|node| *node != kept) {
-            self.kept[index][0] = node;
+        for node in tried.into_iter().filter(|node| *node != destination) {
+            self.destinations[index][0] = node;
             let (mut end, mut potential) = (pieces.start, 0.0);
             // Every piece adds to the potential.
             while end < pieces.end && potential < best.0 {
@@ -401,7 +421,7 @@ impl<'a> Descent<'a> {
             (pieces.start..end).for_each(|piece| self.charge(piece, -1.0));
         }
         let (_, node, options) = best;
-        self.kept[index][0] = node;
+        self.destinations[index][0] = node;
         for (piece, option) in pieces.zip(options) {
             self.pieces[piece].option = option;
             self.charge(piece, 1.0);
@@ -414,7 +434,7 @@ impl<'a> Descent<'a> {
 
     /// The nodes that keep chunks of the same stripe that are rebuilt apart from this item.
     fn kept_by_siblings(&self, index: usize) -> Vec<u32> {
-        self.siblings(index).flat_map(|at| self.kept[at].iter().copied()).collect()
+        self.siblings(index).flat_map(|at| self.destinations[at].iter().copied()).collect()
     }
 
     /// Items of the same stripe.
@@ -456,7 +476,7 @@ impl<'a> Descent<'a> {
         debug_assert!(self.pieces.is_sorted_by_key(|piece| piece.item));
         let mut at = 0;
         let requests = self.instance.requests.iter().map(|request| {
-            let (mut destinations, mut lanes) = (BTreeMap::new(), Vec::new());
+            let (mut by_chunk, mut lanes) = (BTreeMap::new(), Vec::new());
             while let Some(piece) = self.pieces.get(at)
                 && std::ptr::eq(self.items[piece.item as usize].request, request)
             {
@@ -468,12 +488,18 @@ impl<'a> Descent<'a> {
                 });
                 let options: Vec<(&RepairOption, u32)> = options.collect();
                 at += options.len();
-                let (item, kept) = (&self.items[index], &self.kept[index]);
-                let nodes = kept.iter().map(|node| NodeId(*node));
-                destinations.extend(item.part.lost.iter().copied().zip(nodes));
-                lanes.extend(lanes::lanes(item, &options, kept, &self.candidate_sets, &self.ports));
+                let (item, destinations) = (&self.items[index], &self.destinations[index]);
+                let nodes = destinations.iter().map(|node| NodeId(*node));
+                by_chunk.extend(item.part.lost.iter().copied().zip(nodes));
+                lanes.extend(lanes::lanes(
+                    item,
+                    &options,
+                    destinations,
+                    &self.candidate_sets,
+                    &self.ports,
+                ));
             }
-            let nodes: Vec<NodeId> = destinations.into_values().collect();
+            let nodes: Vec<NodeId> = by_chunk.into_values().collect();
             request.plan(&nodes, lanes)
         });
         requests.collect()

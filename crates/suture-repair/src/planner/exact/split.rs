@@ -47,14 +47,14 @@ const RELAYS_MAX: usize = 16;
 const TRIALS_MAX: usize = 1100;
 
 /// The plan of a request that is rebuilt alone, from free ports; `None` when its chunks are not
-/// sums of any k others. Its destination is `kept`, or one of the `others` that is faster.
+/// sums of any k others. Its destination is `destinations`, or one of the `others` that is faster.
 pub(in crate::planner) fn plan(
     instance: &Instance<'_>,
     request: &ExactRequest<'_>,
-    kept: &[NodeId],
+    destinations: &[NodeId],
     others: &[NodeId],
 ) -> Option<Plan> {
-    let ([part], [first]) = (instance.parts(request), kept) else { return None };
+    let ([part], [first]) = (instance.parts(request), destinations) else { return None };
     if !part.is_sum || !part.any {
         return None;
     }

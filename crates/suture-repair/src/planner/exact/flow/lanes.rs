@@ -23,7 +23,7 @@ pub(super) struct PartPlan<'a> {
     pub units: u32,
     alpha: u32,
     /// The node that keeps each lost chunk of the part. The first one decodes.
-    pub kept: Vec<NodeId>,
+    pub destinations: Vec<NodeId>,
     /// Sub-ranges of the chunk, ascending.
     pub lanes: Vec<SubRange>,
 }
@@ -63,11 +63,11 @@ impl<'a> PartPlan<'a> {
         part: &'a Part,
         units: u32,
         alpha: u32,
-        kept: Vec<NodeId>,
+        destinations: Vec<NodeId>,
     ) -> PartPlan<'a> {
         let helpers = part.forced.iter().map(|s| (s.chunk, request.holder(s.chunk))).collect();
         let whole = SubRange { from: 0, to: units, helpers, aggregation: Aggregation::Open };
-        PartPlan { request, part, units, alpha, kept, lanes: vec![whole] }
+        PartPlan { request, part, units, alpha, destinations, lanes: vec![whole] }
     }
 
     /// Units of so many sub-chunks.
@@ -92,24 +92,24 @@ impl<'a> PartPlan<'a> {
     pub fn decoders(&self) -> impl Iterator<Item = NodeId> + '_ {
         let forced = self.part.forced.iter().map(|sender| sender.chunk);
         let holders = forced.chain(self.part.free.iter().copied());
-        self.kept.iter().copied().chain(holders.map(|chunk| self.request.holder(chunk)))
+        self.destinations.iter().copied().chain(holders.map(|chunk| self.request.holder(chunk)))
     }
 
     /// Where the parts of a lane may come together: its helpers, then destinations, the first one
     /// last.
     pub fn aggregation_points(&self, lane: &SubRange, may_forward: bool) -> Vec<NodeId> {
-        let destinations = if self.part.is_sum { 1 } else { self.kept.len() };
+        let destinations = if self.part.is_sum { 1 } else { self.destinations.len() };
         let helpers = lane.helpers.iter().map(|(_, node)| *node);
         if self.part.is_sum || may_forward {
-            helpers.chain(self.kept[..destinations].iter().rev().copied()).collect()
+            helpers.chain(self.destinations[..destinations].iter().rev().copied()).collect()
         } else {
-            vec![self.kept[0]]
+            vec![self.destinations[0]]
         }
     }
 
     /// What nodes receive wherever it comes together, in units: each destination its chunk.
     pub fn received_anyway(&self, mut charge: impl FnMut(NodeId, f64)) {
-        self.kept.iter().for_each(|node| charge(*node, f64::from(self.units)));
+        self.destinations.iter().for_each(|node| charge(*node, f64::from(self.units)));
     }
 
     /// What is received in a sub-range beyond that, in units: all but one of the sums or chunks.
@@ -254,7 +254,7 @@ impl<'a> PartPlan<'a> {
                         *units -= decoded;
                         (*node, decoded)
                     }
-                    _ => (self.kept[0], lane.units()),
+                    _ => (self.destinations[0], lane.units()),
                 };
                 let to = lane.from + units;
                 cut.push(SubRange { to, aggregation: Aggregation::Decoder(node), ..lane.clone() });
@@ -312,7 +312,8 @@ impl<'a> PartPlan<'a> {
         // What rounding leaves goes to the first destination, which stands last.
         let arcs: Vec<u32> = links[..links.len() - 1].iter().map(arc).collect();
         let sub_range = |CoveredRange { from, to, members }: CoveredRange| {
-            let decoder = members.first().map_or(self.kept[0], |&at| NodeId(links[at].node));
+            let decoder =
+                members.first().map_or(self.destinations[0], |&at| NodeId(links[at].node));
             let (from, to) = (lane.from + from, lane.from + to);
             SubRange {
                 from,
@@ -339,7 +340,7 @@ impl<'a> PartPlan<'a> {
             edges: match &sub_range.aggregation {
                 Aggregation::Decoder(node) => self.gather(sub_range, *node, range.bytes()),
                 Aggregation::Sums(sums) => {
-                    tree(&sub_range.helpers, sums, self.kept[0], range.bytes())
+                    tree(&sub_range.helpers, sums, self.destinations[0], range.bytes())
                 }
                 Aggregation::Open => unreachable!("all lanes are joined before they become a plan"),
             },
@@ -361,7 +362,7 @@ impl<'a> PartPlan<'a> {
             let bytes = sent(chunk) * bytes / u64::from(self.alpha);
             Edge { child, parent: decoder, bytes, carries: Carries::Combined }
         });
-        let elsewhere = self.kept.iter().filter(|node| **node != decoder);
+        let elsewhere = self.destinations.iter().filter(|node| **node != decoder);
         let finished = elsewhere.map(|&parent| Edge {
             child: decoder,
             parent,

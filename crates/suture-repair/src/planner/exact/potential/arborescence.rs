@@ -35,12 +35,13 @@ pub(super) struct RelayLoad {
 /// chunk of the stripe is held or kept, and the best elsewhere.
 pub(super) fn relays(
     item: &PricedPart<'_>,
-    kept: &[u32],
+    destinations: &[u32],
     nodes: impl Iterator<Item = NodeId>,
     load: RelayLoad,
     ports: &PricedPorts<'_>,
 ) -> Vec<u32> {
-    let racks: Vec<u32> = item.holders.iter().chain(kept).map(|node| ports.rack(*node)).collect();
+    let racks: Vec<u32> =
+        item.holders.iter().chain(destinations).map(|node| ports.rack(*node)).collect();
     let mut cheapest: BTreeMap<Option<u32>, (f64, u32)> = BTreeMap::new();
     for node in nodes {
         let rack = Some(ports.rack(node.0)).filter(|rack| racks.contains(rack));

@@ -13,15 +13,15 @@ use crate::planner::ports::PortWork;
 pub(super) fn each_charge(
     item: &PricedPart<'_>,
     option: &RepairOption,
-    kept: &[u32],
+    destinations: &[u32],
     candidate_sets: &[CandidateSchemes],
     ports: &PricedPorts<'_>,
     mut charge: impl FnMut(PortIndex, f64),
 ) {
     if !ports.have_processors() {
-        return each_port(item, option, kept, candidate_sets, ports, charge);
+        return each_port(item, option, destinations, candidate_sets, ports, charge);
     }
-    each_port(item, option, kept, candidate_sets, ports, |port, amount| {
+    each_port(item, option, destinations, candidate_sets, ports, |port, amount| {
         charge(port, amount);
         if let Some(PortWork { processor, work }) = ports.work(port) {
             charge(processor, work * amount);
@@ -33,48 +33,50 @@ pub(super) fn each_charge(
 fn each_port(
     item: &PricedPart<'_>,
     option: &RepairOption,
-    kept: &[u32],
+    destinations: &[u32],
     candidate_sets: &[CandidateSchemes],
     ports: &PricedPorts<'_>,
     mut charge: impl FnMut(PortIndex, f64),
 ) {
     match option {
         RepairOption::Apart { trees } => {
-            for ((part, tree), kept) in item.apart.iter().zip(trees).zip(kept.chunks(1)) {
-                each_together(part, tree, kept, candidate_sets, ports, &mut charge);
+            for ((part, tree), destinations) in
+                item.apart.iter().zip(trees).zip(destinations.chunks(1))
+            {
+                each_together(part, tree, destinations, candidate_sets, ports, &mut charge);
             }
         }
         RepairOption::Beside { alone, tree, gather } => {
             let alone = usize::from(*alone);
-            let (one, others) = one_and_others(kept, alone);
+            let (one, others) = one_and_others(destinations, alone);
             each_together(&item.apart[alone], tree, &[one], candidate_sets, ports, &mut charge);
             each_together(item.pair_without(alone), gather, &others, candidate_sets, ports, charge);
         }
         RepairOption::Around { detour, option } => {
             let item = item.detour(*detour);
-            each_together(item, option, kept, candidate_sets, ports, charge);
+            each_together(item, option, destinations, candidate_sets, ports, charge);
         }
-        together => each_together(item, together, kept, candidate_sets, ports, charge),
+        together => each_together(item, together, destinations, candidate_sets, ports, charge),
     }
 }
 
 /// The one at a place, and the others in their order.
-pub(super) fn one_and_others(kept: &[u32], at: usize) -> (u32, Vec<u32>) {
-    (kept[at], [&kept[..at], &kept[at + 1..]].concat())
+pub(super) fn one_and_others(destinations: &[u32], at: usize) -> (u32, Vec<u32>) {
+    (destinations[at], [&destinations[..at], &destinations[at + 1..]].concat())
 }
 
 /// The same of chunks that are rebuilt together.
 fn each_together(
     item: &PricedPart<'_>,
     option: &RepairOption,
-    kept: &[u32],
+    destinations: &[u32],
     candidate_sets: &[CandidateSchemes],
     ports: &PricedPorts<'_>,
     mut charge: impl FnMut(PortIndex, f64),
 ) {
     let length = item.length;
     if ports.have_disks() {
-        kept.iter().for_each(|node| charge(ports.write(*node), length));
+        destinations.iter().for_each(|node| charge(ports.write(*node), length));
     }
     match option {
         RepairOption::Tree { helpers, sums } | RepairOption::Racks { helpers, sums, .. } => {
@@ -90,16 +92,16 @@ fn each_together(
                     charge(ports.read(node), length);
                 }
             }
-            charge(ports.down(kept[0]), at_root as f64 * length);
+            charge(ports.down(destinations[0]), at_root as f64 * length);
             if let RepairOption::Racks { arrivals, .. } = option {
-                rack::each_crossing(item, helpers, arrivals, kept[0], ports, charge);
+                rack::each_crossing(item, helpers, arrivals, destinations[0], ports, charge);
             }
         }
         RepairOption::Arborescence { helpers, relays, parents } => {
             let holders = helpers.iter().map(|place| item.holders[usize::from(*place)]);
             let nodes: Vec<u32> = holders.chain(relays.iter().copied()).collect();
             for (child, parent) in nodes.iter().zip(parents) {
-                let parent = nodes.get(usize::from(*parent)).unwrap_or(&kept[0]);
+                let parent = nodes.get(usize::from(*parent)).unwrap_or(&destinations[0]);
                 charge(ports.up(*child), length);
                 charge(ports.down(*parent), length);
                 let links = ports.crossing(*child, *parent).into_iter().flatten();
@@ -113,12 +115,12 @@ fn each_together(
             unreachable!("each part of these is charged as what it is")
         }
         RepairOption::Gather { helpers, decoder } => {
-            gather::each_charge(item, helpers, *decoder, kept, ports, charge);
+            gather::each_charge(item, helpers, *decoder, destinations, ports, charge);
         }
         RepairOption::Traces { scheme, decoders } => {
             let candidates = &candidate_sets[item.candidates.expect("traces come from candidates")];
             let candidate = &candidates.schemes[usize::from(*scheme)];
-            traces::each_charge(item, candidate, decoders, kept[0], ports, charge);
+            traces::each_charge(item, candidate, decoders, destinations[0], ports, charge);
         }
     }
 }

@@ -16,11 +16,11 @@ pub(super) fn each_charge(
     item: &PricedPart<'_>,
     helpers: &[u8],
     decoder: Decoder,
-    kept: &[u32],
+    destinations: &[u32],
     ports: &PricedPorts<'_>,
     mut charge: impl FnMut(PortIndex, f64),
 ) {
-    let at = decoder.node(&item.holders, kept);
+    let at = decoder.node(&item.holders, destinations);
     let mut received = 0.0;
     for &place in helpers {
         let HelperShare { sent, read } = item.share(usize::from(place));
@@ -37,7 +37,7 @@ pub(super) fn each_charge(
         }
     }
     charge(ports.down(at), received);
-    for &node in kept.iter().filter(|node| **node != at) {
+    for &node in destinations.iter().filter(|node| **node != at) {
         charge(ports.up(at), item.length);
         charge(ports.down(node), item.length);
         for link in ports.crossing(at, node).into_iter().flatten() {
@@ -50,22 +50,23 @@ pub(super) fn each_charge(
 /// cheaply, wherever it is decoded.
 pub(super) fn cheapest(
     item: &PricedPart<'_>,
-    kept: &[u32],
+    destinations: &[u32],
     may_forward: bool,
     ports: &PricedPorts<'_>,
 ) -> (f64, RepairOption) {
-    cheapest_within(item, kept, may_forward, None, ports)
+    cheapest_within(item, destinations, may_forward, None, ports)
 }
 
 /// The cheapest gather where racks have links: helpers are chosen for the rack of the decoder.
 pub(super) fn cheapest_in_racks(
     item: &PricedPart<'_>,
-    kept: &[u32],
+    destinations: &[u32],
     may_forward: bool,
     ports: &PricedPorts<'_>,
 ) -> (f64, RepairOption) {
-    let racks = decoding_racks(item, kept, may_forward, ports).into_iter();
-    let gathers = racks.map(|rack| cheapest_within(item, kept, may_forward, Some(rack), ports));
+    let racks = decoding_racks(item, destinations, may_forward, ports).into_iter();
+    let gathers =
+        racks.map(|rack| cheapest_within(item, destinations, may_forward, Some(rack), ports));
     gathers.min_by(|a, b| a.0.total_cmp(&b.0)).expect("a destination may decode")
 }
 
@@ -76,11 +77,11 @@ const DECODING_RACKS_MAX: usize = 4;
 /// that hold most of them.
 fn decoding_racks(
     item: &PricedPart<'_>,
-    kept: &[u32],
+    destinations: &[u32],
     may_forward: bool,
     ports: &PricedPorts<'_>,
 ) -> Vec<u32> {
-    let mut racks: Vec<u32> = kept.iter().map(|node| ports.rack(*node)).collect();
+    let mut racks: Vec<u32> = destinations.iter().map(|node| ports.rack(*node)).collect();
     let mut held: Vec<(usize, u32)> = Vec::new();
     for rack in item.holders.iter().filter(|_| may_forward).map(|node| ports.rack(*node)) {
         match held.iter_mut().find(|(_, known)| *known == rack) {
@@ -99,19 +100,19 @@ fn decoding_racks(
 /// may decode there.
 fn cheapest_within(
     item: &PricedPart<'_>,
-    kept: &[u32],
+    destinations: &[u32],
     may_forward: bool,
     rack: Option<u32>,
     ports: &PricedPorts<'_>,
 ) -> (f64, RepairOption) {
     let helpers = cheapest_helpers(item, rack, ports);
-    let gather = Gather::new(item, kept, &helpers, ports);
-    let decoders = (0..kept.len()).map(|place| Decoder::Destination(place as u8));
+    let gather = Gather::new(item, destinations, &helpers, ports);
+    let decoders = (0..destinations.len()).map(|place| Decoder::Destination(place as u8));
     let able = helpers.iter().filter(|_| may_forward);
     let decoders = decoders.chain(able.map(|place| Decoder::Helper(*place as u8)));
     let mut best = (f64::INFINITY, Decoder::Destination(0));
     for decoder in decoders {
-        let node = decoder.node(&item.holders, kept);
+        let node = decoder.node(&item.holders, destinations);
         if rack.is_some_and(|rack| ports.rack(node) != rack) {
             continue;
         }
@@ -281,17 +282,22 @@ impl Decoding {
     }
 
     /// What all costs for these destinations.
-    pub fn cost(&self, item: &PricedPart<'_>, kept: &[u32], ports: &PricedPorts<'_>) -> f64 {
-        self.cost + kept.iter().map(|node| self.finishing(item, *node, ports)).sum::<f64>()
+    pub fn cost(
+        &self,
+        item: &PricedPart<'_>,
+        destinations: &[u32],
+        ports: &PricedPorts<'_>,
+    ) -> f64 {
+        self.cost + destinations.iter().map(|node| self.finishing(item, *node, ports)).sum::<f64>()
     }
 
     /// The gather for these destinations; `None` where one of them decodes that is none of these.
-    pub fn gather(self, kept: &[u32]) -> Option<RepairOption> {
+    pub fn gather(self, destinations: &[u32]) -> Option<RepairOption> {
         let decoder = match self.kind {
             DecoderKind::Helper(place) => Decoder::Helper(place as u8),
             DecoderKind::Relay => Decoder::Relay(self.at),
             DecoderKind::Destination => {
-                Decoder::Destination(kept.iter().position(|node| *node == self.at)? as u8)
+                Decoder::Destination(destinations.iter().position(|node| *node == self.at)? as u8)
             }
         };
         Some(RepairOption::Gather { helpers: self.helpers, decoder })
@@ -307,7 +313,7 @@ fn share_cost(item: &PricedPart<'_>, place: usize, ports: &PricedPorts<'_>) -> f
 /// Helpers and destinations that want a decoder.
 struct Gather<'a> {
     item: &'a PricedPart<'a>,
-    kept: &'a [u32],
+    destinations: &'a [u32],
     helpers: &'a [usize],
     ports: &'a PricedPorts<'a>,
     /// What all helpers send, in lengths of the longest chunk.
@@ -319,19 +325,20 @@ struct Gather<'a> {
 impl<'a> Gather<'a> {
     fn new(
         item: &'a PricedPart<'a>,
-        kept: &'a [u32],
+        destinations: &'a [u32],
         helpers: &'a [usize],
         ports: &'a PricedPorts<'a>,
     ) -> Gather<'a> {
         let sent = helpers.iter().map(|place| item.share(*place).sent).sum();
-        let receiving = kept.iter().map(|node| ports.cost(ports.down(*node), item.length)).sum();
-        Gather { item, kept, helpers, ports, sent, receiving }
+        let receiving =
+            destinations.iter().map(|node| ports.cost(ports.down(*node), item.length)).sum();
+        Gather { item, destinations, helpers, ports, sent, receiving }
     }
 
     /// What is the same for all decoders.
     fn helping_and_writing(&self) -> f64 {
         let helping = self.helpers.iter().map(|place| share_cost(self.item, *place, self.ports));
-        let writing = self.kept.iter().map(|node| self.cost(self.ports.write(*node), 1.0));
+        let writing = self.destinations.iter().map(|node| self.cost(self.ports.write(*node), 1.0));
         helping.sum::<f64>() + writing.sum::<f64>()
     }
 
@@ -339,10 +346,10 @@ impl<'a> Gather<'a> {
     fn decoding(&self, decoder: Decoder) -> f64 {
         let (item, ports) = (self.item, self.ports);
         let (sent, receiving) = (self.sent, self.receiving);
-        let chunks = self.kept.len() as f64;
+        let chunks = self.destinations.len() as f64;
         let (node, cost) = match decoder {
             Decoder::Destination(place) => {
-                let node = self.kept[usize::from(place)];
+                let node = self.destinations[usize::from(place)];
                 let others = receiving - self.cost(ports.down(node), 1.0);
                 let decoding = ports.cost(ports.down(node), sent);
                 (node, others + decoding + self.cost(ports.up(node), chunks - 1.0))
@@ -376,7 +383,7 @@ impl<'a> Gather<'a> {
         for place in self.helpers {
             charge(self.item.holders[*place], decoder, self.item.share(*place).sent);
         }
-        self.kept.iter().for_each(|node| charge(decoder, *node, self.item.length));
+        self.destinations.iter().for_each(|node| charge(decoder, *node, self.item.length));
         links.into_iter().map(|(link, amount)| self.ports.cost(link, amount)).sum()
     }
 

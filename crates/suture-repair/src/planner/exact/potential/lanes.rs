@@ -17,7 +17,7 @@ use crate::planner::exact::potential::{arborescence, rack};
 pub(super) fn lanes(
     item: &PricedPart<'_>,
     options: &[(&RepairOption, u32)],
-    kept: &[u32],
+    destinations: &[u32],
     candidate_sets: &[CandidateSchemes],
     ports: &PricedPorts<'_>,
 ) -> Vec<Lane> {
@@ -43,21 +43,22 @@ pub(super) fn lanes(
         if range.bytes() == 0 {
             continue;
         }
-        let build = Build { item, kept, candidate_sets, ports, range };
+        let build = Build { item, destinations, candidate_sets, ports, range };
         match joined {
             Joined::Whole(RepairOption::Apart { trees }) => {
-                let parts = item.apart.iter().zip(kept.chunks(1)).zip(trees);
-                lanes.extend(parts.map(|((item, kept), tree)| {
-                    Build { item, kept, ..build }.lane(Joined::Whole(tree))
+                let parts = item.apart.iter().zip(destinations.chunks(1)).zip(trees);
+                lanes.extend(parts.map(|((item, destinations), tree)| {
+                    Build { item, destinations, ..build }.lane(Joined::Whole(tree))
                 }));
             }
             Joined::Whole(RepairOption::Beside { alone, tree, gather }) => {
                 let alone = usize::from(*alone);
-                let (one, others) = one_and_others(kept, alone);
-                let tree = Build { item: &item.apart[alone], kept: &[one], ..build }
+                let (one, others) = one_and_others(destinations, alone);
+                let tree = Build { item: &item.apart[alone], destinations: &[one], ..build }
                     .lane(Joined::Whole(tree));
-                let gather = Build { item: item.pair_without(alone), kept: &others, ..build }
-                    .lane(Joined::Whole(gather));
+                let gather =
+                    Build { item: item.pair_without(alone), destinations: &others, ..build }
+                        .lane(Joined::Whole(gather));
                 lanes.extend([tree, gather]);
             }
             Joined::Whole(RepairOption::Around { detour, option }) => {
@@ -91,7 +92,7 @@ fn joined(option: &RepairOption) -> Vec<(Joined<'_>, u8)> {
 #[derive(Clone, Copy)]
 struct Build<'a> {
     item: &'a PricedPart<'a>,
-    kept: &'a [u32],
+    destinations: &'a [u32],
     candidate_sets: &'a [CandidateSchemes],
     ports: &'a PricedPorts<'a>,
     range: Range,
@@ -100,7 +101,7 @@ struct Build<'a> {
 impl Build<'_> {
     fn lane(&self, joined: Joined<'_>) -> Lane {
         let bytes = self.range.bytes();
-        let root = NodeId(self.kept[0]);
+        let root = NodeId(self.destinations[0]);
         let (decoder, scheme, edges) = match joined {
             Joined::Whole(RepairOption::Tree { helpers, sums }) => {
                 let sums: Vec<u32> = sums.iter().map(|sums| u32::from(*sums)).collect();
@@ -174,11 +175,11 @@ impl Build<'_> {
         decoder: Decoder,
         carries: Carries,
     ) -> (NodeId, Vec<Edge>) {
-        let parent = NodeId(decoder.node(&self.item.holders, self.kept));
+        let parent = NodeId(decoder.node(&self.item.holders, self.destinations));
         let senders = sent.map(|(place, bytes)| (NodeId(self.item.holders[place]), bytes));
         let into = senders.filter(|(child, _)| *child != parent);
         let into = into.map(|(child, bytes)| Edge { child, parent, bytes, carries });
-        let out = self.kept.iter().map(|node| NodeId(*node)).filter(|node| *node != parent);
+        let out = self.destinations.iter().map(|node| NodeId(*node)).filter(|node| *node != parent);
         let finished = |node| Edge {
             child: parent,
             parent: node,

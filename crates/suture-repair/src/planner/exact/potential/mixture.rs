@@ -57,7 +57,7 @@ const LANE_BYTES_MIN: u64 = 1 << 10;
 #[derive(Clone, PartialEq)]
 struct PlacedOption {
     item: usize,
-    kept: Vec<u32>,
+    destinations: Vec<u32>,
     option: RepairOption,
 }
 
@@ -83,14 +83,14 @@ impl Mixture {
     fn most_decided(&self) -> Option<(KeptAt, u32)> {
         let parts = self.kept_fractions().into_iter().filter(|kept| kept.fraction < WHOLE_MIN);
         let most = parts.max_by(|a, b| a.fraction.total_cmp(&b.fraction));
-        most.map(|kept| (kept.at, kept.node))
+        most.map(|destinations| (destinations.at, destinations.node))
     }
 
     /// The node that keeps most of each chunk, and how much.
     fn kept_fractions(&self) -> Vec<KeptFraction> {
         let mut sums: BTreeMap<(KeptAt, u32), f64> = BTreeMap::new();
         for (placed, part) in &self.options {
-            for (place, node) in placed.kept.iter().enumerate() {
+            for (place, node) in placed.destinations.iter().enumerate() {
                 *sums.entry((KeptAt { item: placed.item, place }, *node)).or_default() += part;
             }
         }
@@ -118,14 +118,15 @@ impl Descent<'_> {
         for piece in &self.pieces {
             let item = piece.item as usize;
             let option = piece.option.clone().expect("each was put somewhere");
-            let placed = PlacedOption { item, kept: self.kept[item].clone(), option };
+            let placed =
+                PlacedOption { item, destinations: self.destinations[item].clone(), option };
             if !options.contains(&placed) {
                 options.push(placed);
             }
         }
         self.options_left = OPTIONS_MAX;
         let ports = self.ports.clone();
-        let as_they_are = Allowed::only(&self.kept);
+        let as_they_are = Allowed::only(&self.destinations);
         let mixture = self.mixed(&mut options, &as_they_are);
         let mixture = mixture.map(|mixture| self.moved(&mut options, mixture));
         self.ports = ports;
@@ -162,13 +163,13 @@ impl Descent<'_> {
     /// Takes a mixture over, in so many parts of each item, unless it is slower than what is there.
     fn carry_out(&mut self, mixture: &Mixture, parts: u32) {
         let ranges = (self.pieces.len() / self.items.len()) as f64;
-        let (ports, kept) = (self.ports.clone(), self.kept.clone());
+        let (ports, destinations) = (self.ports.clone(), self.destinations.clone());
         let rounded = self.rounded(mixture, parts);
         let pieces = std::mem::take(&mut self.pieces);
         for ((placed, _), parts) in mixture.options.iter().zip(rounded) {
             // One of no part decides nothing: what is kept elsewhere by it is kept nowhere.
             if parts > 0 {
-                self.kept[placed.item].clone_from(&placed.kept);
+                self.destinations[placed.item].clone_from(&placed.destinations);
                 let (item, option) = (placed.item as u32, Some(placed.option.clone()));
                 self.pieces.push(Piece { item, option, parts });
             }
@@ -179,7 +180,7 @@ impl Descent<'_> {
         self.ports = PricedPorts::new(self.instance);
         (0..self.pieces.len()).for_each(|piece| self.charge(piece, 1.0));
         if self.ports.peak_seconds() >= ports.peak_seconds() {
-            (self.pieces, self.ports, self.kept) = (pieces, ports, kept);
+            (self.pieces, self.ports, self.destinations) = (pieces, ports, destinations);
             self.items.iter_mut().for_each(|item| item.set_length(item.length / scale));
         }
     }
@@ -228,7 +229,8 @@ impl Descent<'_> {
         let mut columns: Vec<PlacedOption> = Vec::new();
         for item in 0..self.items.len() {
             let mut known = options.iter().filter(|placed| placed.item == item);
-            let known = known.find(|placed| self.is_allowed(allowed, item, &placed.kept)).cloned();
+            let known =
+                known.find(|placed| self.is_allowed(allowed, item, &placed.destinations)).cloned();
             columns.push(match known {
                 Some(placed) => placed,
                 None => self.cheapest(item, allowed, &vec![1.0; self.ports.bases().len()])?.1,
@@ -237,7 +239,7 @@ impl Descent<'_> {
         let first: Vec<Vec<Seconds>> = columns.iter().map(|placed| self.seconds(placed)).collect();
         let mut master = Master::new(&first, self.ports.bases())?;
         let is_allowed =
-            |placed: &&PlacedOption| self.is_allowed(allowed, placed.item, &placed.kept);
+            |placed: &&PlacedOption| self.is_allowed(allowed, placed.item, &placed.destinations);
         for placed in options.iter().filter(is_allowed) {
             self.add(&mut master, &mut columns, placed.clone());
         }

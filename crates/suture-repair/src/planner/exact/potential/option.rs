@@ -97,9 +97,9 @@ pub(super) enum Decoder {
 
 impl Decoder {
     /// The node, where these nodes have the helpers' chunks, and these keep what is rebuilt.
-    pub fn node(self, holders: &[u32], kept: &[u32]) -> u32 {
+    pub fn node(self, holders: &[u32], destinations: &[u32]) -> u32 {
         match self {
-            Decoder::Destination(place) => kept[usize::from(place)],
+            Decoder::Destination(place) => destinations[usize::from(place)],
             Decoder::Helper(place) => holders[usize::from(place)],
             Decoder::Relay(node) => node,
         }

@@ -26,18 +26,22 @@ impl Descent<'_> {
         let may_forward = self.instance.view.abilities.finished;
         let mut best: Option<(f64, Vec<u32>, RepairOption)> = None;
         let mut known: Vec<KnownTree> = Vec::new();
-        for kept in sets {
-            let (cost, option) =
-                gather::cheapest_in_racks(&self.items[index], &kept, may_forward, &self.ports);
-            let (cost, option) = self.gathered_around(index, &kept, (cost, option));
-            let apart = self.trees(index, &kept, &mut known);
+        for destinations in sets {
+            let (cost, option) = gather::cheapest_in_racks(
+                &self.items[index],
+                &destinations,
+                may_forward,
+                &self.ports,
+            );
+            let (cost, option) = self.gathered_around(index, &destinations, (cost, option));
+            let apart = self.trees(index, &destinations, &mut known);
             let (cost, option) = apart.filter(|(apart, _)| *apart < cost).unwrap_or((cost, option));
             if best.as_ref().is_none_or(|(least, ..)| cost < *least) {
-                best = Some((cost, kept, option));
+                best = Some((cost, destinations, option));
             }
         }
-        let (_, kept, option) = best.expect("there are destinations");
-        self.kept[index] = kept;
+        let (_, destinations, option) = best.expect("there are destinations");
+        self.destinations[index] = destinations;
         self.pieces[piece].option = Some(option);
     }
 
@@ -45,7 +49,7 @@ impl Descent<'_> {
     pub(super) fn gathered_around(
         &self,
         index: usize,
-        kept: &[u32],
+        destinations: &[u32],
         known: (f64, RepairOption),
     ) -> (f64, RepairOption) {
         let item = &self.items[index];
@@ -53,9 +57,9 @@ impl Descent<'_> {
         let may_forward = self.instance.view.abilities.finished;
         let other = item.detour(detour);
         let (cost, option) = if self.weighs_crossing && self.ports.have_racks() {
-            gather::cheapest_in_racks(other, kept, may_forward, &self.ports)
+            gather::cheapest_in_racks(other, destinations, may_forward, &self.ports)
         } else {
-            gather::cheapest(other, kept, may_forward, &self.ports)
+            gather::cheapest(other, destinations, may_forward, &self.ports)
         };
         if cost < known.0 { (cost, option.around(detour)) } else { known }
     }
@@ -65,14 +69,13 @@ impl Descent<'_> {
     fn keeping_sets(&mut self, piece: usize) -> Vec<Vec<u32>> {
         let index = self.pieces[piece].item as usize;
         if self.are_kept {
-            return vec![self.kept[index].clone()];
+            return vec![self.destinations[index].clone()];
         }
         let (taken, item) = (self.kept_by_siblings(index), &self.items[index]);
-        let first = self.destinations.cheapest(self.instance, item, &taken, &self.ports);
+        let first = self.ranking.cheapest(self.instance, item, &taken, &self.ports);
         let racks = rack::destination_racks(item, first[0], DESTINATION_RACKS_MAX, &self.ports);
         let among = RackQuery { taken: &taken, racks: &racks, begin: piece + self.sweeps };
-        let mut sets =
-            self.destinations.cheapest_sets(self.instance, item, among, &first, &self.ports);
+        let mut sets = self.ranking.cheapest_sets(self.instance, item, among, &first, &self.ports);
         sets.insert(0, first);
         sets
     }
@@ -83,11 +86,11 @@ impl Descent<'_> {
     fn trees(
         &mut self,
         index: usize,
-        kept: &[u32],
+        destinations: &[u32],
         known: &mut Vec<KnownTree>,
     ) -> Option<(f64, RepairOption)> {
         let alone: Vec<(f64, RepairOption)> = (0..self.items[index].apart.len())
-            .map(|at| self.tree(index, at, kept[at], known))
+            .map(|at| self.tree(index, at, destinations[at], known))
             .collect();
         if alone.is_empty() {
             return None;
@@ -104,7 +107,7 @@ impl Descent<'_> {
             let helpers: Vec<usize> = helpers.iter().map(|place| usize::from(*place)).collect();
             let trees = parts
                 .iter()
-                .zip(kept)
+                .zip(destinations)
                 .map(|(part, root)| rack::joined(part, *root, &helpers, &self.ports, &self.prices));
             let (costs, trees): (Vec<f64>, Vec<RepairOption>) = trees.unzip();
             Some((costs.into_iter().sum(), RepairOption::Apart { trees }))

@@ -39,8 +39,10 @@ impl Allowed {
     }
 
     /// Allows these nodes alone, for the chunks of each item.
-    pub fn only(kept: &[Vec<u32>]) -> Allowed {
-        let fixed = kept.iter().map(|kept| kept.iter().copied().map(Some).collect());
+    pub fn only(destinations: &[Vec<u32>]) -> Allowed {
+        let fixed = destinations
+            .iter()
+            .map(|destinations| destinations.iter().copied().map(Some).collect());
         Allowed { fixed: fixed.collect(), barred: Vec::new() }
     }
 
@@ -79,20 +81,20 @@ impl Allowed {
 
 impl Descent<'_> {
     /// Whether these nodes may keep the chunks of an item.
-    pub(super) fn is_allowed(&self, allowed: &Allowed, item: usize, kept: &[u32]) -> bool {
+    pub(super) fn is_allowed(&self, allowed: &Allowed, item: usize, destinations: &[u32]) -> bool {
         let is_contained =
             |(place, node): (usize, &u32)| allowed.contains(KeptAt { item, place }, *node);
-        if !kept.iter().enumerate().all(is_contained) {
+        if !destinations.iter().enumerate().all(is_contained) {
             return false;
         }
         let taken = self.decided_by_siblings(allowed, item);
-        taken.is_empty() || self.fit(item, kept, &taken)
+        taken.is_empty() || self.fit(item, destinations, &taken)
     }
 
     /// Whether nodes may keep the chunks of an item beside those that keep others of its stripe.
-    pub(super) fn fit(&self, item: usize, kept: &[u32], taken: &[u32]) -> bool {
-        kept.iter().enumerate().all(|(place, node)| {
-            let chosen = &kept[..place];
+    pub(super) fn fit(&self, item: usize, destinations: &[u32], taken: &[u32]) -> bool {
+        destinations.iter().enumerate().all(|(place, node)| {
+            let chosen = &destinations[..place];
             !chosen.contains(node) && self.fits(item, *node, Exclusions { taken, chosen })
         })
     }

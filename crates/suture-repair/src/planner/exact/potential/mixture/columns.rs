@@ -35,14 +35,14 @@ impl Descent<'_> {
         allowed: &Allowed,
         prices: &[f64],
     ) -> Option<(f64, PlacedOption)> {
-        let known = self.kept[item].clone();
-        let kept = self.kept_sets(item, allowed);
+        let known = self.destinations[item].clone();
+        let sets = self.kept_sets(item, allowed);
         let mut options = Vec::new();
-        for kept in kept {
-            self.kept[item] = kept;
+        for destinations in sets {
+            self.destinations[item] = destinations;
             self.each_option(item, &mut options);
         }
-        self.kept[item] = known.clone();
+        self.destinations[item] = known.clone();
         let mut priced = self.priced(options, prices);
         priced.sort_by(|a, b| a.0.total_cmp(&b.0));
         self.options_left = self.options_left.saturating_sub(priced.len());
@@ -51,15 +51,15 @@ impl Descent<'_> {
             let mut shaped = Vec::new();
             let mut roots: Vec<&Vec<u32>> = Vec::new();
             for (_, placed) in &priced {
-                if roots.len() < SHAPED && !roots.contains(&&placed.kept) {
-                    roots.push(&placed.kept);
+                if roots.len() < SHAPED && !roots.contains(&&placed.destinations) {
+                    roots.push(&placed.destinations);
                 }
             }
-            for kept in roots.into_iter().cloned().collect::<Vec<Vec<u32>>>() {
-                self.kept[item] = kept;
+            for destinations in roots.into_iter().cloned().collect::<Vec<Vec<u32>>>() {
+                self.destinations[item] = destinations;
                 self.each_shape(item, prices, &mut shaped);
             }
-            self.kept[item] = known;
+            self.destinations[item] = known;
             let part = &self.items[item];
             let trees = part.apart.len().max(1);
             let work = part.wanted().pow(2) * part.holders.len() * trees;
@@ -71,13 +71,13 @@ impl Descent<'_> {
 
     /// Destinations of an item that may be the cheapest at these prices.
     fn kept_sets(&mut self, item: usize, allowed: &Allowed) -> Vec<Vec<u32>> {
-        if let Some(kept) = allowed.all_decided(item) {
-            return vec![kept];
+        if let Some(destinations) = allowed.all_decided(item) {
+            return vec![destinations];
         }
         let taken = self.decided_by_siblings(allowed, item);
         let part = &self.items[item];
-        let few = self.destinations.cheapest_few(self.instance, part, &taken, &self.ports, TRIED);
-        let known = self.kept[item].clone();
+        let few = self.ranking.cheapest_few(self.instance, part, &taken, &self.ports, TRIED);
+        let known = self.destinations[item].clone();
         let nodes = |place: usize| {
             let at = KeptAt { item, place };
             if let Some(node) = allowed.decided(at) {
@@ -94,7 +94,7 @@ impl Descent<'_> {
                 .concat(),
         };
         sets.push(known);
-        sets.retain(|kept| self.is_allowed(allowed, item, kept));
+        sets.retain(|destinations| self.is_allowed(allowed, item, destinations));
         sets.sort();
         sets.dedup();
         sets
@@ -106,8 +106,8 @@ impl Descent<'_> {
         let part = &self.items[item];
         let decodings = self.decodings(part, &once(nodes)).into_iter();
         let placed = decodings.filter_map(|decoding| {
-            let kept = self.kept_beside(&decoding, item, nodes, taken)?;
-            Some((decoding.cost(part, &kept, &self.ports), kept))
+            let destinations = self.kept_beside(&decoding, item, nodes, taken)?;
+            Some((decoding.cost(part, &destinations, &self.ports), destinations))
         });
         cheapest_sets(placed.collect())
     }
@@ -125,25 +125,25 @@ impl Descent<'_> {
         // Where there is least choice, first.
         let mut places: Vec<usize> = (0..nodes.len()).collect();
         places.sort_by_key(|place| nodes[*place].len());
-        let mut kept = vec![None; nodes.len()];
+        let mut destinations = vec![None; nodes.len()];
         if decoding.is_destination() {
             let place = places.iter().position(|place| nodes[*place].contains(&decoding.at))?;
-            kept[places.remove(place)] = Some(decoding.at);
+            destinations[places.remove(place)] = Some(decoding.at);
         }
         let cost = |node: &u32| decoding.finishing(part, *node, &self.ports);
         for place in places {
-            let others: Vec<u32> = kept.iter().flatten().copied().collect();
+            let others: Vec<u32> = destinations.iter().flatten().copied().collect();
             let free = nodes[place]
                 .iter()
                 .filter(|node| self.fits(item, **node, Exclusions { taken, chosen: &others }));
-            kept[place] = Some(*free.min_by(|a, b| cost(a).total_cmp(&cost(b)))?);
+            destinations[place] = Some(*free.min_by(|a, b| cost(a).total_cmp(&cost(b)))?);
         }
-        let mut kept: Vec<u32> = kept.into_iter().flatten().collect();
+        let mut destinations: Vec<u32> = destinations.into_iter().flatten().collect();
         // Whichever of them keeps which: the same option.
         if nodes.windows(2).all(|pair| pair[0] == pair[1]) {
-            kept.sort_unstable();
+            destinations.sort_unstable();
         }
-        Some(kept)
+        Some(destinations)
     }
 
     /// Destinations of the cheapest trees of several chunks, each of which one of its nodes keeps.
@@ -155,11 +155,11 @@ impl Descent<'_> {
         }
         let mut sets: Vec<(f64, Vec<u32>)> = vec![(0.0, Vec::new())];
         for nodes in priced {
-            let longer = sets.iter().flat_map(|(cost, kept)| {
-                let free = nodes
-                    .iter()
-                    .filter(|(_, node)| self.fits(item, *node, Exclusions { taken, chosen: kept }));
-                free.map(move |(more, node)| (cost + more, [&kept[..], &[*node]].concat()))
+            let longer = sets.iter().flat_map(|(cost, destinations)| {
+                let free = nodes.iter().filter(|(_, node)| {
+                    self.fits(item, *node, Exclusions { taken, chosen: destinations })
+                });
+                free.map(move |(more, node)| (cost + more, [&destinations[..], &[*node]].concat()))
             });
             sets = longer.collect();
             sets.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -192,17 +192,18 @@ impl Descent<'_> {
             let Some(pair) = pair else { continue };
             let others = [&nodes[..alone], &nodes[alone + 1..]].concat();
             for decoding in self.decodings(pair, &once(&others)) {
-                let Some(mut kept) = self.kept_beside(&decoding, item, &others, taken) else {
+                let Some(mut destinations) = self.kept_beside(&decoding, item, &others, taken)
+                else {
                     continue;
                 };
                 let free = roots[alone].iter();
                 let free = free.filter(|(_, node)| {
-                    self.fits(item, *node, Exclusions { taken, chosen: &kept })
+                    self.fits(item, *node, Exclusions { taken, chosen: &destinations })
                 });
                 let Some((cost, root)) = free.min_by(|a, b| a.0.total_cmp(&b.0)) else { continue };
-                let cost = cost + decoding.cost(pair, &kept, &self.ports);
-                kept.insert(alone, *root);
-                placed.push((cost, kept));
+                let cost = cost + decoding.cost(pair, &destinations, &self.ports);
+                destinations.insert(alone, *root);
+                placed.push((cost, destinations));
             }
         }
         cheapest_sets(placed)
@@ -218,8 +219,10 @@ impl Descent<'_> {
     /// sweeps take; trees through a helper for what it receives, not for what it sends; and every
     /// scheme of traces.
     fn each_option(&mut self, item: usize, options: &mut Vec<PlacedOption>) {
-        let kept = &self.kept[item].clone();
-        let mut add = |option| options.push(PlacedOption { item, kept: kept.clone(), option });
+        let destinations = &self.destinations[item].clone();
+        let mut add = |option| {
+            options.push(PlacedOption { item, destinations: destinations.clone(), option })
+        };
         let first = self.pieces.iter().position(|piece| piece.item as usize == item);
         let first = first.expect("every item has a piece");
         let known = self.pieces[first].option.clone();
@@ -230,9 +233,9 @@ impl Descent<'_> {
         let around = part.detour_around_dearest(&self.ports);
         let around = around.map(|detour| (detour, part.detour(detour)));
         if !part.part.is_sum {
-            self.cheapest_gather(part, kept).into_iter().for_each(&mut add);
+            self.cheapest_gather(part, destinations).into_iter().for_each(&mut add);
             let other = around.and_then(|(detour, other)| {
-                Some(self.cheapest_gather(other, kept)?.around(detour))
+                Some(self.cheapest_gather(other, destinations)?.around(detour))
             });
             return other.into_iter().for_each(add);
         }
@@ -241,24 +244,24 @@ impl Descent<'_> {
         }
         if self.kinds != Kinds::TracesFirst || part.candidates.is_none() {
             let (view, ports) = (self.instance.view, &self.ports);
-            each_tree_without_racks(part, kept[0], view, ports, &mut self.prices, &mut add);
+            each_tree_without_racks(part, destinations[0], view, ports, &mut self.prices, &mut add);
             if let Some((detour, other)) = around {
                 let add = |tree: RepairOption| add(tree.around(detour));
-                each_tree_without_racks(other, kept[0], view, ports, &mut self.prices, add);
+                each_tree_without_racks(other, destinations[0], view, ports, &mut self.prices, add);
             }
         }
         if let Some(candidates) = part.candidates {
             self.prices.compute(part, &self.ports);
             let candidates = &self.candidate_sets[candidates];
-            traces::each(part, candidates, kept[0], &self.ports, &mut self.prices, add);
+            traces::each(part, candidates, destinations[0], &self.ports, &mut self.prices, add);
         }
     }
 
     /// The cheapest gather for these destinations, of all decoders and helpers.
-    fn cheapest_gather(&self, part: &PricedPart<'_>, kept: &[u32]) -> Option<RepairOption> {
-        let cost = |decoding: &Decoding| decoding.cost(part, kept, &self.ports);
-        let decodings = self.decodings(part, kept).into_iter();
-        decodings.min_by(|a, b| cost(a).total_cmp(&cost(b)))?.gather(kept)
+    fn cheapest_gather(&self, part: &PricedPart<'_>, destinations: &[u32]) -> Option<RepairOption> {
+        let cost = |decoding: &Decoding| decoding.cost(part, destinations, &self.ports);
+        let decodings = self.decodings(part, destinations).into_iter();
+        decodings.min_by(|a, b| cost(a).total_cmp(&cost(b)))?.gather(destinations)
     }
 
     fn decodings(&self, part: &PricedPart<'_>, destinations: &[u32]) -> Vec<Decoding> {
@@ -268,13 +271,15 @@ impl Descent<'_> {
     /// Trees of an item in any shape, where racks have links, for the nodes that keep it now; of
     /// several chunks, the cheapest of each at these prices.
     fn each_shape(&self, item: usize, prices: &[f64], options: &mut Vec<PlacedOption>) {
-        let (part, kept) = (&self.items[item], &self.kept[item]);
-        let mut add = |option| options.push(PlacedOption { item, kept: kept.clone(), option });
+        let (part, destinations) = (&self.items[item], &self.destinations[item]);
+        let mut add = |option| {
+            options.push(PlacedOption { item, destinations: destinations.clone(), option })
+        };
         if part.part.is_sum {
-            self.each_tree(part, kept[0], &mut add);
+            self.each_tree(part, destinations[0], &mut add);
             if let Some(detour) = part.detour_around_dearest(&self.ports) {
                 let add = |tree: RepairOption| add(tree.around(detour));
-                self.each_tree(part.detour(detour), kept[0], add);
+                self.each_tree(part.detour(detour), destinations[0], add);
             }
             return;
         }
@@ -287,9 +292,9 @@ impl Descent<'_> {
             let cheapest = trees.into_iter().min_by(|a, b| a.0.total_cmp(&b.0));
             cheapest.expect("there is a tree").1
         };
-        let trees: Vec<RepairOption> = part.apart.iter().zip(kept).map(cheapest).collect();
+        let trees: Vec<RepairOption> = part.apart.iter().zip(destinations).map(cheapest).collect();
         for (alone, pair) in part.pairs.iter().enumerate() {
-            let (_, others) = one_and_others(kept, alone);
+            let (_, others) = one_and_others(destinations, alone);
             let gather = pair.as_ref().and_then(|pair| self.cheapest_gather(pair, &others));
             let Some(gather) = gather else { continue };
             let (tree, gather) = (Box::new(trees[alone].clone()), Box::new(gather));
@@ -317,19 +322,19 @@ impl Descent<'_> {
 
     /// The seconds that an option puts on ports for the whole item.
     pub(super) fn seconds(&self, placed: &PlacedOption) -> Vec<Seconds> {
-        self.seconds_of(&self.items[placed.item], &placed.option, &placed.kept)
+        self.seconds_of(&self.items[placed.item], &placed.option, &placed.destinations)
     }
 
     fn seconds_of(
         &self,
         part: &PricedPart<'_>,
         option: &RepairOption,
-        kept: &[u32],
+        destinations: &[u32],
     ) -> Vec<Seconds> {
         let ranges = (self.pieces.len() / self.items.len()) as f64;
         let mut seconds = Vec::new();
         let sets = &self.candidate_sets;
-        each_charge(part, option, kept, sets, &self.ports, |port, amount| {
+        each_charge(part, option, destinations, sets, &self.ports, |port, amount| {
             let more = ranges * self.ports.seconds(port, amount);
             if more > 0.0 {
                 seconds.push((port, more));
@@ -366,9 +371,9 @@ fn once(nodes: &[Vec<u32>]) -> Vec<u32> {
 fn cheapest_sets(mut priced: Vec<(f64, Vec<u32>)>) -> Vec<Vec<u32>> {
     priced.sort_by(|a, b| a.0.total_cmp(&b.0));
     let mut sets: Vec<Vec<u32>> = Vec::new();
-    for (_, kept) in priced {
-        if sets.len() < SHAPED && !sets.contains(&kept) {
-            sets.push(kept);
+    for (_, destinations) in priced {
+        if sets.len() < SHAPED && !sets.contains(&destinations) {
+            sets.push(destinations);
         }
     }
     sets
