@@ -14,15 +14,22 @@
 //! committed. A node that could not store a chunk gets another of the same put only where no other
 //! node can.
 //!
+//! A put is as slow as its slowest node. One whose link receives far less than is usual gets new
+//! chunks only where there are not enough others; rebalancing brings it its part later.
+//!
 //! Which nodes may keep a rebuilt chunk is asked of a stripe that has most of its nodes already,
 //! and of one rack at a time; that rule is `planner/keep.rs`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::cluster::Cluster;
 use crate::event::NodeStatus;
 use crate::id::{NodeId, RackId, StripeId};
 use crate::random::Random;
+
+/// A link that receives so many times less than the median does is slow. Less would take the older
+/// ones of a cluster for slow: one gigabit beside ten is usual.
+const SLOWER: u64 = 12;
 
 /// Chooses nodes for new stripes and tracks reservations of puts that have not committed.
 #[derive(Clone, Debug, Default)]
@@ -64,9 +71,10 @@ impl Placer {
         nodes: &[NodeStatus],
         wanted: &Wanted<'_>,
     ) -> Vec<Vec<NodeId>> {
+        let slow = slow_nodes(nodes);
         let place = |id: &StripeId| {
             let mut order = Random::new(id.0);
-            let candidates = self.candidates(cluster, nodes, wanted, &mut order);
+            let candidates = self.candidates(cluster, nodes, wanted, &slow, &mut order);
             let beside = wanted.beside.iter().filter_map(|node| cluster.node(*node).rack);
             let mut nodes = choose(candidates, wanted.width, beside);
             // Which of them holds parity must not depend on how filled they are.
@@ -108,6 +116,7 @@ impl Placer {
         cluster: &Cluster,
         nodes: &[NodeStatus],
         wanted: &Wanted<'_>,
+        slow: &BTreeSet<NodeId>,
         order: &mut Random,
     ) -> Vec<FreeNode> {
         let mut candidates = Vec::new();
@@ -117,8 +126,9 @@ impl Placer {
             let has_space = free_bytes > wanted.chunk_bytes.saturating_add(reserved.bytes);
             if status.serves() && has_space && !wanted.beside.contains(&node) {
                 let (fill, order) = (chunks + reserved.chunks, order.next_u64());
-                let (is_avoided, rack) = (wanted.avoid.contains(&node), cluster.node(node).rack);
-                candidates.push(FreeNode { is_avoided, fill, order, node, rack });
+                let (is_avoided, is_slow) = (wanted.avoid.contains(&node), slow.contains(&node));
+                let rack = cluster.node(node).rack;
+                candidates.push(FreeNode { is_avoided, is_slow, fill, order, node, rack });
             }
         }
         candidates
@@ -129,6 +139,7 @@ impl Placer {
 #[derive(Clone, Copy, Debug)]
 struct FreeNode {
     is_avoided: bool,
+    is_slow: bool,
     /// The chunks that it has, or that are reserved there.
     fill: u64,
     /// Its place among equals.
@@ -151,14 +162,26 @@ fn choose(
     while nodes.len() < width {
         let has = |rack: Option<RackId>| rack.and_then(|rack| given.get(&rack)).map_or(0, |n| *n);
         let open = candidates.iter().enumerate().filter(|(_, c)| has(c.rack) < most);
-        let key =
-            |(_, c): &(usize, &FreeNode)| (c.is_avoided, c.fill, has(c.rack), c.order, c.node);
+        let key = |(_, c): &(usize, &FreeNode)| {
+            (c.is_avoided, c.is_slow, c.fill, has(c.rack), c.order, c.node)
+        };
         let Some((index, _)) = open.min_by_key(key) else { break };
         let chosen = candidates.swap_remove(index);
         chosen.rack.into_iter().for_each(|rack| *given.entry(rack).or_default() += 1);
         nodes.push(chosen.node);
     }
     nodes
+}
+
+/// Nodes that serve and whose links receive far less than is usual among those.
+pub fn slow_nodes(nodes: &[NodeStatus]) -> BTreeSet<NodeId> {
+    let serving = || nodes.iter().filter(|status| status.serves());
+    let received = |status: &NodeStatus| status.links[1].capacity;
+    let mut capacities: Vec<u64> = serving().map(received).collect();
+    capacities.sort_unstable();
+    let usual = capacities.get(capacities.len() / 2).copied().unwrap_or(0);
+    let is_slow = |status: &&NodeStatus| received(status).saturating_mul(SLOWER) < usual;
+    serving().filter(is_slow).map(|status| status.node).collect()
 }
 
 /// The least that each rack must be ready to have, beside what is `given`, for so many more chunks
@@ -392,6 +415,42 @@ mod tests {
             let avoided = avoid.iter().filter(|node| nodes.contains(node)).count();
             assert_eq!((nodes.len(), avoided), (11, 2));
         }
+    }
+
+    #[test]
+    fn a_slow_node_is_chosen_only_where_no_other_can_be() {
+        let (cluster, mut nodes) = cluster(10);
+        let gigabit = 125_000_000;
+        nodes.iter_mut().for_each(|node| node.links[1].capacity = 10 * gigabit);
+        nodes[2].links[1].capacity = gigabit;
+        nodes[7].links[1].capacity = 1_000_000;
+        nodes[7].links[0].capacity = gigabit;
+        nodes[8].health = Health::Failed;
+        assert_eq!(slow_nodes(&nodes), BTreeSet::from([NodeId(7)]));
+        let chosen = |width, nodes: &[NodeStatus]| {
+            let stripes = ids(40);
+            let wanted =
+                Wanted { stripes: &stripes, width, chunk_bytes: CHUNK, ..Wanted::default() };
+            Placer::default().place(&cluster, nodes, &wanted)
+        };
+        for placed in chosen(8, &nodes) {
+            assert!(placed.len() == 8 && !placed.contains(&NodeId(7)), "{placed:?}");
+        }
+        assert!(chosen(9, &nodes).iter().all(|placed| placed.contains(&NodeId(7))));
+        // One that could not store a chunk comes after one that is slow.
+        let avoid = [NodeId(0)];
+        let wanted = Wanted {
+            stripes: &ids(9)[8..],
+            width: 8,
+            chunk_bytes: CHUNK,
+            avoid: &avoid,
+            ..Wanted::default()
+        };
+        let placed = Placer::default().place(&cluster, &nodes, &wanted).remove(0);
+        assert!(placed.contains(&NodeId(7)) && !placed.contains(&NodeId(0)), "{placed:?}");
+        // Where all are alike none is slow, however slow that is.
+        nodes.iter_mut().for_each(|node| node.links[1].capacity = 1_000_000);
+        assert_eq!(slow_nodes(&nodes), BTreeSet::new());
     }
 
     #[test]
