@@ -16,8 +16,11 @@ use serde_json::Value;
 
 use crate::schemata::{Schemata, write_changed};
 
-/// Test targets of the simulator that judge; of the core all do.
-const SIMULATED: [&str; 4] = ["gated", "lanes", "schedules", SWARM];
+/// Files of the simulator's tests that judge; of the core all do.
+const SIMULATED: [&str; 3] = ["gated::", "lanes::", "schedules::"];
+
+/// The programs of both crates that are asked.
+const TARGETS: [&str; 3] = ["suite", "fuzz", SWARM];
 
 /// Made here: each seed is a test of its own.
 const SWARM: &str = "mutation_swarm";
@@ -98,21 +101,22 @@ pub fn prepare(schemata: &Schemata) -> Result<Vec<Judge>> {
                assert!(verdict.violation.is_none());\n}\n";
     let path = schemata.scratch.join(format!("crates/suture-sim/tests/{SWARM}.rs"));
     write_changed(&path, seeds.chain([run.to_string()]).collect::<String>().as_bytes())?;
+    let manifest = schemata.scratch.join("crates/suture-sim/Cargo.toml");
+    let target = format!("\n[[test]]\nname = \"{SWARM}\"\n");
+    write_changed(&manifest, (fs::read_to_string(&manifest)? + &target).as_bytes())?;
     // In one build, or the core would be compiled for each package anew.
     let mut cargo = schemata.cargo("test");
     cargo.args(["-p", "suture-repair", "-p", "suture-sim", "--no-run", "--lib"]);
-    cargo.args(SIMULATED.iter().flat_map(|target| ["--test", target]));
-    for entry in fs::read_dir(schemata.scratch.join("crates/suture-repair/tests"))? {
-        let path = entry?.path();
-        if let (true, Some(name)) = (path.is_file(), path.file_stem()) {
-            cargo.arg("--test").arg(name);
-        }
-    }
+    cargo.args(TARGETS.iter().flat_map(|target| ["--test", target]));
     let mut judges = Vec::new();
     for (target, folder, program) in programs(cargo)? {
         let output = Command::new(&program).args(["--list", "--format", "terse"]).output()?;
         for line in String::from_utf8_lossy(&output.stdout).lines() {
             let Some(name) = line.strip_suffix(": test") else { continue };
+            let is_integration = folder.ends_with("suture-sim") && TARGETS[..2].contains(&&*target);
+            if is_integration && !SIMULATED.iter().any(|file| name.starts_with(file)) {
+                continue;
+            }
             let (target, folder, program) = (target.clone(), folder.clone(), program.clone());
             let (name, reached) = (name.to_string(), BTreeSet::new());
             judges.push(Judge { program, folder, target, name, seconds: 0.0, reached });

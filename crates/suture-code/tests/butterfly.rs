@@ -3,9 +3,9 @@
 //! Place: every k, every loss; the parity is compared with the recursion as it is printed, and with
 //! the table of its k = 4.
 
-mod common;
-
-use common::{Rng, check_all_patterns, check_repair, chunks, stripe, subsets, survivors, volume};
+use crate::common::{
+    Rng, check_all_patterns, check_repair, chunks, stripe, subsets, survivors, volume,
+};
 use std::collections::BTreeSet;
 use suture_code::{ChunkIndex, Code, CodeError};
 use suture_gf::Matrix;

@@ -4,9 +4,7 @@
 //! Place: every pattern of small codes, with and without virtual nodes and idle chunks; samples of
 //! the large.
 
-mod common;
-
-use common::{
+use crate::common::{
     Rng, check_all_patterns, check_rebuilds, check_repair, check_sampled_patterns, chunks, stripe,
     subsets, survivors, volume,
 };

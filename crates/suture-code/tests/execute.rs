@@ -2,9 +2,7 @@
 //!
 //! Place: one executor runs every code, so what it gets wrong, everything gets wrong.
 
-mod common;
-
-use common::Rng;
+use crate::common::Rng;
 use proptest::prelude::*;
 use suture_code::dag::{BYTE_WIDTH, Origin};
 use suture_code::error::Side;

@@ -2,9 +2,7 @@
 //!
 //! Place: proof of a rebuilt chunk without a recorded checksum.
 
-mod common;
-
-use common::{Rng, check_rebuilds, run_on_stripe, stripe, survivors};
+use crate::common::{Rng, check_rebuilds, run_on_stripe, stripe, survivors};
 use suture_code::fingerprint::repaired;
 use suture_code::layout::Layout;
 use suture_code::{ChunkIndex, Code, Fingerprint};

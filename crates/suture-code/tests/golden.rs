@@ -4,8 +4,7 @@
 //! Place: the promise that chunks of HDFS, of SeaweedFS and of every other user of those libraries
 //! can be repaired by us, and ours by them.
 
-mod common;
-
+use crate::common;
 use std::collections::BTreeMap;
 use suture_code::Code;
 

@@ -2,9 +2,9 @@
 //!
 //! Place: every set of losses that the sizes allow, up to 16 chunks; samples above.
 
-mod common;
-
-use common::{Rng, check_all_patterns, check_repair, chunks, stripe, subsets, survivors, volume};
+use crate::common::{
+    Rng, check_all_patterns, check_repair, chunks, stripe, subsets, survivors, volume,
+};
 use std::collections::BTreeMap;
 use suture_code::{ChunkIndex, Code, CodeError};
 

@@ -2,9 +2,7 @@
 //!
 //! Place: exhaustive where the patterns can be counted, sampled where they cannot.
 
-mod common;
-
-use common::{
+use crate::common::{
     Rng, check_all_patterns, check_repair, check_sampled_patterns, chunks, stripe, survivors,
     volume,
 };

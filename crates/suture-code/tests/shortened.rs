@@ -2,9 +2,7 @@
 //!
 //! Place: random known zeros, losses and preferences, for every family without sub-chunks.
 
-mod common;
-
-use common::{Rng, check_rebuilds, encode, run_on_stripe};
+use crate::common::{Rng, check_rebuilds, encode, run_on_stripe};
 use suture_code::{ChunkIndex, ChunkSet, Code, CodeError, Shortened};
 
 const CODES: [&str; 7] = [

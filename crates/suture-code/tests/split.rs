@@ -2,9 +2,7 @@
 //!
 //! Place: what travels between nodes is decided by these cuts.
 
-mod common;
-
-use common::{Rng, run_in_parts, run_on_stripe};
+use crate::common::{Rng, run_in_parts, run_on_stripe};
 use suture_code::dag::BYTE_WIDTH;
 use suture_code::{ChunkIndex, Dag, DagFault, Join, Map, Source, Term, ValueId};
 use suture_gf::BitMatrix;

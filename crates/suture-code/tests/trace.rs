@@ -2,9 +2,7 @@
 //!
 //! Place: data that exists already, in codes that others wrote.
 
-mod common;
-
-use common::{Rng, check_rebuilds, chunks, stripe};
+use crate::common::{Rng, check_rebuilds, chunks, stripe};
 use std::collections::BTreeMap;
 use suture_code::dag::BYTE_WIDTH;
 use suture_code::{ChunkIndex, Code, CodeError, Scheme};

@@ -2,12 +2,10 @@
 //!
 //! Real sockets, and limits so small that their ends are near. Nothing here measures time.
 
-mod control;
-mod words;
-
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use crate::{control, words};
 use suture_drivers::control::acceptor::{self, ControlLimits};
 use suture_drivers::control::client::{self, Client};
 use suture_drivers::control::{

@@ -1,9 +1,5 @@
 //! What the audit log of a coordinator has after changes, refusals and puts, over real connections.
 
-mod control;
-mod signed;
-mod words;
-
 use std::fs;
 use std::io::Write;
 use std::net::SocketAddr;
@@ -11,7 +7,8 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use signed::Signed;
+use crate::signed::Signed;
+use crate::{control, words};
 use suture_drivers::control::acceptor::{self, ControlLimits};
 use suture_drivers::control::access::{Call, Caller};
 use suture_drivers::control::audit::Audit;

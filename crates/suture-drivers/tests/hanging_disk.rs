@@ -2,12 +2,10 @@
 //!
 //! Place: put -> [chunk durable]; before any failure.
 
-mod agents;
-
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-use agents::{CLUSTER, client, config};
+use crate::agents::{CLUSTER, client, config};
 use suture_drivers::agent::session::session;
 use suture_drivers::agent::{self, Config};
 use suture_drivers::chunk_client::ChunkError;

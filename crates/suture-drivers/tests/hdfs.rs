@@ -1,13 +1,11 @@
 //! HDFS behind the two seams: the rules that every keeper and every chunk store has to keep, and
 //! what only HDFS has.
 
-mod plugins;
-
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::Duration;
 
-use plugins::{FakeDataNode, FakeNameNode, POOL, group};
+use crate::plugins::{FakeDataNode, FakeNameNode, POOL, group};
 use suture_drivers::hdfs::datanode::DataNodeClient;
 use suture_drivers::hdfs::frame::Frames;
 use suture_drivers::hdfs::group::{Unit, UnitState, block_id, stamp_of, stripe_id};

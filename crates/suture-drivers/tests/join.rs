@@ -4,8 +4,6 @@
 //!
 //! Every coordinator has a runtime of its own, which ends like a process that is killed.
 
-mod control;
-
 use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -13,6 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::control;
 use suture_drivers::agent::session::{Session, SessionEvent, session};
 use suture_drivers::control::access::{Caller, CallerCell};
 use suture_drivers::control::join::{self, Introduction, Left, Welcome};

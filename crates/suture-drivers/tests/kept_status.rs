@@ -2,11 +2,10 @@
 //!
 //! Place: beside stripes affected -> queue -> [plan].
 
-mod control;
-
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::control;
 use suture_drivers::control::acceptor::{self, ControlLimits};
 use suture_drivers::control::client::{self, Client};
 use suture_drivers::control::proto::{RepairAction, RepairCommand, StatusReply, StatusRequest};

@@ -2,12 +2,10 @@
 //!
 //! Place: [failure detected]; what an agent holds counts once its coordinator has received it.
 
-mod agents;
-
 use std::sync::Arc;
 use std::time::Duration;
 
-use agents::{CLUSTER, config};
+use crate::agents::{CLUSTER, config};
 use suture_drivers::agent::session::{SESSION_QUEUE, SessionEvent, session};
 use suture_drivers::agent::{self, Config};
 use suture_drivers::limit::Rates;

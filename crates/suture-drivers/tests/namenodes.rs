@@ -1,18 +1,15 @@
 //! NameNodes that connect to a coordinator: what each has to prove, and what follows from how they
 //! answer, over real connections.
 
-mod plugins;
-mod signed;
-
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-use plugins::{FakeNameNode, POOL, group};
+use crate::plugins::{FakeNameNode, POOL, group};
+use crate::signed::{DAY, Signed, open};
 use rustls::pki_types::ServerName;
 use rustls::{ClientConnection, StreamOwned};
 use serde_json::{Value, json};
-use signed::{DAY, Signed, open};
 use suture_drivers::hdfs::connections::Connections;
 use suture_drivers::hdfs::frame::{Frames, PROTOCOL};
 use suture_drivers::hdfs::lease::Condition;

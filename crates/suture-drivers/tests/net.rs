@@ -1,11 +1,9 @@
 //! What an agent's data port makes of strangers: other versions, other clusters, nonsense.
 
-mod agents;
-
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use agents::{CLUSTER, Cluster, client};
+use crate::agents::{CLUSTER, Cluster, client};
 use suture_drivers::address::AgentAddress;
 use suture_drivers::chunk_client::{ChunkClient, ChunkError};
 use suture_drivers::limit::Rates;

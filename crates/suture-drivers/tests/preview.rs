@@ -2,10 +2,9 @@
 //!
 //! Place: what an operator asks before repairs begin; nothing may wait for it.
 
-mod control;
-
 use std::time::{Duration, Instant};
 
+use crate::control;
 use suture_drivers::control::acceptor::{self, ControlLimits};
 use suture_drivers::control::{client, proto};
 use suture_drivers::metadata::{Incomplete, MetadataStore, NewNode};

@@ -1,20 +1,17 @@
 //! Authentication of connections between agents, and with clients: certificates of an authority
 //! that is made here, real sockets, and all peers that are to be refused.
 
-mod agents;
-mod signed;
-
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use agents::{CLUSTER, Cluster, chain, client, client_as, name, stripe, task};
+use crate::agents::{self, CLUSTER, Cluster, chain, client, client_as, name, stripe, task};
+use crate::signed::{DAY, Signed, open};
 use rustls::RootCertStore;
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::ServerCertVerifier;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use signed::{DAY, Signed, open};
 use suture_drivers::chunk_client::ChunkConnection;
 use suture_drivers::identity::authority::Authority;
 use suture_drivers::identity::credentials::{Credentials, Kept};

@@ -2,15 +2,13 @@
 //!
 //! Place: a call comes -> [its caller may make it, or not] -> it is answered.
 
-mod control;
-mod signed;
-
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use signed::Signed;
+use crate::control;
+use crate::signed::Signed;
 use suture_drivers::control::acceptor::{self, ControlLimits};
 use suture_drivers::control::audit::Audit;
 use suture_drivers::control::client::{self, Client};

@@ -1,11 +1,8 @@
 //! A stripe is known by the label that most nodes' copies fit, whatever came under its number.
 
-#[path = "agents/mod.rs"]
-mod agents;
-
 use std::collections::BTreeMap;
 
-use agents::{CLUSTER, Cluster, client};
+use crate::agents::{CLUSTER, Cluster, client};
 use suture_drivers::label::StripeLabel;
 use suture_drivers::limit::Rates;
 use suture_drivers::rebuild::read_labels;

@@ -1,15 +1,13 @@
 //! Answers that last longer than the certificate by which they were asked for: a client with a new
 //! one goes on. (Puts, gets and load with real processes: `certificates.rs` of the command line.)
 
-mod control;
-mod signed;
-
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use signed::{Signed, open};
+use crate::control;
+use crate::signed::{Signed, open};
 use suture_code::Code;
 use suture_drivers::control::acceptor::{self, ControlLimits};
 use suture_drivers::control::client::{self, Client};

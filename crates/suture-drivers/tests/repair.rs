@@ -1,11 +1,9 @@
 //! Repairs by real agents over loopback: every shape gives the lost bytes, every failure its name.
 
-mod agents;
-
 use std::sync::Arc;
 use std::time::Instant;
 
-use agents::{Cluster, Tree, any_tree, chain, client, star, stripe, task};
+use crate::agents::{Cluster, Tree, any_tree, chain, client, star, stripe, task};
 use suture_code::fingerprint;
 use suture_drivers::agent::session::SessionEvent;
 use suture_drivers::chunk_client::ChunkError;

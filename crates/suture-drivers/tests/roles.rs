@@ -1,15 +1,12 @@
 //! Which roles may make which calls of a coordinator: every call of the protocol by every role,
 //! over real connections, and against the table.
 
-mod control;
-mod signed;
-mod words;
-
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use signed::{DAY, Signed, open};
+use crate::signed::{DAY, Signed, open};
+use crate::{control, words};
 use suture_drivers::control::acceptor::{self, ControlLimits};
 use suture_drivers::control::access::{Call, TABLE};
 use suture_drivers::control::client::{self, Client};

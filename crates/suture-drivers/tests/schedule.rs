@@ -1,9 +1,7 @@
 //! Real agents over loopback under a schedule: edges that wait, repairs that rest, attempts that go
 //! on where another stopped.
 
-mod agents;
-
-use agents::{Cluster, Tree, chain, star, stripe, task};
+use crate::agents::{Cluster, Tree, chain, star, stripe, task};
 use suture_drivers::agent::session::SessionEvent;
 use suture_drivers::limit::Rates;
 use suture_repair::id::{EdgeRef, NodeId, RepairId};

@@ -1,12 +1,10 @@
 //! Scrubs of real agents over loopback: what lies damaged and unread is found, and rebuilt.
 
-mod agents;
-
 use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt;
 use std::time::Instant;
 
-use agents::{Cluster, stripe};
+use crate::agents::{Cluster, stripe};
 use suture_drivers::agent::session::SessionEvent;
 use suture_drivers::config::CoordinatorConfig;
 use suture_drivers::limit::Rates;

@@ -3,15 +3,12 @@
 //! Real sockets, and limits so small that their ends are near. Nothing here measures time: a
 //! connection that holds something for ever fails the test by its timeout.
 
-mod agents;
-mod signed;
-
 use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use agents::{CLUSTER, Cluster, client, client_as};
-use signed::Signed;
+use crate::agents::{self, CLUSTER, Cluster, client, client_as};
+use crate::signed::Signed;
 use suture_drivers::agent::serve::{ClientLimits, OperationLimits};
 use suture_drivers::identity::credentials::Kept;
 use suture_drivers::identity::{AccessRole, Principal};

@@ -1,9 +1,6 @@
 //! What an agent sends and does when a schedule gates, holds or continues its tasks.
 
-#[path = "common/host.rs"]
-mod host;
-
-use host::{
+use crate::host::{
     CHUNK, HELPERS, Host, NEW, OLD, OTHER, SLICE, STALL, WINDOW, beats, failures, relayed, star,
 };
 use suture_repair::agent::{AgentInput, AgentOutput};

@@ -5,15 +5,11 @@
 //! cheapest and all others that hold nothing to spare, one for each choice of destinations: no plan
 //! of whole chunks, or of what the code asks for, is faster unless other nodes add up sums.
 
-mod common;
-#[path = "common/lp.rs"]
-mod lp;
-
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use common::{World, load_of, peak_seconds};
-use lp::{LinearProgram, Row};
+use crate::common::{self, World, load_of, peak_seconds};
+use crate::lp::{LinearProgram, Row};
 use suture_code::ChunkIndex;
 use suture_repair::bound::{bound_seconds, own_bound_seconds};
 use suture_repair::cluster::Rate;

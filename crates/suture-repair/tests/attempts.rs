@@ -1,12 +1,9 @@
 //! How attempts end, in whole and in part: which agents are notified, what is claimed, and what
 //! operators see.
 
-#[path = "common/story.rs"]
-mod story;
-
 use std::collections::BTreeSet;
 
-use story::{Story, bad, copy, stripe};
+use crate::story::{Story, bad, copy, stripe};
 use suture_repair::event::{Command, Health, Input, Output, Report};
 use suture_repair::id::{ChunkIndex, CopyAt, Generation, NodeId, RepairId, StripeId};
 use suture_repair::label::Label;

@@ -1,8 +1,6 @@
 //! What the lower bound promises: it is that of the worst set of nodes, and no valid plan beats it.
 
-mod common;
-
-use common::{CHUNK_BYTES, LINK, Links, World};
+use crate::common::{CHUNK_BYTES, LINK, Links, World};
 use proptest::prelude::*;
 use suture_code::Code;
 use suture_repair::bound::bound_seconds;

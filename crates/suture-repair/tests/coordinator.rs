@@ -1,9 +1,6 @@
 //! Short stories of the coordinator alone: events in, effects out, by hand.
 
-#[path = "common/story.rs"]
-mod story;
-
-use story::{Story, bad, copy, sent, stripe};
+use crate::story::{Story, bad, copy, sent, stripe};
 use suture_repair::event::{Command, Health, Input, Liveness, NodeState, Output, Report};
 use suture_repair::id::{
     ChunkCopy, ChunkIndex, Digest, Generation, ListedCopy, NodeId, RackId, RepairId, Stamp,

@@ -1,9 +1,6 @@
 //! Which copies are adopted and deleted, and which answers count: each refusal alone decides.
 
-#[path = "common/story.rs"]
-mod story;
-
-use story::{Story, bad, copy, sent, stripe};
+use crate::story::{Story, bad, copy, sent, stripe};
 use suture_repair::coordinator::Config;
 use suture_repair::event::{Command, Health, Input, Liveness, Output, Report};
 use suture_repair::id::{

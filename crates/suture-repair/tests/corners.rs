@@ -1,9 +1,7 @@
 //! Small inputs with links that are far apart, each of which planners or the bound were once far
 //! off on: the optima beside them are those of linear programs over all trees.
 
-mod common;
-
-use common::{CHUNK_BYTES, World, peak_seconds};
+use crate::common::{CHUNK_BYTES, World, peak_seconds};
 use suture_repair::bound::bound_seconds;
 use suture_repair::cluster::{Core, Rate};
 use suture_repair::id::{ChunkIndex, NodeId, StripeId};

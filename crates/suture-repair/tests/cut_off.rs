@@ -1,9 +1,6 @@
 //! Nodes that speak to the coordinator and that no other agent can reach.
 
-#[path = "common/story.rs"]
-mod story;
-
-use story::{Story, sent, stripe};
+use crate::story::{Story, sent, stripe};
 use suture_repair::event::{Health, Input, Output, Report};
 use suture_repair::id::NodeId;
 use suture_repair::message::{FromAgent, Heartbeat, Hello, LinkReport, ToAgent};

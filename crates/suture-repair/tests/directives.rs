@@ -1,9 +1,6 @@
 //! What a schedule wants of repairs that run, passed on: pauses, other plans, and when it is asked.
 
-#[path = "common/story.rs"]
-mod story;
-
-use story::{Story, stripe};
+use crate::story::{Story, stripe};
 use suture_repair::cluster::{Node, Rate};
 use suture_repair::event::{Command, Input, Output, Report};
 use suture_repair::id::{ChunkIndex, NodeId, RepairId};

@@ -1,8 +1,6 @@
 //! The flow planner: near the bound whatever is scarce, chunks whole where that costs nothing.
 
-mod common;
-
-use common::{LINK, World};
+use crate::common::{self, LINK, World};
 use suture_repair::bound::bound_seconds;
 use suture_repair::cluster::{Core, Node, Rate};
 use suture_repair::id::{NodeId, RackId};

@@ -1,9 +1,8 @@
 //! What an agent keeps when a task goes on another way, and what it asks for after that.
 
-#[path = "common/host.rs"]
-mod host;
-
-use host::{CHUNK, HELPERS, Host, NEW, OLD, OTHER, SLICE, SLICES, beats, failures, relayed};
+use crate::host::{
+    self, CHUNK, HELPERS, Host, NEW, OLD, OTHER, SLICE, SLICES, beats, failures, relayed,
+};
 use suture_repair::agent::{AgentInput, AgentOutput};
 use suture_repair::id::{EdgeRef, RepairId};
 use suture_repair::message::{Failure, Refusal, Task, ToAgent};

@@ -1,9 +1,6 @@
 //! What an operator wants of nodes: their chunks move, or they may be silent, while others fail.
 
-#[path = "common/story.rs"]
-mod story;
-
-use story::{Story, bad, copy, sent, stripe};
+use crate::story::{Story, bad, copy, sent, stripe};
 use suture_repair::cluster::NodeIntent;
 use suture_repair::coordinator::{Absence, Config};
 use suture_repair::event::{Command, Health, Input, Liveness, Output, Report};

@@ -1,11 +1,9 @@
 //! Where rebuilt chunks go, whatever the policy: never beyond a node's room, and never so many of a
 //! stripe into one rack that losing it loses the stripe, where that can be had.
 
-mod common;
-
 use std::collections::BTreeMap;
 
-use common::{CHUNK_BYTES, LINK, Links, World};
+use crate::common::{CHUNK_BYTES, LINK, Links, World};
 use suture_repair::cluster::{Cluster, Core, Rate};
 use suture_repair::id::{NodeId, RackId};
 use suture_repair::plan::Plan;

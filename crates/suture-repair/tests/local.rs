@@ -8,9 +8,7 @@
 //! of one of these our own plan is on the bound. The batches are those of 200 random ones that
 //! planners were once furthest off on.
 
-mod common;
-
-use common::{World, peak_seconds};
+use crate::common::{World, peak_seconds};
 use suture_repair::bound::bound_seconds;
 use suture_repair::cluster::{Core, Rate};
 use suture_repair::id::{ChunkIndex, NodeId, RackId, StripeId};

@@ -1,10 +1,7 @@
 //! Several chunks of a stripe are lost: which are rebuilt together, and what is reported where none
 //! can be.
 
-#[path = "common/story.rs"]
-mod story;
-
-use story::{Story, stripe};
+use crate::story::{Story, stripe};
 use suture_repair::event::{Blocked, Command, Input};
 use suture_repair::id::{NodeId, StripeId};
 use suture_repair::message::{FromAgent, Hello};

@@ -1,9 +1,6 @@
 //! What becomes of a repair when a helper is lost: it goes on without it, or begins anew.
 
-#[path = "common/story.rs"]
-mod story;
-
-use story::{Story, copy, stripe};
+use crate::story::{Story, copy, stripe};
 use suture_repair::event::{Command, Health, Input, Output, Report};
 use suture_repair::id::{ChunkCopy, ChunkIndex, EdgeRef, NodeId, RepairId, Stamp, StripeId};
 use suture_repair::message::{

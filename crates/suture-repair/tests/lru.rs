@@ -1,10 +1,8 @@
 //! LRU selection against an oracle that keeps a list of timestamps and looks through all of it.
 
-mod common;
-
 use std::collections::BTreeSet;
 
-use common::World;
+use crate::common::World;
 use suture_repair::id::NodeId;
 use suture_repair::plan::load::Load;
 use suture_repair::planner::{Batch, Job, plan};

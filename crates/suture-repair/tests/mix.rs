@@ -1,12 +1,8 @@
 //! The mix of traces and trees: as far below the bound of whole chunks as it should be, and near
 //! the optimum of its own linear program, which a solver from outside computes.
 
-mod common;
-#[path = "common/lp.rs"]
-mod lp;
-
-use common::{LINK, Links, World};
-use lp::LinearProgram;
+use crate::common::{LINK, Links, World};
+use crate::lp::LinearProgram;
 use suture_repair::bound::{bound_seconds, own_bound_seconds};
 use suture_repair::cluster::Rate;
 use suture_repair::id::NodeId;

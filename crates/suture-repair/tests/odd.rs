@@ -1,6 +1,5 @@
 //! No input is so odd that a planner panics, never ends, or makes a plan that is none.
 
-mod common;
 #[path = "common/odd.rs"]
 mod odd;
 

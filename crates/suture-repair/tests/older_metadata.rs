@@ -1,11 +1,8 @@
 //! What a coordinator does with copies that its metadata know nothing of.
 
-#[path = "common/story.rs"]
-mod story;
-
 use std::collections::BTreeSet;
 
-use story::{Story, copy, stripe};
+use crate::story::{Story, copy, stripe};
 use suture_repair::cluster::{Node, Rate};
 use suture_repair::event::{Input, Output};
 use suture_repair::id::{ChunkCopy, NodeId, StripeId};

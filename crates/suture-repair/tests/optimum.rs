@@ -1,12 +1,9 @@
 //! Small batches against their optimum, whatever links, disks and racks there are.
 
-mod common;
-#[path = "common/lp.rs"]
-mod lp;
 #[path = "common/optimum.rs"]
 mod optimum;
 
-use common::{CHUNK_BYTES, LINK, Links, World, peak_seconds};
+use crate::common::{CHUNK_BYTES, LINK, Links, World, peak_seconds};
 use optimum::{Answer, Kinds, is_faster_possible, optimum};
 use suture_repair::bound::bound_seconds;
 use suture_repair::cluster::{Core, Rate};

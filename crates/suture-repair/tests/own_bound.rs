@@ -1,9 +1,7 @@
 //! The bound of a preset's own: the plans of `suture` need no less time than the bound that is
 //! printed beside them, whatever the code, the links and the racks, and however many nodes fail.
 
-mod common;
-
-use common::{LINK, Links, World};
+use crate::common::{LINK, Links, World};
 use proptest::prelude::*;
 use suture_code::Code;
 use suture_repair::bound::own_bound_seconds;

@@ -1,8 +1,6 @@
 //! What planners promise: valid plans, loads near the bound, last resorts last, no surprises.
 
-mod common;
-
-use common::{CHUNK_BYTES, LINK, Links, World};
+use crate::common::{CHUNK_BYTES, LINK, Links, World};
 use proptest::prelude::*;
 use suture_code::Code;
 use suture_code::execute::run_naively;

@@ -1,9 +1,7 @@
 //! Every policy with every code: plans are valid and rebuild the bytes, or are refused for a reason
 //! that holds. And the published algorithms against the figures that they are known to reach.
 
-mod common;
-
-use common::{Links, World};
+use crate::common::{self, Links, World};
 use suture_code::Code;
 use suture_code::execute::run_naively;
 use suture_repair::bound::{bound_seconds, own_bound_seconds};

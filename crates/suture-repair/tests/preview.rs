@@ -1,11 +1,8 @@
 //! What `repair start --dry-run` says before anything is done.
 
-#[path = "common/story.rs"]
-mod story;
-
 use std::collections::BTreeMap;
 
-use story::{Story, stripe};
+use crate::story::{Story, stripe};
 use suture_repair::event::{Command, Health, Input};
 use suture_repair::id::{NodeId, StripeId};
 use suture_repair::message::{FromAgent, Heartbeat};

@@ -1,13 +1,9 @@
 //! Processors as ports: what plans bring to them, which planners avoid slow ones, when traces are
 //! still taken, and that no plans beat the bound.
 
-mod common;
-#[path = "common/story.rs"]
-mod story;
-
-use common::{CHUNK_BYTES, LINK, Links, World, peak_seconds};
+use crate::common::{CHUNK_BYTES, LINK, Links, World, peak_seconds};
+use crate::story::{Story, stripe};
 use proptest::prelude::*;
-use story::{Story, stripe};
 use suture_repair::bound::{bound_seconds, own_bound_seconds};
 use suture_repair::cluster::{Node, Rate};
 use suture_repair::event::Input;

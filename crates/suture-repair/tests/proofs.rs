@@ -1,10 +1,7 @@
 //! How rebuilt chunks without a recorded checksum are proven: by fingerprints, and by which of
 //! them.
 
-#[path = "common/story.rs"]
-mod story;
-
-use story::{Story, bad, copy, sent, stripe};
+use crate::story::{Story, bad, copy, sent, stripe};
 use suture_repair::event::{Command, Input, Output, Report};
 use suture_repair::id::{ChunkCopy, ChunkIndex, NodeId, Stamp, StripeId};
 use suture_repair::message::{Check, CopyFault, Failure, FromAgent, Heartbeat, Task, ToAgent};

@@ -1,9 +1,6 @@
 //! Stripes that a single rack could take with it: which these are, counted as things change.
 
-#[path = "common/story.rs"]
-mod story;
-
-use story::{Story, stripe};
+use crate::story::{Story, stripe};
 use suture_repair::event::{Command, Input};
 use suture_repair::id::{NodeId, RackId, StripeId};
 

@@ -1,9 +1,6 @@
 //! Chunks move to nodes that hold little, few at a time, and only while nothing else is wrong.
 
-#[path = "common/story.rs"]
-mod story;
-
-use story::{Story, sent, stripe};
+use crate::story::{Story, sent, stripe};
 use suture_repair::coordinator::Config;
 use suture_repair::event::{Command, Input, Liveness};
 use suture_repair::id::NodeId;

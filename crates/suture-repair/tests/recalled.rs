@@ -1,9 +1,6 @@
 //! What a coordinator knew of copies that are of no use, the next one knows: the keeper records it.
 
-#[path = "common/story.rs"]
-mod story;
-
-use story::{Story, bad, copy, sent, stripe};
+use crate::story::{Story, bad, copy, sent, stripe};
 use suture_repair::event::{Input, KnownFault, Output};
 use suture_repair::id::{ChunkCopy, NodeId};
 use suture_repair::message::{Check, CopyFault, FromAgent, ToAgent};

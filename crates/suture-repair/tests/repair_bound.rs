@@ -1,9 +1,6 @@
 //! How fast the repairs that run could be at best, as operators see it beside their rate.
 
-#[path = "common/story.rs"]
-mod story;
-
-use story::{Story, stripe};
+use crate::story::{Story, stripe};
 use suture_repair::coordinator::RepairBound;
 use suture_repair::event::{Command, Input};
 use suture_repair::id::NodeId;

@@ -1,12 +1,9 @@
 //! Passes over all stripes: each copy is read once, as fast as may be, and wrong ones are found.
 
-#[path = "common/story.rs"]
-mod story;
-
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use story::{Story, bad, copy, stripe};
+use crate::story::{Story, bad, copy, stripe};
 use suture_repair::coordinator::ScrubConfig;
 use suture_repair::event::{Command, Input, Liveness, Output, Report, ScrubStep};
 use suture_repair::id::{ChunkCopy, ChunkIndex, CopyAt, NodeId, StripeId};

@@ -1,11 +1,7 @@
 //! One chunk over many trees: as fast as any trees, by three oracles.
 
-mod common;
-#[path = "common/lp.rs"]
-mod lp;
-
-use common::{CHUNK_BYTES, LINK, World};
-use lp::LinearProgram;
+use crate::common::{CHUNK_BYTES, LINK, World};
+use crate::lp::LinearProgram;
 use suture_code::execute::run_naively;
 use suture_repair::cluster::Rate;
 use suture_repair::id::NodeId;

@@ -1,9 +1,6 @@
 //! What an operator lets repair take reaches the agents, changes live, and says why.
 
-#[path = "common/story.rs"]
-mod story;
-
-use story::{Story, stripe};
+use crate::story::{Story, stripe};
 use suture_repair::cluster::{Node, Rate};
 use suture_repair::event::{Command, Input, Output};
 use suture_repair::id::NodeId;

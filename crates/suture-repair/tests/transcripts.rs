@@ -1,5 +1,5 @@
 //! Transcripts read back as they were written, and the golden ones in `testdata` are what the
-//! machines do today. `SUTURE_BLESS=1 cargo test -p suture-repair --test transcripts golden` writes
+//! machines do today. `SUTURE_BLESS=1 cargo test -p suture-repair --test suite transcripts::golden` writes
 //! their outputs anew; the difference is for a person to judge.
 
 use std::collections::BTreeMap;

@@ -1,9 +1,6 @@
 //! What makes waiting plans be made anew, blocked stripes be tried again, and old work end.
 
-#[path = "common/story.rs"]
-mod story;
-
-use story::{Story, bad, copy, sent, stripe};
+use crate::story::{Story, bad, copy, sent, stripe};
 use suture_repair::cluster::{Node, Rate};
 use suture_repair::event::{Blocked, Command, Health, Input, Liveness, NodeState, Output};
 use suture_repair::id::{ChunkIndex, EdgeRef, NodeId, StripeId};

@@ -1,11 +1,8 @@
 //! What nodes have to check and delete: each once, few at a time, and all in the end.
 
-#[path = "common/story.rs"]
-mod story;
-
 use std::collections::BTreeSet;
 
-use story::{Story, bad, copy, sent, stripe};
+use crate::story::{Story, bad, copy, sent, stripe};
 use suture_repair::event::{Command, Input, Output};
 use suture_repair::id::{ChunkCopy, ChunkIndex, ListedCopy, NodeId, StripeId};
 use suture_repair::message::{Check, CopyFault, DiskState, FromAgent, Heartbeat, ToAgent};

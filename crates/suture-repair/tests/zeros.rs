@@ -1,9 +1,7 @@
 //! Every policy where chunks are short, or absent and known to be zero: plans are valid, rebuild
 //! the bytes, and ask no node for what is known.
 
-mod common;
-
-use common::{LINK, Links, World};
+use crate::common::{self, LINK, Links, World};
 use suture_code::execute::run_naively;
 use suture_code::{ChunkIndex, ChunkSet, Code, Shortened};
 use suture_repair::bound::bound_seconds;

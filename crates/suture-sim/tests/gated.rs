@@ -4,11 +4,9 @@
 //! agents that execute random valid plans on real bytes. `World` compares every chunk that is
 //! published with what was lost, and every agent's memory with what it reserved.
 
-mod common;
-
 use std::collections::BTreeSet;
 
-use common::Case;
+use crate::common::Case;
 use suture_repair::id::{EdgeRef, NodeId, RepairId};
 use suture_repair::message::{Task, ToAgent};
 use suture_repair::plan::{self, Plan};

@@ -4,9 +4,7 @@
 //! The tests send what a coordinator would send to agents that execute random valid plans on real
 //! bytes; `World` compares every chunk that is published with what was lost.
 
-mod common;
-
-use common::Case;
+use crate::common::Case;
 use suture_repair::id::NodeId;
 use suture_repair::message::{Task, ToAgent};
 use suture_repair::time::Span;

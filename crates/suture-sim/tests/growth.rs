@@ -3,9 +3,7 @@
 //! What each answer costs is counted where it is made (`schedule/tests/growth.rs` of the core), and
 //! timed by the bench `schedules`.
 
-mod links;
-
-use links::scenario;
+use crate::links::scenario;
 use suture_sim::simulate::simulate;
 
 /// How often the coordinator is called to repair so many chunks: its clock is read before each

@@ -1,9 +1,7 @@
 //! Agents execute any valid plan: several lanes, sums and decoders, several lost chunks, periods,
 //! pure relays, spooled results, in memory that only just suffices.
 
-mod common;
-
-use common::Case;
+use crate::common::Case;
 use suture_repair::plan::Mode;
 use suture_repair::time::Span;
 

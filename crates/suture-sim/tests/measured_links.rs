@@ -1,8 +1,6 @@
 //! Undeclared links: repairs show what they carry, and take hardly longer for it.
 
-mod links;
-
-use links::{LINK, run, scenario};
+use crate::links::{LINK, run, scenario};
 use suture_repair::cluster::{Cluster, Rate};
 use suture_repair::random::Random;
 use suture_sim::bandwidth_trace::BandwidthTrace;

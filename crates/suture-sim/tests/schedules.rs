@@ -1,8 +1,6 @@
 //! What each schedule is worth, on fixed seeds, beside the bound and beside what its paper says.
 
-mod links;
-
-use links::{CHUNK, CHUNK_SECONDS, LINK, run, scenario};
+use crate::links::{CHUNK, CHUNK_SECONDS, LINK, run, scenario};
 use suture_repair::cluster::{Cluster, Rate};
 use suture_repair::id::NodeId;
 use suture_repair::random::Random;

@@ -1,8 +1,6 @@
 //! Whole repairs on the fluid network: closed forms, bytes, time-varying links, applications.
 
-mod links;
-
-use links::{CHUNK, CHUNK_SECONDS, LINK, run, scenario};
+use crate::links::{CHUNK, CHUNK_SECONDS, LINK, run, scenario};
 use suture_code::Code;
 use suture_repair::cluster::{Cluster, Rate};
 use suture_repair::id::{ChunkIndex, NodeId, StripeId};

@@ -1,22 +1,18 @@
 //! Credentials that cannot be used, and ports that ask for others: tables of an input, what stderr
 //! says and the exit status. A table only grows.
 
-mod daemons;
-mod rows;
-mod secured;
-
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use daemons::{Cluster, count, noise};
+use crate::daemons::{Cluster, count, noise};
+use crate::rows::{Row, SILENT, check, run};
+use crate::secured::Secured;
 use rcgen::string::Ia5String;
 use rcgen::{
     CertificateParams, DistinguishedName, ExtendedKeyUsagePurpose, Issuer, KeyPair, SanType,
 };
-use rows::{Row, SILENT, check, run};
-use secured::Secured;
 use suture_drivers::identity::authority::Authority;
 use suture_drivers::identity::{AccessRole, Principal};
 

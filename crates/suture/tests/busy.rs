@@ -1,11 +1,9 @@
 //! Agents that have no place for more clients, with real processes.
 
-mod daemons;
-
 use std::fs;
 use std::time::Duration;
 
-use daemons::{Cluster, suture};
+use crate::daemons::{Cluster, suture};
 use suture_drivers::chunk_client::{ChunkClient, ChunkConnection};
 use suture_drivers::net::local_identity::LocalIdentity;
 use suture_repair::wire::{ClusterId, Who};

@@ -2,13 +2,12 @@
 //! How good the predictions are is not asserted: that is what the command itself is for, on a
 //! machine that has nothing else to do.
 
-mod listed;
-
 use std::fs;
 use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
+use crate::listed;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;

@@ -4,9 +4,6 @@
 //!
 //! Place: before anything of either plane is received, around the whole life of a repair.
 
-mod daemons;
-mod secured;
-
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -15,8 +12,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
-use daemons::{count, noise};
-use secured::Secured;
+use crate::daemons::{self, count, noise};
+use crate::secured::Secured;
 use suture_drivers::address::AgentAddress;
 use suture_drivers::chunk_client::{ChunkClient, ChunkConnection};
 use suture_drivers::identity::AccessRole;

@@ -5,16 +5,13 @@
 //! compiled here and loaded before the C library. Without a compiler the tests say loudly that
 //! they skip.
 
-mod daemons;
-mod secured;
-
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use daemons::{Cluster, Process, count, finish, start_agent, suture};
-use secured::Secured;
+use crate::daemons::{Cluster, Process, count, finish, start_agent, suture};
+use crate::secured::Secured;
 use serde_json::Value;
 
 /// The clock of the day, so many seconds from where it is; other clocks stay as they are.

@@ -2,8 +2,6 @@
 //!
 //! No test sleeps in the hope that something has happened.
 
-mod daemons;
-
 use std::fs;
 use std::io::Write;
 use std::os::unix::fs::FileExt;
@@ -13,7 +11,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use daemons::{Cluster, Finished, Process, TIMEOUT, count, finish, noise, start_agent, suture};
+use crate::daemons::{
+    self, Cluster, Finished, Process, TIMEOUT, count, finish, noise, start_agent, suture,
+};
 
 #[test]
 fn a_killed_agent_costs_no_byte_and_its_chunks_come_back_on_the_others() {

@@ -2,8 +2,6 @@
 //!
 //! Place: the first step of every daemon's start, and the last.
 
-mod daemons;
-
 use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -11,7 +9,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use daemons::{Cluster, Process, count, finish, start_agent, start_coordinator, suture};
+use crate::daemons::{
+    self, Cluster, Process, count, finish, start_agent, start_coordinator, suture,
+};
 use rustix::process::{Pid, Signal, kill_process};
 use suture_edge::checksum::crc32c;
 

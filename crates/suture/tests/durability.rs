@@ -1,8 +1,6 @@
 //! `suture durability` as scripts and people meet it: the binary, its output, its exit status.
 
-mod common;
-
-use common::{Finished, run_plain};
+use crate::common::{Finished, run_plain};
 use serde_json::Value;
 
 const SMALL: &str = "--nodes 16 --stripes 60 --code rs(4,2) --node-data 8TB --runs 300";

@@ -5,14 +5,12 @@
 //! that is full of work may lose heartbeats of agents that live, whose repairs are then made again:
 //! traffic is measured anew where there was too much of it.
 
-mod networks;
-
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use networks::can_make_networks;
+use crate::networks::can_make_networks;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;

@@ -3,12 +3,10 @@
 //! Place: the last step of every command. Rows of the tables in docs/commands.md that no other test
 //! holds are held here, with real processes.
 
-mod daemons;
-
 use std::process::Stdio;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use daemons::{Cluster, Finished, count, finish, suture};
+use crate::daemons::{Cluster, Finished, count, finish, suture};
 use serde_json::Value;
 
 /// Two of the four chunks of a stripe may be lost.

@@ -2,15 +2,13 @@
 //!
 //! Place: put, get and rm over many objects, with a cluster of real processes behind them.
 
-mod daemons;
-
 use std::fs;
 use std::io::Write;
 use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use daemons::{Cluster, TIMEOUT, interruptible, noise};
+use crate::daemons::{Cluster, TIMEOUT, interruptible, noise};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// A put of 4 MiB through links this slow takes more than two seconds, however busy the machine is.

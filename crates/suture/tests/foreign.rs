@@ -1,11 +1,11 @@
 //! Agents and a coordinator that are of different clusters: a disk that is not mounted, or a
 //! mistake. With real processes.
 
-mod daemons;
-
 use std::fs;
 
-use daemons::{Cluster, Finished, Process, count, finish, start_agent, start_coordinator, suture};
+use crate::daemons::{
+    Cluster, Finished, Process, count, finish, start_agent, start_coordinator, suture,
+};
 use serde_json::Value;
 
 const CODE: [&str; 4] = ["--code", "rs(2,1)", "--chunk-size", "16KiB"];

@@ -1,9 +1,6 @@
 //! A coordinator of HDFS, and an agent beside a DataNode, as operators meet them: what they say
 //! while no NameNode answers, and what after that.
 
-mod daemons;
-mod listed;
-
 use std::fs;
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::os::unix::net::UnixListener;
@@ -14,8 +11,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use daemons::{Cluster, Process, address_in_log, get, start_coordinator, suture};
-use listed::JsonPage;
+use crate::daemons::{self, Cluster, Process, address_in_log, get, start_coordinator, suture};
+use crate::listed::JsonPage;
 use serde_json::{Value, json};
 use suture_drivers::hdfs::frame::{Frames, PROTOCOL};
 use suture_drivers::hdfs::namenode::Question;

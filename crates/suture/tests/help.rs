@@ -2,8 +2,7 @@
 //!
 //! Place: before a command runs, with the binary itself.
 
-mod subcommands;
-
+use crate::subcommands;
 use std::collections::BTreeSet;
 use std::fs;
 use std::process::Command;

@@ -2,11 +2,9 @@
 //!
 //! Place: at the end of every command, before scripts.
 
-mod daemons;
-
 use std::fs;
 
-use daemons::{Cluster, Finished, finish, noise, suture};
+use crate::daemons::{Cluster, Finished, finish, noise, suture};
 use serde_json::{Value, json};
 
 /// The one JSON object that was printed, as the same command ended with it.

@@ -3,16 +3,13 @@
 //! Place: at the end of every command, before scripts. What takes long or needs root is compared in
 //! the tests of its command.
 
-mod daemons;
-mod listed;
-mod subcommands;
-
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-use daemons::{Cluster, Finished, count, finish, noise, start_agent, suture};
-use listed::JsonPage;
+use crate::daemons::{Cluster, Finished, count, finish, noise, start_agent, suture};
+use crate::listed::JsonPage;
+use crate::subcommands;
 use serde_json::Value;
 
 const CODE: [&str; 4] = ["--code", "rs(2,2)", "--chunk-size", "16KiB"];

@@ -1,12 +1,10 @@
 //! `suture load` against a cluster of real processes.
 
-mod daemons;
-
 use std::process::Stdio;
 use std::thread::sleep;
 use std::time::Duration;
 
-use daemons::{Cluster, suture};
+use crate::daemons::{Cluster, suture};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 

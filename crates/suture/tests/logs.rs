@@ -1,14 +1,12 @@
 //! What the logs of daemons and commands say, and in which form, with real processes.
 
-mod daemons;
-
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use daemons::{Cluster, Finished, Process, TIMEOUT, count, finish, noise, suture};
+use crate::daemons::{Cluster, Finished, Process, TIMEOUT, count, finish, noise, suture};
 use serde_json::Value;
 
 /// Waits until a log is as it should be; gives it.

@@ -6,13 +6,11 @@
 //! only memory of its own counts: pages of its executable come as its code is first run. Links are
 //! slow enough that slices wait, and so fill the pool.
 
-mod daemons;
-
 use std::cell::RefCell;
 use std::fs::{self, File};
 use std::io::Write;
 
-use daemons::{Cluster, Process, count, noise, start_agent};
+use crate::daemons::{Cluster, Process, count, noise, start_agent};
 
 /// Stripes of very small chunks.
 const SMALL: usize = 600;

@@ -1,8 +1,6 @@
 //! Metrics over real processes: what Prometheus reads, what the dashboard and the alerts name, and
 //! what strangers can do to the listener.
 
-mod daemons;
-
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{Read, Write};
@@ -14,7 +12,7 @@ use std::time::Duration;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::Value;
 
-use daemons::{Cluster, exchange, get, start_agent, start_coordinator};
+use crate::daemons::{self, Cluster, exchange, get, start_agent, start_coordinator};
 
 /// So many connections that send nothing, or too little.
 const STRANGERS: usize = 1000;

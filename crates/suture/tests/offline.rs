@@ -3,14 +3,12 @@
 //! Every test damages an encoded directory in one way and looks at what a user would see: exit
 //! status, messages, and each byte on disk afterwards.
 
-mod common;
-
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write;
 use std::os::unix::fs::{FileExt, PermissionsExt};
 
-use common::{Encoded, noise, run, run_in};
+use crate::common::{self, Encoded, noise, run, run_in};
 use serde_json::Value;
 
 /// The chunks of the pair or triple, in order, of nine.

@@ -1,11 +1,9 @@
 //! The offline commands with every code: round trips over all patterns, reports against formulas.
 
-mod common;
-
 use std::collections::BTreeMap;
 use std::fs;
 
-use common::{Encoded, Finished, noise, run, run_plain};
+use crate::common::{Encoded, Finished, noise, run, run_plain};
 use serde_json::Value;
 use suture_code::{ChunkIndex, Code};
 

@@ -1,11 +1,9 @@
 //! What cannot be known of an encoded directory is not called good, lost or a wrong manifest.
 
-mod common;
-
 use std::fs;
 use std::process::Command;
 
-use common::{Encoded, noise, run};
+use crate::common::{Encoded, noise, run};
 
 const CODES: [&str; 5] = ["rs(3,2)", "rs(6,3)", "lrc(4,2,2)", "clay(4,2,5)", "butterfly(4)"];
 

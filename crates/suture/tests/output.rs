@@ -2,8 +2,6 @@
 //!
 //! Place: the last step of commands that write files, with a cluster of real processes behind them.
 
-mod daemons;
-
 use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::fs::{FileTypeExt, symlink};
@@ -12,7 +10,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use daemons::{Cluster, TIMEOUT, count, interruptible, suture};
+use crate::daemons::{Cluster, TIMEOUT, count, interruptible, suture};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::process::{Pid, Signal, kill_process};
 

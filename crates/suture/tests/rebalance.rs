@@ -3,11 +3,9 @@
 //! Place: [stripe healthy -> queue] -> plan -> ... -> stripe healthy: nothing is lost, and one node
 //! holds much less than the others.
 
-mod daemons;
-
 use std::fs;
 
-use daemons::{Cluster, count, start_agent, start_coordinator};
+use crate::daemons::{Cluster, count, start_agent, start_coordinator};
 use serde_json::Value;
 
 const CODE: [&str; 4] = ["--code", "rs(2,1)", "--chunk-size", "16KiB"];

@@ -2,13 +2,13 @@
 //!
 //! Place: beside the life of a repair: without the map of stripes nothing can be repaired or read.
 
-mod daemons;
-
 use std::fs;
 use std::io::Write;
 use std::process::Stdio;
 
-use daemons::{Cluster, Finished, count, noise, start_agent, start_coordinator, suture};
+use crate::daemons::{
+    self, Cluster, Finished, count, noise, start_agent, start_coordinator, suture,
+};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 

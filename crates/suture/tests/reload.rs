@@ -1,7 +1,5 @@
 //! Configurations that are read anew while daemons run.
 
-mod daemons;
-
 use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -9,7 +7,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 
-use daemons::{Cluster, Process, TIMEOUT};
+use crate::daemons::{self, Cluster, Process, TIMEOUT};
 
 /// Puts lines in place of a line of a configuration.
 fn edit(config: &Path, line: &str, lines: &str) {

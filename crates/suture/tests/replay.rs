@@ -1,15 +1,13 @@
 //! `suture replay`: of transcripts that are right, wrong, cut off or none, and of failing seeds.
 
-mod common;
-mod listed;
-
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use common::run;
+use crate::common::run;
+use crate::listed;
 
 /// A golden transcript of the core.
 fn golden(name: &str) -> String {

@@ -1,8 +1,6 @@
 //! `suture reproduce` from outside: what it lists, writes and refuses, and that an interruption
 //! leaves what was finished. Which claims hold is not asserted: that is what the report is for.
 
-mod listed;
-
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -10,6 +8,7 @@ use std::process::{Command, Output, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use crate::listed;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;

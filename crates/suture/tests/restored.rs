@@ -3,14 +3,12 @@
 //!
 //! Place: a coordinator's start on metadata that are older than the chunks.
 
-mod daemons;
-
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use daemons::{Cluster, count, start_coordinator};
+use crate::daemons::{Cluster, count, start_coordinator};
 
 const CODE: [&str; 4] = ["--code", "rs(3,2)", "--chunk-size", "16KiB"];
 

@@ -1,7 +1,5 @@
 //! `suture scrub` over real processes: damage that no client has read is found and mended.
 
-mod daemons;
-
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -9,7 +7,7 @@ use std::path::Path;
 use rustix::fs::{FileType, Mode};
 use serde_json::Value;
 
-use daemons::{Cluster, Process, count, start_agent, start_coordinator};
+use crate::daemons::{self, Cluster, Process, count, start_agent, start_coordinator};
 
 /// Changes a byte of a file.
 fn flip(path: &Path) {

@@ -1,7 +1,5 @@
 //! What daemons notify systemd of: over a socket of our own in place of its.
 
-mod daemons;
-
 use std::fs;
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
@@ -9,7 +7,7 @@ use std::process::Stdio;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use daemons::{Process, suture};
+use crate::daemons::{self, Process, suture};
 
 /// All that was received so far.
 #[derive(Clone, Default)]

@@ -3,9 +3,7 @@
 //! Place: failure -> [repair start] -> plan -> ... -> stripe healthy, long before the timer by
 //! which a silent node counts as failed.
 
-mod daemons;
-
-use daemons::{Cluster, Process, count};
+use crate::daemons::{Cluster, Process, count};
 use serde_json::Value;
 
 const CODE: [&str; 4] = ["--code", "rs(4,2)", "--chunk-size", "16KiB"];

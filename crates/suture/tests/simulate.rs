@@ -96,7 +96,8 @@ fn it_measures_the_load_of_the_plans_that_plan_shows() {
 
 #[test]
 fn the_same_seed_gives_the_same_bytes() {
-    let args = format!("{GENERATED} --foreground ycsb-a:2 --uplink-trace model:tpch");
+    let args =
+        format!("{GENERATED} --chunk-size 8MiB --foreground ycsb-a:2 --uplink-trace model:tpch");
     let run = |seed: u32| {
         let mut document = json(&format!("{args} --seed {seed}"));
         document.as_object_mut().unwrap().remove("planning_seconds");
@@ -108,7 +109,8 @@ fn the_same_seed_gives_the_same_bytes() {
 
 #[test]
 fn a_comparison_shows_every_preset_and_why_some_cannot_serve() {
-    let output = simulate(&format!("{GENERATED} --compare --policy star/greedy/all --format json"));
+    let few = GENERATED.replace("--stripes 180", "--stripes 60");
+    let output = simulate(&format!("{few} --compare --policy star/greedy/all --format json"));
     assert_eq!(output.status.code(), Some(0));
     let comparison: Value = serde_json::from_str(&stdout(&output)).unwrap();
     assert_eq!(comparison["format"], "suture-compare-1");
@@ -121,7 +123,8 @@ fn a_comparison_shows_every_preset_and_why_some_cannot_serve() {
     let seconds = |name: &str| row(name)["seconds"].as_f64().unwrap();
     assert!(seconds("suture") < seconds("rp") && seconds("rp") < seconds("cr"));
 
-    let text = stdout(&simulate(&format!("{RACKED} --compare --foreground ycsb-a --throttle off")));
+    let few = RACKED.replace("--stripes 300", "--stripes 40");
+    let text = stdout(&simulate(&format!("{few} --compare --foreground ycsb-a --throttle off")));
     for words in ["of the bound", "across racks", "interference", "car ", "The bound is"] {
         assert!(text.contains(words), "no {words:?} in {text}");
     }
@@ -238,7 +241,8 @@ fn timelines_are_written_as_numbers_and_as_a_picture() {
     }
     assert!(!svg.contains("NaN") && !svg.contains("no bandwidth"));
 
-    let compared = simulate(&format!("{args} --compare"));
+    let few = args.replace("--stripes 300", "--stripes 40");
+    let compared = simulate(&format!("{few} --compare"));
     let said = String::from_utf8(compared.stdout).unwrap();
     assert!(said.contains(&format!("timelines in {}: ", folder.display())), "{said}");
     assert!(folder.join("repairboost+cr.svg").exists() && folder.join("car.csv").exists());

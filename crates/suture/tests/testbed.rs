@@ -2,9 +2,6 @@
 //!
 //! Network namespaces need root. Without it these tests say so loudly and do nothing.
 
-mod listed;
-mod networks;
-
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::symlink;
@@ -13,7 +10,8 @@ use std::process::{Child, Command, Output, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use networks::can_make_networks;
+use crate::listed;
+use crate::networks::can_make_networks;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;

@@ -1,8 +1,6 @@
 //! Rules of the code base that a test can keep: arrows, purity, file heads, sizes, links.
 
-mod modules;
-mod production;
-
+use crate::modules;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -216,6 +214,25 @@ fn no_file_is_too_long_to_hold_in_the_head() {
     for path in ARROWS.into_iter().flat_map(|(krate, _)| sources(krate)) {
         let lines = read(&path).lines().count();
         assert!(lines <= FILE_LINES_MAX, "{} has {lines} lines", path.display());
+    }
+}
+
+#[test]
+fn every_file_of_integration_tests_is_in_a_program() {
+    // What no program has is not compiled, and fails without a word.
+    for (krate, _) in ARROWS {
+        let folder = root().join("crates").join(krate);
+        let Ok(suite) = fs::read_to_string(folder.join("tests/suite.rs")) else { continue };
+        let manifest = read(&folder.join("Cargo.toml"));
+        for entry in fs::read_dir(folder.join("tests")).expect("the tests") {
+            let path = entry.expect("an entry").path();
+            let is_rust = path.extension().is_some_and(|end| end == "rs");
+            let name = path.file_stem().expect("a name").to_string_lossy();
+            let is_module = is_rust || path.join("mod.rs").exists();
+            let is_in = suite.contains(&format!("\nmod {name};"))
+                || manifest.contains(&format!("[[test]]\nname = \"{name}\""));
+            assert!(!is_module || is_in, "{} is in no program of tests", path.display());
+        }
     }
 }
 

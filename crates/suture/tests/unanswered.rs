@@ -2,8 +2,6 @@
 //!
 //! Place: every chunk durable -> object visible, with a connection that loses what is sent.
 
-mod daemons;
-
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
@@ -11,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use daemons::{Cluster, Finished, TIMEOUT, noise, suture};
+use crate::daemons::{Cluster, Finished, TIMEOUT, noise, suture};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// What stands between a put and its coordinator.

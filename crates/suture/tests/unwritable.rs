@@ -1,15 +1,13 @@
 //! A coordinator that cannot write its metadata says so, acknowledges nothing, and goes on when it
 //! can. With real processes.
 
-mod daemons;
-
 use std::fs;
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use daemons::{Cluster, Process, count, finish, start_agent, start_coordinator, suture};
+use crate::daemons::{Cluster, Process, count, finish, start_agent, start_coordinator, suture};
 use serde_json::Value;
 
 const CODE: [&str; 4] = ["--code", "rs(2,1)", "--chunk-size", "16KiB"];

@@ -18,7 +18,7 @@ use suture_repair::planner::Job;
 use suture_repair::processor::ProcessorCosts;
 
 use super::World;
-use super::lp::{LinearProgram, Row};
+use crate::lp::{LinearProgram, Row};
 
 /// Sets of helpers, each by their places among the survivors.
 type HelperSets = Vec<Vec<usize>>;

@@ -400,7 +400,6 @@ pub const COMMAND_LINES: &[Row] = &[
         "fifo is not a regular file",
         2,
     ),
-    ("suture $SIM --bandwidth 1bit", "takes more than 30 days", 2),
     ("suture $SIM --bandwidth 1bit", "the slowest link is the uplink of n1, with 1.00 bit/s", 2),
     (
         "suture $SIM $(printf -- '--straggler n%d:0 ' {1..7}) --compare",

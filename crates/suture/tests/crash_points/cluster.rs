@@ -21,12 +21,12 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use super::attack::{Attack, Fault, Point};
-use super::daemons::{Cluster, Process, count, noise, start_coordinator, suture};
 use super::disk::{Loss, folder};
 use super::metadata::{look_at_metadata, metadata_in};
 use super::stories::files_in;
 use super::table::{Place, Table};
 use super::tracer::{Traced, Tracer};
+use crate::daemons::{Cluster, Process, count, noise, start_coordinator, suture};
 
 /// How long a command may take, and the cluster to be whole again.
 const LIMIT: Duration = Duration::from_secs(40);

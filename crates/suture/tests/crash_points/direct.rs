@@ -77,7 +77,7 @@ fn run(
     let is_exit = plan.as_ref().is_some_and(|(point, _)| point.call == EXIT);
     attack.lock().unwrap().plan(plan.filter(|(point, _)| point.call != EXIT));
     let mut command = Command::new(env::current_exe().unwrap());
-    command.args(["--exact", "attacked", "--nocapture", "--test-threads=1"]);
+    command.args(["--exact", "crash_points::attacked", "--nocapture", "--test-threads=1"]);
     command.env(STORY, story.name).env(FOLDER, folder.path());
     let piped = |command: &mut Command| {
         command.stdout(Stdio::piped()).stderr(Stdio::piped());

@@ -26,12 +26,12 @@ use suture_repair::message::Failure;
 use suture_repair::wire::ClusterId;
 
 use super::acts::{Acts, Look, State};
-use super::daemons::noise;
 use super::metadata::{
     commits, first_put, former, killed, killed_and_copy, look_at_metadata, look_at_rebuilt,
     look_at_refused, look_at_restored, look_at_upgraded, lost_log, metadata, no_log, open, rebuild,
     restore, stopped_and_copy, take, told,
 };
+use crate::daemons::noise;
 
 /// What is attacked.
 pub struct Story {

@@ -4,7 +4,8 @@
 use std::collections::BTreeMap;
 use std::process::Command;
 
-use crate::{fences, page, pages, subcommands};
+use super::{fences, page, pages};
+use crate::subcommands;
 
 /// So many at least are found: otherwise nothing was looked at.
 const FOUND_MIN: usize = 100;

@@ -9,14 +9,14 @@ use quote::ToTokens;
 use suture_drivers::config::shown::ShownKey;
 use suture_drivers::config::{AgentConfig, CoordinatorConfig};
 
-use crate::{page, read, root};
+use super::{page, read, root};
 
 const PAGE: &str = "configuration.md";
 
 /// What stands before the tables.
 const HEAD: &str = r#"# Configuration
 
-<!-- Written by a test: SUTURE_BLESS=1 cargo test -p suture --test handbook configuration -->
+<!-- Written by a test: SUTURE_BLESS=1 cargo test -p suture --test suite handbook::configuration -->
 
 Every key of both daemons. A configuration is TOML; an unknown key and a value that makes no sense are refused with their line. Which file a daemon reads: [install.md](install.md#where-a-configuration-is-looked-for). `suture config check` says whether it can be used, `suture config show` prints it with all defaults.
 
@@ -259,7 +259,7 @@ fn the_page_of_the_configuration_is_what_the_code_says() {
         return fs::write(root().join("docs").join(PAGE), written)
             .expect("the page can be written");
     }
-    let hint = "docs/configuration.md is stale; SUTURE_BLESS=1 cargo test -p suture --test handbook configuration writes it";
+    let hint = "docs/configuration.md is stale; SUTURE_BLESS=1 cargo test -p suture --test suite handbook::configuration writes it";
     assert!(page(PAGE) == written, "{hint}");
 }
 

@@ -9,7 +9,7 @@ use suture_drivers::store::layout::{FOOTER_BYTES, Footer, Version};
 use suture_repair::label::Label;
 use suture_repair::{plan, transcript, wire};
 
-use crate::page;
+use super::page;
 
 /// The second cell of each row of a table, by the first one.
 fn cell<'a>(text: &'a str, first: &str) -> &'a str {

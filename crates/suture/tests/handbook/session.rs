@@ -17,9 +17,9 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
-use crate::commands::{Help, inline, words};
-use crate::fences::{self, Fence};
-use crate::{page, pages};
+use super::commands::{Help, inline, words};
+use super::fences::{self, Fence};
+use super::{page, pages};
 
 /// How long all of it may take on a busy machine.
 const TIMEOUT: Duration = Duration::from_secs(300);

@@ -5,8 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use crate::stand_ins::StandIns;
-use crate::{is_here, ok, said, skipped, workspace};
+use super::stand_ins::StandIns;
+use super::{is_here, ok, said, skipped, workspace};
 
 /// Builds a script that is good enough for a package, with what the compiler was given in it if
 /// `TELL` asks for that, and with the folder that it was built in if `LEAK` does.

@@ -5,9 +5,9 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
+use super::stand_ins::StandIns;
+use super::{said, workspace};
 use crate::daemons::Process;
-use crate::stand_ins::StandIns;
-use crate::{said, workspace};
 
 /// What packaging/dist leaves, which no checkout has.
 const BUILT: &str = "target/dist/suture";

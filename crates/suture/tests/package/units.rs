@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
-use crate::{is_here, said, skipped, workspace};
+use super::{is_here, said, skipped, workspace};
 
 /// What both services have, in the order of the units. Several values of a key stand in one.
 const BOTH: [(&str, &str); 46] = [

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use syn::visit::{self, Visit};
 
-use crate::source::{Source, doc, is_test, visit_production};
+use super::source::{Source, doc, is_test, visit_production};
 
 /// A document of so few words repeats the name beside it.
 const BRIEF_WORDS_MAX: usize = 3;

@@ -6,7 +6,7 @@ use std::fs;
 use proc_macro2::{TokenStream, TokenTree};
 use quote::ToTokens;
 
-use crate::source::{Source, root, visit_production};
+use super::source::{Source, root, visit_production};
 
 /// A table of the glossary, as the cells of its rows.
 fn table(heading: &str) -> Vec<Vec<String>> {
@@ -36,7 +36,7 @@ fn every_word_is_defined_once_and_used() {
         assert_eq!(rows, 1, "{word} has {rows} rows");
     }
     let text: String =
-        crate::source::all().iter().map(|source| source.text.to_lowercase()).collect();
+        super::source::all().iter().map(|source| source.text.to_lowercase()).collect();
     let plain = text.replace(['_', '-'], " ");
     for word in unique {
         assert!(plain.contains(&word.replace('-', " ")), "no source speaks of {word}");

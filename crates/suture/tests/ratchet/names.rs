@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use syn::visit::{self, Visit};
 
-use crate::source::{Source, is_test, visit_production};
+use super::source::{Source, is_test, visit_production};
 
 /// `crate Name times` of each name that a crate declares more than once.
 pub fn types_declared_twice(sources: &[Source]) -> Vec<String> {

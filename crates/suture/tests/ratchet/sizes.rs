@@ -3,7 +3,7 @@
 use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
 
-use crate::source::{Source, visit_production};
+use super::source::{Source, visit_production};
 
 /// A function longer than this asks to be two (TigerBeetle's limit).
 const FUNCTION_LINES_MAX: usize = 70;

@@ -2,7 +2,7 @@
 
 use syn::visit::{self, Visit};
 
-use crate::source::{Source, is_test, visit_production};
+use super::source::{Source, is_test, visit_production};
 
 /// Of more values it is not clear which is which where they are read.
 const VALUES_MAX: usize = 2;

@@ -25,7 +25,7 @@ pub fn run(line: &str, folder: &Path, variables: &[(&str, &str)]) -> Finished {
     // A process with all capabilities may read every file.
     let drops = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"];
     let may_drop = rustix::process::getuid().is_root();
-    command.arg("60").args(drops.iter().filter(|_| may_drop)).args(["bash", "-c", line]);
+    command.arg("300").args(drops.iter().filter(|_| may_drop)).args(["bash", "-c", line]);
     command.current_dir(folder).env("PATH", path);
     for variable in ["COORDINATOR", "CODE", "CHUNK_SIZE"] {
         command.env_remove(format!("SUTURE_{variable}"));

@@ -10,8 +10,6 @@ mod acts;
 mod attack;
 mod call;
 mod cluster;
-#[path = "../daemons/mod.rs"]
-mod daemons;
 mod direct;
 mod disk;
 mod metadata;

@@ -1,11 +1,6 @@
 //! The coordinator's page: what it shows, what it takes from callers, and a walk through it in a
 //! browser.
 
-#[path = "../daemons/mod.rs"]
-mod daemons;
-#[path = "../secured/mod.rs"]
-mod secured;
-
 mod browser;
 
 use std::fs;
@@ -18,9 +13,11 @@ use rustls::{ClientConnection, StreamOwned};
 use serde_json::{Value, json};
 use suture_drivers::identity::credentials::Kept;
 
+use crate::daemons::{
+    self, Cluster, address_in_log, exchange, get, start_agent, start_coordinator,
+};
+use crate::secured::Secured;
 use browser::Browser;
-use daemons::{Cluster, address_in_log, exchange, get, start_agent, start_coordinator};
-use secured::Secured;
 
 /// A cluster with a page, on links slow enough to see a repair.
 fn shown(agents: usize) -> (Cluster, SocketAddr) {

@@ -1,7 +1,7 @@
 //! The handbook in `docs/`: every page is in it, every link leads somewhere, its commands work, and
 //! what it says of the configuration and of formats is what the code says.
 //!
-//! `SUTURE_BLESS=1 cargo test -p suture --test handbook configuration` writes the page of the
+//! `SUTURE_BLESS=1 cargo test -p suture --test suite handbook::configuration` writes the page of the
 //! configuration anew.
 #![forbid(unsafe_code)]
 
@@ -10,8 +10,6 @@ mod configuration;
 mod fences;
 mod formats;
 mod session;
-#[path = "../subcommands/mod.rs"]
-mod subcommands;
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -6,8 +6,6 @@
 mod docs;
 mod glossary;
 mod names;
-#[path = "../production/mod.rs"]
-mod production;
 mod sizes;
 mod source;
 mod tuples;

@@ -7,11 +7,7 @@
 
 mod command_lines;
 mod configurations;
-#[path = "../daemons/mod.rs"]
-mod daemons;
 mod of_a_cluster;
-#[path = "../rows/mod.rs"]
-mod rows;
 
 use std::ffi::OsStr;
 use std::fs;
@@ -22,11 +18,11 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use crate::daemons::{self, Cluster, count, finish, noise, suture};
+use crate::rows::{Row, check, fault, run};
 use command_lines::COMMAND_LINES;
 use configurations::CONFIGURATIONS;
-use daemons::{Cluster, count, finish, noise, suture};
 use of_a_cluster::OF_A_CLUSTER;
-use rows::{Row, check, fault, run};
 use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, setrlimit};
 
 /// Scenarios of a testbed: one that can be run, and others that differ from it in one thing.

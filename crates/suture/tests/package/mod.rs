@@ -5,8 +5,6 @@
 
 mod builds;
 mod container;
-#[path = "../daemons/mod.rs"]
-mod daemons;
 mod stand_ins;
 mod units;
 
