@@ -5,8 +5,9 @@
 //! makes the network and `record.rs` remembers it until all of it is gone; `shaping.rs` gives links
 //! their rates and `replay.rs` changes them; `measure.rs` performs one repair, `campaign.rs` all of
 //! them, and `usage.rs` looks at what that took of the machine; `details.rs` and `exported.rs` are
-//! what explains it; `applications.rs` and `requests.rs` are what else uses links, `placing.rs`
-//! where stripes will lie; `report.rs` says what came of it.
+//! what explains it; `applications.rs` and `requests.rs` are what else uses links, and
+//! `full_links.rs` what it has of them; `placing.rs` says where stripes will lie, and `report.rs`
+//! what came of it.
 
 pub mod applications;
 pub mod campaign;
@@ -16,6 +17,7 @@ pub mod expect;
 pub mod exported;
 pub mod faults;
 pub mod figures;
+pub mod full_links;
 pub mod measure;
 pub mod network;
 pub mod placing;

@@ -43,13 +43,38 @@ enum Demand {
     Objects(Readers),
 }
 
+/// A request whose bytes have moved.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct MovedRequest {
+    /// The node that it read from or wrote to.
+    pub node: NodeId,
+    /// Whether its bytes left that node or came to it.
+    pub access: Access,
+    /// So many bytes moved from the one moment to the other.
+    pub bytes: f64,
+    /// When they began to move, in seconds.
+    pub from: f64,
+    /// When the last of them had moved.
+    pub to: f64,
+}
+
 /// A request whose bytes move.
 #[derive(Clone, Copy, Debug)]
 struct Moving {
     flow: FlowId,
     request: Request,
+    /// Since when they do.
+    from: f64,
     /// Bytes of it that were counted before.
     counted: f64,
+}
+
+impl Moving {
+    /// What it is when its last byte has moved, at this moment.
+    fn ended(self, to: f64) -> MovedRequest {
+        let Request { node, access, bytes, .. } = self.request;
+        MovedRequest { node, access, bytes: bytes as f64, from: self.from, to }
+    }
 }
 
 /// The shares of requests at a node's link, in bytes; none: that of all requests.
@@ -85,6 +110,10 @@ pub struct Clients {
     share: f64,
     /// Of requests at each node, where they differ.
     node_shares: Vec<RequestShares>,
+    /// How many times these shares a request has.
+    share_factor: f64,
+    /// Requests of applications that have moved, where they are kept.
+    moved: Option<Vec<MovedRequest>>,
     clients: Vec<Client>,
     taken: BTreeMap<NodeId, Taken>,
 }
@@ -102,6 +131,8 @@ pub struct Served {
     pub client_seconds: f64,
     /// Bytes that moved through each node's ports, for readers too.
     pub taken: BTreeMap<NodeId, Taken>,
+    /// Requests that have moved, in the order in which they ended; none where they are not kept.
+    pub moved: Vec<MovedRequest>,
 }
 
 impl Client {
@@ -159,7 +190,25 @@ impl Clients {
             Client::new(Demand::Drawn(Random::new(seeds.next_u64())), 0.0, operations_max)
         };
         let clients = (0..count).map(client).collect();
-        Clients { source, share, node_shares: Vec::new(), clients, taken: BTreeMap::new() }
+        Clients {
+            source,
+            share,
+            node_shares: Vec::new(),
+            share_factor: 1.0,
+            moved: None,
+            clients,
+            taken: BTreeMap::new(),
+        }
+    }
+
+    /// The same, where each request has so many times its share.
+    pub fn with_share_factor(self, share_factor: f64) -> Clients {
+        Clients { share_factor, ..self }
+    }
+
+    /// The same, where requests of applications are kept once they have moved, if they are to be.
+    pub fn with_record(self, is_recorded: bool) -> Clients {
+        Clients { moved: is_recorded.then(Vec::new), ..self }
     }
 
     /// Gives requests that begin from now on these shares, node by node.
@@ -210,6 +259,9 @@ impl Clients {
         let client = &mut self.clients[index];
         if let Some(moving) = client.moving {
             client.count(moving.request.bytes as f64, &mut self.taken);
+            if let Some(moved) = self.moved.as_mut().filter(|_| !client.is_reader()) {
+                moved.push(moving.ended(network.now()));
+            }
         }
         client.moving = None;
         self.go_on(index, network, ports);
@@ -229,10 +281,12 @@ impl Clients {
                     let disk = ports.index(Port::DiskRead(request.node));
                     takes.retain(|take| take.port != disk);
                 }
-                let share = share_of(&request, &self.node_shares).unwrap_or(self.share);
+                let of_one = share_of(&request, &self.node_shares).unwrap_or(self.share);
+                let share = self.share_factor * of_one;
                 let what = Transfer { bytes: request.bytes as f64, share };
                 let flow = network.start(what, &takes, Urgency::Prompt);
-                client.moving = Some(Moving { flow, request, counted: 0.0 });
+                let from = network.now();
+                client.moving = Some(Moving { flow, request, from, counted: 0.0 });
                 return;
             }
         }
@@ -268,6 +322,7 @@ impl Clients {
             latencies,
             by_client: self.clients.into_iter().map(|client| client.latencies).collect(),
             taken: self.taken,
+            moved: self.moved.unwrap_or_default(),
         }
     }
 }

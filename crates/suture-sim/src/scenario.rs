@@ -61,13 +61,25 @@ pub struct Foreground {
     /// all lanes between the same two nodes share. Else it has as much as a lane that rebuilds a
     /// whole chunk. Of no meaning where applications go first.
     pub is_by_connection: bool,
+    /// How many times that share of links a request has; 1 changes nothing.
+    pub share_factor: f64,
+    /// Whether it is kept when the bytes of each request moved, in [`crate::client::Served`].
+    pub is_recorded: bool,
 }
 
 impl Foreground {
     /// Applications alone, which are not monitored.
     pub fn new(workload: Workload, clients: usize) -> Foreground {
-        let (is_monitored, readers, seed, is_by_connection) = (false, None, None, false);
-        Foreground { workload, clients, is_monitored, readers, seed, is_by_connection }
+        Foreground {
+            workload,
+            clients,
+            is_monitored: false,
+            readers: None,
+            seed: None,
+            is_by_connection: false,
+            share_factor: 1.0,
+            is_recorded: false,
+        }
     }
 
     /// The number of clients with requests under way.

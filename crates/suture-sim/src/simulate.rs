@@ -247,7 +247,10 @@ impl<'a> Simulation<'a> {
             let seed = foreground.seed.unwrap_or(scenario.seed ^ CLIENT_SEED);
             // Clients that are to do what they did before are applications.
             let readers = foreground.readers.filter(|_| operations.is_none());
-            Clients::new(source, share, foreground.clients, seed, operations).with_readers(readers)
+            Clients::new(source, share, foreground.clients, seed, operations)
+                .with_share_factor(foreground.share_factor)
+                .with_record(foreground.is_recorded)
+                .with_readers(readers)
         });
         let timeline = scenario
             .timeline_buckets

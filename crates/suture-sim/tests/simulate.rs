@@ -16,6 +16,7 @@ use suture_sim::client::{Readers, Served, percentile};
 use suture_sim::ports::PortMap;
 use suture_sim::scenario::{Foreground, Overheads, Scenario};
 use suture_sim::simulate::{GivenUp, Outcome, alone, applications, simulate, timeline_links};
+use suture_sim::workload::Access;
 
 /// Nanoseconds that a processor of these tests works in a second, where it is modelled.
 const WORK: f64 = 5e5;
@@ -369,6 +370,48 @@ fn lanes_between_the_same_nodes_leave_a_request_what_one_connection_has() {
     };
     let (lanes, connections) = (mean(&run(&base(12))), mean(&run(&by_connection(12))));
     assert!(connections < 0.8 * lanes, "{connections} s, and {lanes} s beside as many lanes");
+}
+
+#[test]
+fn requests_with_a_greater_share_are_answered_sooner_and_their_repair_takes_longer() {
+    let shared = |share_factor| {
+        let foreground = Foreground { share_factor, is_recorded: true, ..ycsb(4) };
+        Scenario { foreground: Some(foreground), ..scenario("star/random/all", 4, 12, "rs(2,1)") }
+    };
+    let plain = run(&Scenario { foreground: Some(ycsb(4)), ..shared(1.0) });
+    let (one, four) = (run(&shared(1.0)), run(&shared(4.0)));
+    let served = |outcome: &Outcome| outcome.foreground.clone().unwrap();
+    // Neither a factor of 1 changes anything, nor that requests are kept.
+    assert_eq!(plain.rebuilt, one.rebuilt);
+    assert_eq!(Served { moved: Vec::new(), ..served(&one) }, served(&plain));
+    let mean = |outcome: &Outcome| {
+        let latencies = served(outcome).latencies;
+        latencies.iter().sum::<f64>() / latencies.len() as f64
+    };
+    assert!(mean(&four) < 0.8 * mean(&one), "{} s, and {} s", mean(&four), mean(&one));
+    assert!(four.seconds > one.seconds, "{} s, and {} s", four.seconds, one.seconds);
+    // Among themselves requests share as they did.
+    let during = served(&one);
+    let (one, four) = (alone(&shared(1.0), &during), alone(&shared(4.0), &during));
+    assert!((four.client_seconds / one.client_seconds - 1.0).abs() < 1e-6);
+}
+
+#[test]
+fn requests_are_kept_with_when_their_bytes_moved() {
+    let foreground = Foreground { is_recorded: true, ..ycsb(3) };
+    let scenario = Scenario { foreground: Some(foreground), ..scenario("cr", 12, 20, "rs(4,2)") };
+    let served = run(&scenario).foreground.unwrap();
+    // Each operation is one request, and takes a round trip beside its bytes.
+    assert_eq!(served.moved.len(), served.latencies.len());
+    let moving: f64 = served.moved.iter().map(|request| request.to - request.from).sum();
+    let latencies: f64 = served.latencies.iter().sum();
+    let round_trips = served.latencies.len() as f64 * 0.000_5;
+    assert!((moving + round_trips - latencies).abs() < 1e-6, "{moving} {latencies}");
+    let read = served.moved.iter().filter(|request| request.access == Access::Read);
+    let read: f64 = read.map(|request| request.bytes).sum();
+    // What is still under way at the end was taken too.
+    let sent: f64 = served.taken.values().map(|taken| taken.up).sum();
+    assert!(read > 0.0 && read <= sent + 1.0 && sent < read + 3.0 * 524_288.0, "{read} {sent}");
 }
 
 #[test]

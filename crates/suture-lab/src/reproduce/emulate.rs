@@ -4,8 +4,8 @@
 //! same stripes, links and applications. Rates and chunks are scaled down, so that one machine
 //! carries all nodes; what it costs the machine is measured too, since a full processor measures
 //! nothing of links. `emulate/listed.rs` says what is measured, `bed.rs` makes scenarios of it,
-//! `predict.rs` asks the simulator, `both.rs` and `chance.rs` bring requests of both together, and
-//! `why.rs` explains what differs.
+//! `predict.rs` asks the simulator, and `share.rs` once more with what requests have of full links;
+//! `both.rs` and `chance.rs` bring requests of both together, and `why.rs` explains what differs.
 //!
 //! Invariant: a point that fails, or is interrupted, ends no other and is noted with its reason.
 
@@ -16,6 +16,7 @@ mod chance;
 mod held_up;
 mod listed;
 mod predict;
+mod share;
 mod why;
 
 use std::sync::atomic::Ordering;
@@ -30,6 +31,7 @@ use self::both::BothSides;
 use self::chance::SLOWEST;
 use self::listed::{EmulatedFigure, EmulatedPoint, LostChunks, QUICK_POINTS};
 use self::predict::{Draw, Predictor, draw_count, nodes_of};
+use self::share::Again;
 use super::emulated::{
     CoordinatorFacts, Emulated, EmulatedFacts, EmulatedRow, EmulatedWhat, FailedPoint,
     KeptScenario, RequestFacts, Spread, TrafficFacts,
@@ -222,14 +224,15 @@ fn rows_of(
     let predictor = Predictor { bed: &campaign.experiment, slow, stripes, policy };
     let drawn = predictor.draws();
     let are_requests_shown = figure.shows.iter().any(|what| what.is_of_requests());
-    let by_connection = match &drawn {
+    let again = match &drawn {
         Ok(draws) if are_requests_shown => {
-            middle(draws).and_then(|draw| predictor.by_connection(draw.seed))
+            let measured = typical.details.full_share;
+            middle(draws).and_then(|draw| Again::of(&predictor, draw, measured))
         }
         _ => None,
     };
     let (made, drawn) = (&made[..], &drawn);
-    let compared = Compare { bed: predictor.bed, made, typical, drawn, by_connection };
+    let compared = Compare { bed: predictor.bed, made, typical, drawn, again };
     let mut rows: Vec<EmulatedRow> =
         figure.shows.iter().map(|what| compared.row(row(what))).collect();
     let lies = typical.stripes.first().map(nodes_of);
@@ -249,8 +252,8 @@ struct Compare<'a> {
     made: &'a [&'a RepairFigures],
     typical: &'a RepairFigures,
     drawn: &'a Result<Vec<Draw>>,
-    /// What requests take beside the draw in the middle if lanes share connections.
-    by_connection: Option<Vec<Vec<f64>>>,
+    /// The draw in the middle again, with other shares of requests.
+    again: Option<Again>,
 }
 
 /// The draw that counts.
@@ -352,8 +355,8 @@ impl Compare<'_> {
         let (logs, drawn) = (details.requests.as_ref()?, draw.requests.as_ref()?);
         let rate = self.bed.cluster.nodes.first()?.uplink.0 * GOODPUT;
         let bucket_ms = 1e3 * BURST_BYTES as f64 / rate;
-        let by_connection = self.by_connection.as_deref();
-        BothSides { logs, drawn, by_connection, bucket_ms }.facts()
+        let again = self.again.as_ref();
+        BothSides { logs, drawn, again, bucket_ms }.facts()
     }
 }
 

@@ -251,6 +251,8 @@ pub struct RequestFacts {
     pub connection_ms: Option<f64>,
     /// At the 99th percentile beside that one.
     pub connection_p99_ms: Option<f64>,
+    /// What requests have of full links, in place of connections, where that was measured.
+    pub share: Option<ShareFacts>,
     /// At the 99th percentile beside the repair, of the requests that means are of.
     pub common_p99_ms: Option<f64>,
     /// The same in the simulator.
@@ -263,6 +265,35 @@ pub struct RequestFacts {
     pub degree_within: Option<Within>,
     /// The same in the simulator.
     pub simulated_degree_within: Option<Within>,
+}
+
+/// What requests have of full links beside the repair, on the testbed and in the simulator, and
+/// what comes of it if they have as much in the simulator as on the testbed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ShareFacts {
+    /// What part of its full link a request has while its bytes move, on the testbed.
+    pub measured: f64,
+    /// Of so many requests.
+    pub requests: u64,
+    /// The same part in the simulator.
+    pub simulated: f64,
+    /// In what part of the time in which bytes of requests move their links are full.
+    pub full_time: f64,
+    /// The same in the simulator.
+    pub simulated_full_time: f64,
+    /// So many times the share of a lane requests have where it is simulated again.
+    pub factor: f64,
+    /// What part of its full link a request has there, which is the nearest to the testbed's.
+    pub reached: f64,
+    /// On average beside the simulated repair as it was, of what clients come to in both.
+    pub lanes_ms: f64,
+    /// The same where it is simulated again.
+    pub mean_ms: f64,
+    /// At the 99th percentile there.
+    pub p99_ms: f64,
+    /// How long the repair takes there.
+    pub seconds: f64,
 }
 
 impl Emulated {
@@ -401,11 +432,9 @@ fn csv(rows: &[EmulatedRow]) -> String {
 
 /// The numbers that explain a difference, by name.
 fn facts(of: &EmulatedFacts) -> Vec<(&'static str, Option<f64>)> {
-    let requests = |value: fn(&RequestFacts) -> f64| of.requests.as_ref().map(value);
-    let known = |value: fn(&RequestFacts) -> Option<f64>| of.requests.as_ref().and_then(value);
     let traffic = |value: fn(&TrafficFacts) -> f64| of.traffic.as_ref().map(value);
     let coordinator = |value: fn(&CoordinatorFacts) -> f64| of.coordinator.as_ref().map(value);
-    vec![
+    let mut facts = vec![
         ("seconds", Some(of.seconds)),
         ("simulated_seconds", Some(of.simulated_seconds)),
         ("planning_seconds", Some(of.planning_seconds)),
@@ -436,6 +465,17 @@ fn facts(of: &EmulatedFacts) -> Vec<(&'static str, Option<f64>)> {
         ("messages", coordinator(|c| c.messages)),
         ("heartbeat_seconds", coordinator(|c| c.heartbeat_seconds)),
         ("metadata_seconds", coordinator(|c| c.metadata_seconds)),
+    ];
+    facts.extend(request_facts(of.requests.as_ref()));
+    facts
+}
+
+/// Those of requests, by name.
+fn request_facts(of: Option<&RequestFacts>) -> Vec<(&'static str, Option<f64>)> {
+    let requests = |value: fn(&RequestFacts) -> f64| of.map(value);
+    let known = |value: fn(&RequestFacts) -> Option<f64>| of.and_then(value);
+    let share = |value: fn(&ShareFacts) -> f64| Some(value(of?.share.as_ref()?));
+    vec![
         ("mean_ms", requests(|r| r.mean_ms)),
         ("waited_ms", requests(|r| r.waited_ms)),
         ("alone_ms", requests(|r| r.alone_ms)),
@@ -451,6 +491,17 @@ fn facts(of: &EmulatedFacts) -> Vec<(&'static str, Option<f64>)> {
         ("lanes_ms", known(|r| r.lanes_ms)),
         ("connection_ms", known(|r| r.connection_ms)),
         ("connection_p99_ms", known(|r| r.connection_p99_ms)),
+        ("full_share", share(|s| s.measured)),
+        ("full_share_requests", share(|s| s.requests as f64)),
+        ("simulated_full_share", share(|s| s.simulated)),
+        ("full_time", share(|s| s.full_time)),
+        ("simulated_full_time", share(|s| s.simulated_full_time)),
+        ("share_factor", share(|s| s.factor)),
+        ("reached_full_share", share(|s| s.reached)),
+        ("share_lanes_ms", share(|s| s.lanes_ms)),
+        ("share_ms", share(|s| s.mean_ms)),
+        ("share_p99_ms", share(|s| s.p99_ms)),
+        ("share_seconds", share(|s| s.seconds)),
         ("common_p99_ms", known(|r| r.common_p99_ms)),
         ("simulated_common_p99_ms", known(|r| r.simulated_common_p99_ms)),
         ("p99_least", known(|r| Some(r.p99_within?.least))),
@@ -548,6 +599,7 @@ mod tests {
         assert_eq!((facts.seconds, facts.traffic, facts.coordinator), (2.5, None, None));
         let requests = facts.requests.unwrap();
         assert_eq!((requests.mean_ms, requests.common, requests.p99_within), (3.0, 0, None));
+        assert_eq!(requests.share, None);
     }
 
     #[test]

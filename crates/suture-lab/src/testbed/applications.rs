@@ -6,7 +6,7 @@
 //! clients in a closed loop are of something else on the same machines (`requests.rs`).
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use serde::{Deserialize, Serialize};
@@ -245,14 +245,20 @@ impl Ready {
         })
     }
 
-    /// What they wait until `end`, or for `longest`.
+    /// What they wait until `end`, or for `longest`; when bytes moved is kept in seconds `since` a
+    /// moment.
     ///
     /// # Errors
     /// When clients in a closed loop lose a connection.
-    pub async fn beside(&self, longest: Duration, end: impl Future<Output = ()>) -> Result<Seen> {
+    pub async fn beside(
+        &self,
+        since: Instant,
+        longest: Duration,
+        end: impl Future<Output = ()>,
+    ) -> Result<Seen> {
         Ok(match self {
             Ready::Store(clients) => Seen { waits: clients.beside(longest, end).await, log: None },
-            Ready::Nodes(clients) => Seen::of(clients.beside(longest, end).await?),
+            Ready::Nodes(clients) => Seen::of(clients.beside(since, longest, end).await?),
         })
     }
 }

@@ -140,6 +140,8 @@ impl<'a> Accounting<'a> {
         let logs = |(alone, beside): &(Seen, Seen)| {
             Some(LoopLogs { alone: alone.log.clone()?, beside: beside.log.clone()? })
         };
+        let requests = seen.and_then(logs);
+        let moved = requests.as_ref().map(|logs| &logs.beside.moved);
         RunDetails {
             start_seconds,
             // Beside applications links never fall silent.
@@ -150,7 +152,8 @@ impl<'a> Accounting<'a> {
             status_asks: self.status_asks,
             idle: self.idle,
             counts,
-            requests: seen.and_then(logs),
+            full_share: moved.and_then(|moved| links.steps.full_share(moved)),
+            requests,
         }
     }
 }

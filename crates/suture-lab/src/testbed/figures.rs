@@ -8,11 +8,9 @@ use suture_repair::stripe::Stripe;
 
 use super::applications::{Felt, Waits};
 use super::exported::RepairCounts;
+use super::full_links::{FULL, FullShare};
 use super::requests::LoopLogs;
 use super::usage::ProcessorTime;
-
-/// From this part on, a link or the processor counts as full.
-pub const FULL: f64 = 0.85;
 
 /// What held a repair back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -111,6 +109,8 @@ pub struct RunDetails {
     pub counts: Option<RepairCounts>,
     /// Each request of clients in a closed loop, if there were any.
     pub requests: Option<LoopLogs>,
+    /// What these had of full links beside the repair, if enough of them moved on some.
+    pub full_share: Option<FullShare>,
 }
 
 /// What was seen of one repair.

@@ -241,7 +241,7 @@ impl Bed<'_> {
         let mut play = FaultPlay::begin(&experiment.faults, &experiment.cluster, network, setting)?;
         let agents = living_agents(processes, &play);
         let before = ProcessorTime::now(&agents)?;
-        links.begin()?;
+        let since = links.begin()?;
         if is_paused {
             command(client, RepairAction::Resume).await?;
         }
@@ -254,7 +254,7 @@ impl Bed<'_> {
             drop(ended);
             last
         };
-        let (last, beside) = tokio::join!(watching, beside(load, experiment.timeout, end));
+        let (last, beside) = tokio::join!(watching, beside(load, since, experiment.timeout, end));
         let ((last, last_commit), beside) = (last?, beside.transpose()?);
         let processor = ProcessorTime::now(&agents)?.since(before);
         accounting.end();
@@ -481,16 +481,17 @@ struct FailedChunks {
     bytes: u64,
 }
 
-/// What applications wait until the repair has ended, where there are any.
+/// What applications wait until the repair has ended that began at `since`, where there are any.
 async fn beside(
     load: Option<&Ready>,
+    since: Instant,
     longest: Duration,
     end: tokio::sync::oneshot::Receiver<()>,
 ) -> Option<Result<Seen>> {
     let end = async {
         let _ = end.await;
     };
-    Some(load?.beside(longest, end).await)
+    Some(load?.beside(since, longest, end).await)
 }
 
 /// Replays, where anything is to be; it ends with an error or not at all.

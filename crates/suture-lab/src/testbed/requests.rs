@@ -7,7 +7,10 @@
 //! has no limits. These are the clients of the simulator (`suture_sim::client`), as processes.
 //!
 //! On the wire a request is a byte for what it is and eight for a length. A read is answered by so
-//! many bytes and one more; a write, behind its bytes, by the nanoseconds in which they came.
+//! many bytes and one more; a write, behind its bytes, by three numbers of eight bytes: when the
+//! first of them came and when the last, in nanoseconds of the clock of all clients and servers,
+//! and how many came after the first ones. Of either, those that came after the first ones are
+//! what moved meanwhile.
 
 use std::io;
 use std::net::SocketAddr;
@@ -17,8 +20,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow, ensure};
 use suture_repair::id::NodeId;
 use suture_repair::random::Random;
-use suture_sim::client::percentile;
-use suture_sim::workload::{Access, Source, Workload};
+use suture_sim::client::{MovedRequest, percentile};
+use suture_sim::workload::{Access, Request, Source, Workload};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
@@ -35,6 +38,9 @@ const BLOCK_BYTES: usize = 64 << 10;
 
 /// Seeds what is asked for.
 pub const SEED: u64 = 1;
+
+/// The answer to a write: three numbers.
+const ANSWER_BYTES: usize = 24;
 
 /// The two kinds of requests.
 const READ: u8 = b'r';
@@ -65,6 +71,8 @@ pub struct RequestTime {
 pub struct RequestLog {
     /// Each client's requests that were answered.
     pub clients: Vec<Vec<RequestTime>>,
+    /// When their bytes moved, all but the first ones of each, in no order.
+    pub moved: Vec<MovedRequest>,
 }
 
 /// The same without a repair, and beside one.
@@ -88,13 +96,13 @@ impl RequestLog {
         self.clients.iter().map(of_client).collect()
     }
 
-    /// The first so many requests of each client.
+    /// What the first so many requests of each client took.
     pub fn first(&self, counts: &[usize]) -> RequestLog {
         let clients = self.clients.iter().zip(counts);
         let first = |(times, count): (&Vec<RequestTime>, &usize)| {
             times.iter().take(*count).copied().collect()
         };
-        RequestLog { clients: clients.map(first).collect() }
+        RequestLog { clients: clients.map(first).collect(), moved: Vec::new() }
     }
 
     /// The mean of all of them; `None` of no request.
@@ -135,6 +143,43 @@ struct LoopClient {
     random: Random,
     source: Arc<Source>,
     streams: Vec<(NodeId, TcpStream)>,
+    clock: Instant,
+}
+
+/// What became of one client's requests.
+#[derive(Default)]
+struct ClientLog {
+    times: Vec<RequestTime>,
+    moved: Vec<MovedRequest>,
+}
+
+/// When the bytes of a request came.
+#[derive(Clone, Copy, Debug)]
+struct Received {
+    first: Instant,
+    last: Instant,
+    /// How many came after the first ones.
+    after: u64,
+}
+
+impl Received {
+    /// The request as its bytes moved after the first ones, in seconds `since` a moment.
+    fn moved(&self, request: &Request, since: Instant) -> MovedRequest {
+        let seconds = |at: Instant| at.saturating_duration_since(since).as_secs_f64();
+        let (from, to) = (seconds(self.first), seconds(self.last));
+        let bytes = self.after as f64;
+        MovedRequest { node: request.node, access: request.access, bytes, from, to }
+    }
+
+    fn seconds(&self) -> f64 {
+        self.last.saturating_duration_since(self.first).as_secs_f64()
+    }
+}
+
+/// How long a request took, and when its bytes came.
+struct Answered {
+    seconds: f64,
+    received: Received,
 }
 
 /// Clients whose nodes answer.
@@ -142,6 +187,8 @@ pub struct LoopClients {
     load: ClosedLoop,
     nodes: Vec<(NodeId, SocketAddr)>,
     source: Arc<Source>,
+    /// Where the clock of clients and servers begins.
+    clock: Instant,
     /// Connected, for the request that begins next.
     clients: Mutex<Vec<LoopClient>>,
     /// They end with this.
@@ -159,15 +206,16 @@ impl LoopClients {
         failed: &[NodeId],
     ) -> Result<LoopClients> {
         let (mut servers, mut nodes) = (JoinSet::new(), Vec::new());
+        let clock = Instant::now();
         for (node, host) in (0..).map(NodeId).zip(&network.nodes) {
             if !failed.contains(&node) {
-                servers.spawn(serve(TcpListener::from_std(listen(host)?)?));
+                servers.spawn(serve(TcpListener::from_std(listen(host)?)?, clock));
                 nodes.push((node, SocketAddr::from((host.address, PORT))));
             }
         }
         let source = Source::new(load.workload, nodes.iter().map(|(node, _)| *node).collect());
         let (source, clients) = (Arc::new(source), Mutex::default());
-        let ready = LoopClients { load, nodes, source, clients, _servers: servers };
+        let ready = LoopClients { load, nodes, source, clock, clients, _servers: servers };
         ready.connect().await?;
         Ok(ready)
     }
@@ -177,19 +225,21 @@ impl LoopClients {
     /// # Errors
     /// When none is answered, or a connection breaks.
     pub async fn alone(&self) -> Result<RequestLog> {
-        let log = run(self.take(), sleep(self.load.alone)).await?;
+        let log = run(self.take(), Instant::now(), sleep(self.load.alone)).await?;
         ensure!(log.count() > 0, "no request of the applications was answered: a longer `alone`");
         // Some have ended in the middle of an answer.
         self.connect().await?;
         Ok(log)
     }
 
-    /// What they take until `end`, or for `longest`.
+    /// What they take until `end`, or for `longest`; when bytes moved is in seconds `since` a
+    /// moment.
     ///
     /// # Errors
     /// When a connection breaks.
     pub async fn beside(
         &self,
+        since: Instant,
         longest: Duration,
         end: impl Future<Output = ()>,
     ) -> Result<RequestLog> {
@@ -197,7 +247,7 @@ impl LoopClients {
             // Either is the end.
             let _ = timeout(longest, end).await;
         };
-        run(self.take(), over).await
+        run(self.take(), since, over).await
     }
 
     /// New clients, which begin the sequence of requests from its start.
@@ -212,8 +262,8 @@ impl LoopClients {
                 stream.set_nodelay(true)?;
                 streams.push((*node, stream));
             }
-            let random = Random::new(seeds.next_u64());
-            clients.push(LoopClient { random, source: self.source.clone(), streams });
+            let (random, source) = (Random::new(seeds.next_u64()), self.source.clone());
+            clients.push(LoopClient { random, source, streams, clock: self.clock });
         }
         *self.lock() = clients;
         Ok(())
@@ -229,36 +279,42 @@ impl LoopClients {
 }
 
 /// Runs all clients until `end`; what is not answered by then does not count.
-async fn run(clients: Vec<LoopClient>, end: impl Future<Output = ()>) -> Result<RequestLog> {
-    let mut log = RequestLog { clients: vec![Vec::new(); clients.len()] };
+async fn run(
+    clients: Vec<LoopClient>,
+    since: Instant,
+    end: impl Future<Output = ()>,
+) -> Result<RequestLog> {
+    let mut log = RequestLog { clients: vec![Vec::new(); clients.len()], moved: Vec::new() };
     let (running, stop) = watch::channel(());
     let mut tasks = JoinSet::new();
     for (index, client) in clients.into_iter().enumerate() {
         let stop = stop.clone();
-        tasks.spawn(async move { (index, client.run(stop).await) });
+        tasks.spawn(async move { (index, client.run(since, stop).await) });
     }
     end.await;
     drop(running);
     while let Some(ended) = tasks.join_next().await {
-        let (index, times) = ended?;
-        log.clients[index] = times.context("a request of the applications failed")?;
+        let (index, of_client) = ended?;
+        let of_client = of_client.context("a request of the applications failed")?;
+        log.clients[index] = of_client.times;
+        log.moved.extend(of_client.moved);
     }
     Ok(log)
 }
 
 impl LoopClient {
     /// Makes one request after the other until the other end of `stop` is gone.
-    async fn run(mut self, mut stop: watch::Receiver<()>) -> io::Result<Vec<RequestTime>> {
-        let mut times = Vec::new();
+    async fn run(mut self, since: Instant, mut stop: watch::Receiver<()>) -> io::Result<ClientLog> {
+        let mut log = ClientLog::default();
         tokio::select! {
-            failed = self.request(&mut times) => failed?,
+            failed = self.request(since, &mut log) => failed?,
             _ = stop.changed() => {}
         }
-        Ok(times)
+        Ok(log)
     }
 
     /// It ends with an error or not at all.
-    async fn request(&mut self, times: &mut Vec<RequestTime>) -> io::Result<()> {
+    async fn request(&mut self, since: Instant, log: &mut ClientLog) -> io::Result<()> {
         let began = Instant::now();
         let mut block = vec![0; BLOCK_BYTES];
         loop {
@@ -267,40 +323,41 @@ impl LoopClient {
             for request in self.source.draw(now, &mut self.random) {
                 let stream = self.streams.iter_mut().find(|(node, _)| *node == request.node);
                 let (_, stream) = stream.ok_or(io::ErrorKind::NotFound)?;
-                let time = ask(stream, request.access, request.bytes, &mut block).await?;
-                all.seconds += time.seconds;
-                all.waited += time.waited;
+                let answered = ask(stream, &request, self.clock, &mut block).await?;
+                all.seconds += answered.seconds;
+                all.waited += (answered.seconds - answered.received.seconds()).max(0.0);
+                log.moved.push(answered.received.moved(&request, since));
             }
-            times.push(all);
+            log.times.push(all);
         }
     }
 }
 
-/// Makes one request and waits for its answer.
+/// Makes one request and waits for its answer; the server has the same clock.
 async fn ask(
     stream: &mut TcpStream,
-    access: Access,
-    bytes: u64,
+    request: &Request,
+    clock: Instant,
     block: &mut [u8],
-) -> io::Result<RequestTime> {
+) -> io::Result<Answered> {
     let began = Instant::now();
-    let kind = match access {
+    let kind = match request.access {
         Access::Read => READ,
         Access::Write => WRITE,
     };
     let mut head = [kind; 9];
-    head[1..].copy_from_slice(&bytes.to_be_bytes());
+    head[1..].copy_from_slice(&request.bytes.to_be_bytes());
     stream.write_all(&head).await?;
-    let passed = match access {
-        Access::Read => receive(stream, bytes + 1, block).await?.elapsed(),
+    let received = match request.access {
+        Access::Read => receive(stream, request.bytes + 1, block).await?,
         Access::Write => {
-            send(stream, bytes, block).await?;
-            Duration::from_nanos(stream.read_u64().await?)
+            send(stream, request.bytes, block).await?;
+            let at = |nanoseconds| clock + Duration::from_nanos(nanoseconds);
+            let (first, last) = (at(stream.read_u64().await?), at(stream.read_u64().await?));
+            Received { first, last, after: stream.read_u64().await? }
         }
     };
-    let took = began.elapsed();
-    let waited = took.saturating_sub(passed).as_secs_f64();
-    Ok(RequestTime { seconds: took.as_secs_f64(), waited })
+    Ok(Answered { seconds: began.elapsed().as_secs_f64(), received })
 }
 
 /// A listener in the namespace of a node: a socket stays where the thread was that made it.
@@ -317,15 +374,15 @@ fn listen(host: &Host) -> Result<std::net::TcpListener> {
 }
 
 /// Answers every client that connects.
-async fn serve(listener: TcpListener) {
+async fn serve(listener: TcpListener, clock: Instant) {
     let mut connections = JoinSet::new();
     while let Ok((stream, _)) = listener.accept().await {
-        connections.spawn(answer(stream));
+        connections.spawn(answer(stream, clock));
     }
 }
 
 /// Answers the requests of one connection until it breaks.
-async fn answer(mut stream: TcpStream) -> io::Result<()> {
+async fn answer(mut stream: TcpStream, clock: Instant) -> io::Result<()> {
     stream.set_nodelay(true)?;
     let mut block = vec![0; BLOCK_BYTES];
     loop {
@@ -334,8 +391,8 @@ async fn answer(mut stream: TcpStream) -> io::Result<()> {
         match kind {
             READ => send(&mut stream, bytes + 1, &block).await?,
             WRITE => {
-                let passed = receive(&mut stream, bytes, &mut block).await?.elapsed();
-                stream.write_u64(passed.as_nanos() as u64).await?;
+                let received = receive(&mut stream, bytes, &mut block).await?;
+                stream.write_all(&write_answer(&received, clock)).await?;
             }
             _ => return Err(io::ErrorKind::InvalidData.into()),
         }
@@ -353,8 +410,19 @@ async fn send(stream: &mut TcpStream, bytes: u64, block: &[u8]) -> io::Result<()
     Ok(())
 }
 
-/// Takes so many bytes; gives when the first of them came, or now if there are none.
-async fn receive(stream: &mut TcpStream, bytes: u64, block: &mut [u8]) -> io::Result<Instant> {
+/// What a write is answered by.
+fn write_answer(received: &Received, clock: Instant) -> [u8; ANSWER_BYTES] {
+    let at = |moment: Instant| moment.saturating_duration_since(clock).as_nanos() as u64;
+    let numbers = [at(received.first), at(received.last), received.after];
+    let mut answer = [0; ANSWER_BYTES];
+    for (place, number) in answer.chunks_exact_mut(8).zip(numbers) {
+        place.copy_from_slice(&number.to_be_bytes());
+    }
+    answer
+}
+
+/// Takes so many bytes; gives when they came, or now if there are none.
+async fn receive(stream: &mut TcpStream, bytes: u64, block: &mut [u8]) -> io::Result<Received> {
     let (mut left, mut first) = (bytes, None);
     while left > 0 {
         let most = (block.len() as u64).min(left) as usize;
@@ -362,10 +430,12 @@ async fn receive(stream: &mut TcpStream, bytes: u64, block: &mut [u8]) -> io::Re
         if count == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        first.get_or_insert_with(Instant::now);
         left -= count as u64;
+        first.get_or_insert_with(|| (Instant::now(), left));
     }
-    Ok(first.unwrap_or_else(Instant::now))
+    let last = Instant::now();
+    let (first, after) = first.unwrap_or((last, 0));
+    Ok(Received { first, last, after })
 }
 
 #[cfg(test)]
@@ -374,7 +444,8 @@ mod tests {
 
     fn log(clients: &[&[(f64, f64)]]) -> RequestLog {
         let time = |&(seconds, waited): &(f64, f64)| RequestTime { seconds, waited };
-        RequestLog { clients: clients.iter().map(|all| all.iter().map(time).collect()).collect() }
+        let clients = clients.iter().map(|all| all.iter().map(time).collect()).collect();
+        RequestLog { clients, moved: Vec::new() }
     }
 
     #[test]
@@ -402,7 +473,8 @@ mod tests {
     async fn a_node_answers_reads_and_writes_of_any_length() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let server = tokio::spawn(serve(listener));
+        let clock = Instant::now();
+        let server = tokio::spawn(serve(listener, clock));
         let mut stream = TcpStream::connect(address).await.unwrap();
         let mut block = vec![0; BLOCK_BYTES];
         for (access, bytes) in [
@@ -412,9 +484,30 @@ mod tests {
             (Access::Write, BLOCK_BYTES as u64 + 1),
             (Access::Read, 1),
         ] {
-            let time = ask(&mut stream, access, bytes, &mut block).await.unwrap();
-            assert!(time.waited <= time.seconds, "{access:?} of {bytes}: {time:?}");
+            let request = Request { key: 0, node: NodeId(3), access, bytes, is_miss: false };
+            let since = Instant::now();
+            let answered = ask(&mut stream, &request, clock, &mut block).await.unwrap();
+            let moved = answered.received.moved(&request, since);
+            assert!(answered.received.seconds() <= answered.seconds, "{access:?} of {bytes}");
+            let now = since.elapsed().as_secs_f64();
+            assert!(moved.from <= moved.to && moved.to <= now, "{moved:?} in {now} s");
+            assert_eq!((moved.node, moved.access), (NodeId(3), access));
+            // What comes at once is at most a block.
+            let first = bytes.saturating_sub(answered.received.after);
+            assert!(moved.bytes <= bytes as f64 && first <= BLOCK_BYTES as u64, "{moved:?}");
         }
         server.abort();
+    }
+
+    #[test]
+    fn bytes_move_from_the_first_ones_to_the_last_since_a_moment() {
+        let since = Instant::now();
+        let at = |ms| since + Duration::from_millis(ms);
+        let received = Received { first: at(500), last: at(750), after: 9000 };
+        let (node, access) = (NodeId(2), Access::Write);
+        let request = Request { key: 7, node, access, bytes: 10_000, is_miss: false };
+        let moved = MovedRequest { node, access, bytes: 9000.0, from: 0.5, to: 0.75 };
+        assert_eq!(received.moved(&request, since), moved);
+        assert_eq!(received.seconds(), 0.25);
     }
 }

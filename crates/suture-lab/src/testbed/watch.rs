@@ -7,8 +7,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use suture_repair::cluster::{Cluster, Core, Rate};
+use suture_sim::timeline::Bucket;
 
 use super::figures::{LinkTimeline, PortUse};
+use super::full_links::LinkSteps;
 use super::network::{Network, PortName};
 use super::scenario::Experiment;
 use super::shaping::GOODPUT;
@@ -32,6 +34,8 @@ pub struct LinkFigures {
     pub rates: Vec<PortRate>,
     /// The same over time.
     pub timeline: LinkTimeline,
+    /// What links of nodes carried from one reading to the next.
+    pub steps: LinkSteps,
     /// All that nodes sent since the watch was opened: before the failure, since the first bytes of
     /// a repair may pass before any other node is notified of it.
     pub sent_bytes: u64,
@@ -94,16 +98,16 @@ impl<'a> LinkWatch<'a> {
         }
     }
 
-    /// The repair begins now.
+    /// The repair begins now; gives when that is, from where on seconds count.
     ///
     /// # Errors
     /// When the counters cannot be read.
-    pub fn begin(&mut self) -> Result<()> {
+    pub fn begin(&mut self) -> Result<Instant> {
         self.began = Instant::now();
         let counters = counters(self.core.process())?;
         (self.sent, self.last_moved) = (self.sent_by(&counters), 0.0);
         self.samples = vec![(0.0, counters)];
-        Ok(())
+        Ok(self.began)
     }
 
     /// Reads the counters, and keeps them if it is time to.
@@ -149,23 +153,34 @@ impl<'a> LinkWatch<'a> {
         let (mut uses, mut rates) = (Vec::new(), Vec::new());
         let step = SAMPLE_EVERY;
         let mut timeline = LinkTimeline { step, ports: Vec::new() };
+        let mut steps = LinkSteps::of_nodes(self.network.nodes.len());
+        steps.ends = self.samples[1..].iter().map(|(end, _)| *end).collect();
         for device in &self.network.devices {
             let bytes = |counters: &Counters| self.passed(device.port, counters);
             let moved = bytes(last) - bytes(first);
             let has = self.carried(device.port, device.rate, 0.0, seconds);
             let port = port_label(device.port, &self.experiment.cluster);
-            // The last entry may be the rest of a step.
-            let is_whole = |pair: &&[(f64, Counters)]| pair[1].0 - pair[0].0 > step / 2.0;
-            let used = self.samples.windows(2).filter(is_whole).map(|pair| {
+            let between = |pair: &[(f64, Counters)]| {
                 let ((from, earlier), (to, later)) = (&pair[0], &pair[1]);
-                let has = self.carried(device.port, device.rate, *from, *to);
-                (bytes(later) - bytes(earlier)) as f64 / has
-            });
+                let possible = self.carried(device.port, device.rate, *from, *to);
+                Bucket { carried: (bytes(later) - bytes(earlier)) as f64, possible }
+            };
+            let carried: Vec<Bucket> = self.samples.windows(2).map(between).collect();
+            // The last entry may be the rest of a step.
+            let all = self.samples.windows(2).zip(&carried);
+            let whole = all.filter(|(pair, _)| pair[1].0 - pair[0].0 > step / 2.0);
+            let used = whole.map(|(_, of_step)| of_step.carried / of_step.possible);
             timeline.ports.push((port.clone(), used.collect()));
+            match device.port {
+                PortName::NodeUp(node) => steps.up[node] = carried,
+                PortName::NodeDown(node) => steps.down[node] = carried,
+                PortName::RackUp(_) | PortName::RackDown(_) => {}
+            }
             uses.push(PortUse { port, part: moved as f64 / has });
             rates.push(PortRate { port: device.port, rate: moved as f64 / seconds });
         }
-        Ok(LinkFigures { ports: uses, rates, timeline, sent_bytes, last_moved: self.last_moved })
+        let last_moved = self.last_moved;
+        Ok(LinkFigures { ports: uses, rates, timeline, steps, sent_bytes, last_moved })
     }
 
     /// What a link can carry between two moments, at goodput.

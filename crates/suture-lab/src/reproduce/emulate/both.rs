@@ -3,13 +3,15 @@
 //! Place: between an emulated repair with its simulation and the explanation of their difference.
 //! Clients make the same requests in the same order everywhere, but not equally many: a repair that
 //! takes longer meets more of them, and without a repair they are watched for a while. Means are of
-//! what each client came to in all four runs: with a repair and without, on both sides.
+//! what each client came to in all four runs: with a repair and without, on both sides. Where the
+//! repair is simulated again with other shares, means are of what they came to in both simulations.
 
 use suture_sim::client::percentile;
 
 use super::chance::{SLOWEST, degree_within, percentile_within};
 use super::predict::DrawnRequests;
-use crate::reproduce::emulated::RequestFacts;
+use super::share::{Again, SharedAgain};
+use crate::reproduce::emulated::{RequestFacts, ShareFacts};
 use crate::testbed::requests::LoopLogs;
 
 /// What requests took in all runs.
@@ -18,9 +20,8 @@ pub struct BothSides<'a> {
     pub logs: &'a LoopLogs,
     /// Requests in the simulator.
     pub drawn: &'a DrawnRequests,
-    /// Beside the same simulated repair, client by client, where lanes between two nodes share a
-    /// connection.
-    pub by_connection: Option<&'a [Vec<f64>]>,
+    /// The same draw again, in which requests have another share of links.
+    pub again: Option<&'a Again>,
     /// How long a link takes for what an idle one lets pass at once.
     pub bucket_ms: f64,
 }
@@ -34,13 +35,12 @@ impl BothSides<'_> {
         let counts = common(&[&beside[..], &alone[..], &drawn.beside[..], &drawn.alone[..]]);
         let (mean, mean_alone) =
             (logs.beside.first(&counts).mean()?, logs.alone.first(&counts).mean()?);
-        let connected = self.by_connection.map(|connected| {
-            let runs = [connected, &drawn.beside[..]];
-            let counts = common(&runs);
-            let means = runs.map(|run| mean_ms(run, &counts));
-            (means, p99_ms(connected, &all_of(connected)))
-        });
-        let [connection_ms, lanes_ms] = connected.map_or([None; 2], |(means, _)| means);
+        let (shared, connected) = match self.again {
+            Some(Again::Shared(shared)) => (Some(shared), None),
+            Some(Again::Connected(connected)) => (None, Some(&connected[..])),
+            None => (None, None),
+        };
+        let means = connected.and_then(|connected| means_ms(connected, &drawn.beside));
         Some(RequestFacts {
             mean_ms: 1e3 * mean.seconds,
             waited_ms: 1e3 * mean.waited,
@@ -54,9 +54,10 @@ impl BothSides<'_> {
             simulated_alone_p99_ms: drawn.alone_p99_ms,
             bucket_ms: self.bucket_ms,
             common: counts.iter().sum::<usize>() as u64,
-            lanes_ms,
-            connection_ms,
-            connection_p99_ms: connected.map(|(_, p99)| p99),
+            lanes_ms: means.map(|means| means.lanes),
+            connection_ms: means.map(|means| means.again),
+            connection_p99_ms: connected.map(|connected| p99_ms(connected, &all_of(connected))),
+            share: shared.and_then(|shared| share_facts(shared, &drawn.beside)),
             common_p99_ms: Some(p99_ms(&beside, &counts)),
             simulated_common_p99_ms: Some(p99_ms(&drawn.beside, &counts)),
             p99_within: percentile_within(&ascending(&beside, &all_of(&beside)), SLOWEST),
@@ -65,6 +66,39 @@ impl BothSides<'_> {
             simulated_degree_within: degree_within(&sums(&drawn.beside, &drawn.alone)),
         })
     }
+}
+
+/// What requests have of full links, and what they take where they have as much in the simulator as
+/// on the testbed; `None` where no client came to a request in that and in the draw as it was.
+fn share_facts(shared: &SharedAgain, drawn: &[Vec<f64>]) -> Option<ShareFacts> {
+    let SharedAgain { measured, simulated, factor, draw } = shared;
+    let means = means_ms(&draw.beside, drawn)?;
+    Some(ShareFacts {
+        measured: measured.part,
+        requests: measured.requests as u64,
+        simulated: simulated.part,
+        full_time: measured.time_part,
+        simulated_full_time: simulated.time_part,
+        factor: *factor,
+        reached: draw.full_share.part,
+        lanes_ms: means.lanes,
+        mean_ms: means.again,
+        p99_ms: p99_ms(&draw.beside, &all_of(&draw.beside)),
+        seconds: draw.seconds,
+    })
+}
+
+/// Means of a draw as it was and of the same again.
+#[derive(Clone, Copy, Debug)]
+struct Means {
+    lanes: f64,
+    again: f64,
+}
+
+/// Of what each client came to in both; `None` where that is nothing.
+fn means_ms(again: &[Vec<f64>], drawn: &[Vec<f64>]) -> Option<Means> {
+    let counts = common(&[again, drawn]);
+    Some(Means { lanes: mean_ms(drawn, &counts)?, again: mean_ms(again, &counts)? })
 }
 
 /// How many requests each client came to in all of these runs.
@@ -112,12 +146,19 @@ fn sums(beside: &[Vec<f64>], alone: &[Vec<f64>]) -> Vec<(f64, f64)> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::predict::SharedDraw;
     use super::*;
+    use crate::testbed::full_links::FullShare;
     use crate::testbed::requests::{RequestLog, RequestTime};
 
     fn log(clients: &[&[f64]]) -> RequestLog {
         let time = |seconds: &f64| RequestTime { seconds: *seconds, waited: seconds / 4.0 };
-        RequestLog { clients: clients.iter().map(|all| all.iter().map(time).collect()).collect() }
+        let clients = clients.iter().map(|all| all.iter().map(time).collect()).collect();
+        RequestLog { clients, moved: Vec::new() }
+    }
+
+    fn near(value: f64, expected: f64) {
+        assert!((value - expected).abs() < 1e-9, "{value} and not {expected}");
     }
 
     #[test]
@@ -131,13 +172,11 @@ mod tests {
             alone: vec![vec![2.0, 2.0, 2.0, 2.0], vec![2.0, 2.0]],
             ..DrawnRequests::default()
         };
-        let by_connection = [vec![2.0], vec![8.0, 11.0]];
-        let by_connection = Some(&by_connection[..]);
-        let both = BothSides { logs: &logs, drawn: &drawn, by_connection, bucket_ms: 110.0 };
-        let facts = both.facts().unwrap();
+        let connected = Again::Connected(vec![vec![2.0], vec![8.0, 11.0]]);
+        let of = |again| BothSides { logs: &logs, drawn: &drawn, again, bucket_ms: 110.0 };
+        let facts = of(Some(&connected)).facts().unwrap();
         // Two requests of the first client, and one of the second.
         assert_eq!(facts.common, 3);
-        let near = |value: f64, expected: f64| assert!((value - expected).abs() < 1e-9, "{value}");
         near(facts.mean_ms, 14e3 / 3.0);
         near(facts.waited_ms, 14e3 / 12.0);
         near(facts.alone_ms, 1e3);
@@ -150,7 +189,22 @@ mod tests {
         near(facts.common_p99_ms.unwrap(), 8e3);
         near(facts.simulated_common_p99_ms.unwrap(), 10e3);
         assert_eq!(facts.p99_within.unwrap().of, 4);
-        assert_eq!(facts.degree_within.unwrap().of, 2);
+        assert_eq!((facts.degree_within.unwrap().of, facts.share), (2, None));
+        // What requests have of full links takes the place of connections.
+        let share = |part| FullShare { part, time_part: part / 2.0, requests: 40 };
+        let beside = vec![vec![1.0], vec![4.0, 5.0]];
+        let draw = SharedDraw { full_share: share(0.62), seconds: 12.0, beside };
+        let (measured, simulated) = (share(0.6), share(0.4));
+        let shared = Again::Shared(SharedAgain { measured, simulated, factor: 2.5, draw });
+        let facts = of(Some(&shared)).facts().unwrap();
+        assert_eq!((facts.connection_ms, facts.connection_p99_ms), (None, None));
+        let share = facts.share.unwrap();
+        assert_eq!((share.measured, share.simulated, share.reached), (0.6, 0.4, 0.62));
+        assert_eq!((share.full_time, share.simulated_full_time), (0.3, 0.2));
+        assert_eq!((share.factor, share.seconds, share.requests), (2.5, 12.0, 40));
+        near(share.mean_ms, 10e3 / 3.0);
+        near(share.lanes_ms, 83e3 / 3.0);
+        near(share.p99_ms, 5e3);
     }
 
     #[test]
@@ -161,7 +215,7 @@ mod tests {
             alone: vec![vec![], vec![1.0]],
             ..DrawnRequests::default()
         };
-        let both = BothSides { logs: &logs, drawn: &drawn, by_connection: None, bucket_ms: 1.0 };
+        let both = BothSides { logs: &logs, drawn: &drawn, again: None, bucket_ms: 1.0 };
         assert_eq!(both.facts(), None);
     }
 }

@@ -2,27 +2,33 @@
 //!
 //! Place: within the explanation of an emulated repair, for latencies and interference degrees.
 //! On sockets requests wait in full queues, idle links let pass at once what fits their bucket, and
-//! lanes between the same two nodes share one connection where each request has its own; what few
-//! requests leave is attributed to chance where both sides may have the same value.
+//! full queues are shared by what each connection has in flight. The last is one cause, of which
+//! what requests have of full links is the measure. Where there is none, it is what was known
+//! before: lanes between the same two nodes share one connection where each request has its own.
+//! What few requests leave is attributed to chance where both sides may have the same value.
 
 use super::cause::{Cause, Leftover, explained};
-use crate::reproduce::emulated::{RequestFacts, Spread, Within};
+use crate::reproduce::emulated::{RequestFacts, ShareFacts, Spread, Within};
 use crate::reproduce::table::shown;
 
 /// Of what the simulator has not, what was measured explains a difference from this part of it on.
 const ENOUGH: f64 = 0.5;
 
+/// Parts of full links are the same on both sides where they differ by no more than this part.
+const SAME: f64 = 0.05;
+
+/// Of what requests take where connections take the place of lanes.
+const CONNECTED: &str = "lanes between the same two nodes share one connection, and each request \
+                         has its own: simulated so";
+
 /// Why the slowest requests wait for another time.
 pub fn of_p99(simulated: f64, emulated: f64, requests: &RequestFacts) -> String {
     let alone = requests.alone_p99_ms - requests.alone_p99_waited_ms;
-    let connected = requests.connection_p99_ms.map(|ms| Cause {
+    let shared = requests.share.as_ref().map(|share| (share.p99_ms, shared_links(share)));
+    let connected = || Some((requests.connection_p99_ms?, CONNECTED.to_string()));
+    let again = shared.or_else(connected).map(|(ms, words)| Cause {
         amount: ms - simulated,
-        words: format!(
-            "lanes between the same two nodes share one connection, and each request has its own: \
-             simulated so it is {} ms and not {} ms",
-            shown(ms),
-            shown(simulated)
-        ),
+        words: format!("{words}, it is {} ms and not {} ms", shown(ms), shown(simulated)),
     });
     let common = requests.common_p99_ms.zip(requests.simulated_common_p99_ms);
     let others = common.map(|(common, simulated_common)| Cause {
@@ -38,7 +44,7 @@ pub fn of_p99(simulated: f64, emulated: f64, requests: &RequestFacts) -> String 
     let causes = [
         waits(requests.p99_waited_ms, "the request at that place"),
         bucket("without a repair", alone, requests.simulated_alone_p99_ms, requests.bucket_ms),
-        connected,
+        again,
         others,
     ];
     let causes: Vec<Cause> = causes.into_iter().flatten().collect();
@@ -128,26 +134,77 @@ pub fn of_degree(simulated: Spread, emulated: f64, requests: &RequestFacts) -> S
         shown(requests.simulated_ms),
         shown(requests.simulated_alone_ms)
     );
+    let words = words + &requests.share.as_ref().map(full_time).unwrap_or_default();
     let chance = degree_by_chance(simulated, requests);
     explained(difference, "%", &causes, Leftover { words, chance })
 }
 
-/// Why requests take another time beside the repair: first what connections do to them, then what
-/// is left of it.
+/// What requests have of full links on both sides, and with what that is simulated again.
+fn shared_links(share: &ShareFacts) -> String {
+    let percent = |part: f64| shown(100.0 * part);
+    let with = if (share.reached / share.measured - 1.0).abs() <= SAME {
+        "with the part of the testbed".to_string()
+    } else {
+        format!("with {} %, the nearest to that", percent(share.reached))
+    };
+    format!(
+        "while their bytes move requests have {} % of a full link, in the simulator {} %, since a \
+         full queue is shared by what each connection has in flight: simulated {with}",
+        percent(share.measured),
+        percent(share.simulated)
+    )
+}
+
+/// In what part of the time links of requests are full, behind what those take.
+fn full_time(share: &ShareFacts) -> String {
+    format!(
+        ", and links are full in {} % of the time in which their bytes move, in the simulator in \
+         {} %",
+        shown(100.0 * share.full_time),
+        shown(100.0 * share.simulated_full_time)
+    )
+}
+
+/// What requests take on average where the repair is simulated again.
+struct MeanAgain {
+    ms: f64,
+    /// The same in the simulation as it was.
+    lanes_ms: f64,
+    /// What is otherwise in it.
+    words: String,
+}
+
+impl MeanAgain {
+    /// With what requests have of full links, or else with connections; never both, since the one
+    /// is a part of the other.
+    fn of(requests: &RequestFacts) -> Option<MeanAgain> {
+        if let Some(share) = &requests.share {
+            let (ms, lanes_ms, words) = (share.mean_ms, share.lanes_ms, shared_links(share));
+            return Some(MeanAgain { ms, lanes_ms, words });
+        }
+        let (ms, lanes_ms) = requests.connection_ms.zip(requests.lanes_ms)?;
+        Some(MeanAgain { ms, lanes_ms, words: CONNECTED.to_string() })
+    }
+
+    fn cause(&self) -> Cause {
+        let MeanAgain { ms, lanes_ms, words } = self;
+        let (ms_text, lanes_text) = (shown(*ms), shown(*lanes_ms));
+        Cause {
+            amount: percent(*ms, *lanes_ms),
+            words: format!(
+                "{words}, requests beside the repair take {ms_text} ms and not {lanes_text} ms"
+            ),
+        }
+    }
+}
+
+/// Why requests take another time beside the repair: first what other shares of links do to them,
+/// then what is left of it.
 fn beside_repair(requests: &RequestFacts) -> Vec<Cause> {
     let RequestFacts { mean_ms, simulated_ms, waited_ms, .. } = *requests;
-    let connected = requests.connection_ms.zip(requests.lanes_ms);
-    let times = connected.map_or(1.0, |(connection, lanes)| connection / lanes);
-    let mut causes = Vec::new();
-    causes.extend(connected.map(|(connection, lanes)| Cause {
-        amount: percent(connection, lanes),
-        words: format!(
-            "lanes between the same two nodes share one connection, and each request has its own: \
-             simulated so, requests beside the repair take {} ms and not {} ms",
-            shown(connection),
-            shown(lanes)
-        ),
-    }));
+    let again = MeanAgain::of(requests);
+    let times = again.as_ref().map_or(1.0, |again| again.ms / again.lanes_ms);
+    let mut causes: Vec<Cause> = again.iter().map(MeanAgain::cause).collect();
     let simulated_so = times * simulated_ms;
     let left = percent(mean_ms, simulated_so);
     if left > 0.0 && waited_ms >= ENOUGH * (mean_ms - simulated_so) {
@@ -204,4 +261,104 @@ fn degree_by_chance(simulated: Spread, requests: &RequestFacts) -> Option<String
             between(&other, "%")
         )
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two thirds of the time that they take in the simulator, where they have less of full links.
+    fn shared() -> RequestFacts {
+        let share = ShareFacts {
+            measured: 0.6,
+            requests: 80,
+            simulated: 0.36,
+            full_time: 0.8,
+            simulated_full_time: 0.9,
+            factor: 3.5,
+            reached: 0.61,
+            lanes_ms: 640.0,
+            mean_ms: 400.0,
+            p99_ms: 900.0,
+            seconds: 14.0,
+        };
+        RequestFacts {
+            mean_ms: 400.0,
+            simulated_ms: 600.0,
+            alone_ms: 200.0,
+            simulated_alone_ms: 200.0,
+            waited_ms: 60.0,
+            bucket_ms: 20.0,
+            // Connections are no cause beside shares.
+            lanes_ms: Some(600.0),
+            connection_ms: Some(700.0),
+            connection_p99_ms: Some(2000.0),
+            share: Some(share),
+            ..RequestFacts::default()
+        }
+    }
+
+    fn degree(requests: &RequestFacts) -> String {
+        let degree = |beside: f64, alone: f64| 100.0 * (beside / alone - 1.0);
+        let value = degree(requests.simulated_ms, requests.simulated_alone_ms);
+        let simulated = Spread { value, least: value, most: value };
+        of_degree(simulated, degree(requests.mean_ms, requests.alone_ms), requests)
+    }
+
+    fn is_unexplained(words: &str) -> bool {
+        words.contains("not explained by what was measured")
+    }
+
+    #[test]
+    fn what_requests_have_of_full_links_explains_a_degree_as_far_as_it_was_simulated() {
+        let words = degree(&shared());
+        let expected = "-47.0 %: while their bytes move requests have 60.0 % of a full link, in \
+                        the simulator 36.0 %, since a full queue is shared by what each connection \
+                        has in flight: simulated with the part of the testbed, requests beside the \
+                        repair take 400 ms and not 640 ms";
+        assert!(words.starts_with(expected), "{words}");
+        assert!(!words.contains("share one connection") && !is_unexplained(&words), "{words}");
+        // Parts add up, to what requests take less.
+        let of = |requests: &RequestFacts| -> f64 {
+            beside_repair(requests).iter().map(|cause| cause.amount).sum()
+        };
+        let all = 100.0 * (400.0_f64 / 600.0).ln();
+        assert!((of(&shared()) - all).abs() < 1e-9, "{}", of(&shared()));
+        // What they wait is measured beyond what they have of links.
+        let waits = RequestFacts { waited_ms: 0.0, ..shared() };
+        let share = 100.0 * (400.0_f64 / 640.0).ln();
+        assert!((of(&waits) - share).abs() < 1e-9, "{}", of(&waits));
+    }
+
+    #[test]
+    fn a_share_that_changes_little_leaves_what_it_leaves() {
+        let share = shared().share.map(|share| ShareFacts { mean_ms: 620.0, ..share });
+        let words = degree(&RequestFacts { share, ..shared() });
+        assert!(is_unexplained(&words), "{words}");
+        let left = "and links are full in 80.0 % of the time in which their bytes move, in the \
+                    simulator in 90.0 %";
+        assert!(words.contains(left), "{words}");
+    }
+
+    #[test]
+    fn what_cannot_be_reached_is_said_with_what_can() {
+        let share = shared().share.map(|share| ShareFacts { reached: 0.5, ..share });
+        let words = degree(&RequestFacts { share, ..shared() });
+        let nearest = "simulated with 50.0 %, the nearest to that, requests beside";
+        assert!(words.contains(nearest), "{words}");
+    }
+
+    #[test]
+    fn the_slowest_requests_have_another_share_of_full_links_too() {
+        let words = of_p99(1500.0, 960.0, &RequestFacts { p99_waited_ms: 60.0, ..shared() });
+        assert!(words.starts_with("-600 ms: while their bytes move requests have"), "{words}");
+        assert!(words.contains("of the testbed, it is 900 ms and not 1500 ms"), "{words}");
+        assert!(!words.contains("share one connection") && !is_unexplained(&words), "{words}");
+        // Without a measure of it connections are the cause that they were.
+        let requests = RequestFacts { share: None, ..shared() };
+        let words = of_p99(1500.0, 2000.0, &requests);
+        let expected = "+500 ms: lanes between the same two nodes share one connection, and each \
+                        request has its own: simulated so, it is 2000 ms and not 1500 ms";
+        assert_eq!(words, expected);
+    }
 }

@@ -21,13 +21,13 @@ use suture_sim::fluid::EXACT_ENTRIES;
 use suture_sim::fluid_agents::Dispatched;
 use suture_sim::scenario::{Foreground, Overheads, Scenario};
 use suture_sim::simulate::{Outcome as Simulated, alone, simulate, timeline_links};
-use suture_sim::timeline::Timeline;
+use suture_sim::timeline::{Bucket, Timeline};
 
 use super::chance::{SLOWEST, percentile_within};
 use crate::cpu_time::cpu_ns;
 use crate::reproduce::emulated::Within;
 use crate::testbed::applications::Applications;
-use crate::testbed::figures::FULL;
+use crate::testbed::full_links::{FULL, FullShare, LinkSteps};
 use crate::testbed::requests::SEED;
 use crate::testbed::scenario::{Declared, Experiment};
 use crate::testbed::shaping::GOODPUT;
@@ -85,6 +85,19 @@ pub struct DrawnRequests {
     pub alone_p99_ms: f64,
     /// How much longer clients took beside the repair, as a part.
     pub degree: f64,
+    /// What requests had of full links, if enough of them moved on some.
+    pub full_share: Option<FullShare>,
+}
+
+/// A draw that is simulated again, with requests that have another share of links.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SharedDraw {
+    /// What requests had of full links.
+    pub full_share: FullShare,
+    /// Planning, and from the first dispatch to the last chunk.
+    pub seconds: f64,
+    /// What requests took, in seconds, client by client in the order in which they were made.
+    pub beside: Vec<Vec<f64>>,
 }
 
 /// What is simulated beside an emulated repair.
@@ -139,13 +152,24 @@ impl Predictor<'_> {
     /// connection, as they do on sockets; `None` without applications.
     pub fn by_connection(&self, seed: u64) -> Option<Vec<Vec<f64>>> {
         let scenario = self.scenario(seed);
-        let foreground = Foreground { is_by_connection: true, ..scenario.foreground? };
+        let by_connection = Foreground { is_by_connection: true, ..scenario.foreground? };
         let scenario =
-            Scenario { foreground: Some(foreground), timeline_buckets: None, ..scenario };
-        let simulated = simulate(&scenario, &mut cpu_ns);
-        let is_whole = simulated.given_up.is_none() && simulated.unrepaired.is_empty();
-        let served = simulated.foreground.filter(|_| is_whole)?;
-        Some(served.by_client)
+            Scenario { foreground: Some(by_connection), timeline_buckets: None, ..scenario };
+        Some(whole(&scenario)?.foreground?.by_client)
+    }
+
+    /// A draw again, in which requests have so many times the share of links that they have in it,
+    /// that of a lane; `None` without applications, or where too few requests move on full links.
+    pub fn with_share(&self, seed: u64, share_factor: f64) -> Option<SharedDraw> {
+        let scenario = self.scenario(seed);
+        let shared = Foreground { share_factor, ..scenario.foreground? };
+        let scenario = Scenario { foreground: Some(shared), ..scenario };
+        let simulated = whole(&scenario)?;
+        Some(SharedDraw {
+            full_share: full_share(&scenario, &simulated)?,
+            seconds: seconds(&simulated),
+            beside: simulated.foreground?.by_client,
+        })
     }
 
     fn scenario(&self, seed: u64) -> Scenario {
@@ -165,7 +189,7 @@ impl Predictor<'_> {
             foreground: match bed.load {
                 Some(Applications::Closed(load)) => {
                     let foreground = Foreground::new(load.workload, load.clients);
-                    Some(Foreground { seed: Some(SEED), ..foreground })
+                    Some(Foreground { seed: Some(SEED), is_recorded: true, ..foreground })
                 }
                 Some(Applications::Open(_)) | None => None,
             },
@@ -207,19 +231,34 @@ fn draw(scenario: &Scenario) -> Result<Draw> {
     }
     let is_whole = simulated.unrepaired.is_empty() && !simulated.rebuilt.is_empty();
     is_whole.then_some(()).context("the simulator rebuilt less than the testbed")?;
-    let planning_seconds = simulated.planning_ns as f64 / 1e9;
     let timeline = simulated.timeline.as_ref().context("no timeline was recorded")?;
     let links = timeline_links(scenario).len();
     Ok(Draw {
         seed: scenario.seed,
-        seconds: planning_seconds + simulated.seconds,
-        planning_seconds,
+        seconds: seconds(&simulated),
+        planning_seconds: planning_seconds(&simulated),
         busiest_part: busiest_part(timeline, links),
         full_part: full_part(timeline, links),
         sent_bytes: simulated.load.moved_bytes() as f64,
         dispatched: simulated.dispatched,
         requests: requests(scenario, &simulated),
     })
+}
+
+/// What is simulated, if all of it is rebuilt.
+fn whole(scenario: &Scenario) -> Option<Simulated> {
+    let simulated = simulate(scenario, &mut cpu_ns);
+    let is_whole = simulated.given_up.is_none() && simulated.unrepaired.is_empty();
+    is_whole.then_some(simulated)
+}
+
+fn planning_seconds(simulated: &Simulated) -> f64 {
+    simulated.planning_ns as f64 / 1e9
+}
+
+/// Planning, and from the first dispatch to the last chunk.
+fn seconds(simulated: &Simulated) -> f64 {
+    planning_seconds(simulated) + simulated.seconds
 }
 
 /// What part of what it could the busiest link carried.
@@ -229,24 +268,54 @@ fn busiest_part(timeline: &Timeline, links: usize) -> f64 {
 
 /// In what part of the time some link was full, half a second at a time.
 fn full_part(timeline: &Timeline, links: usize) -> f64 {
-    let step = ((STEP_SECONDS / timeline.width()).round() as usize).max(1);
-    let steps = timeline.len().div_ceil(step).max(1);
-    let is_full = |at: &usize| {
-        let buckets = at * step..((at + 1) * step).min(timeline.len());
-        (0..links).any(|link| part(timeline, link, buckets.clone()) >= FULL)
+    let steps = steps(timeline);
+    let is_full = |buckets: &&Range<usize>| {
+        (0..links).any(|link| part(timeline, link, (*buckets).clone()) >= FULL)
     };
-    (0..steps).filter(is_full).count() as f64 / steps as f64
+    steps.iter().filter(is_full).count() as f64 / steps.len().max(1) as f64
+}
+
+/// The buckets of a timeline, in steps of half a second.
+fn steps(timeline: &Timeline) -> Vec<Range<usize>> {
+    let step = ((STEP_SECONDS / timeline.width()).round() as usize).max(1);
+    let firsts = (0..timeline.len()).step_by(step);
+    firsts.map(|first| first..(first + step).min(timeline.len())).collect()
 }
 
 /// What part of what it could a link carried in some buckets.
 fn part(timeline: &Timeline, link: usize, buckets: Range<usize>) -> f64 {
-    let (mut carried, mut possible) = (0.0, 0.0);
+    let Bucket { carried, possible } = sum(timeline, link, buckets);
+    if possible > 0.0 { carried / possible } else { 0.0 }
+}
+
+/// What a link did in some buckets together.
+fn sum(timeline: &Timeline, link: usize, buckets: Range<usize>) -> Bucket {
+    let mut sum = Bucket::default();
     for bucket in buckets {
         let found = timeline.get(bucket, link);
-        carried += found.carried;
-        possible += found.possible;
+        sum.carried += found.carried;
+        sum.possible += found.possible;
     }
-    if possible > 0.0 { carried / possible } else { 0.0 }
+    sum
+}
+
+/// What requests had of full links, as it is measured on the testbed.
+fn full_share(scenario: &Scenario, simulated: &Simulated) -> Option<FullShare> {
+    let (served, timeline) = (simulated.foreground.as_ref()?, simulated.timeline.as_ref()?);
+    let (nodes, steps) = (scenario.capacities.cluster().nodes.len(), steps(timeline));
+    // The last bucket is not over when the simulation is.
+    let over = served.moved.iter().map(|request| request.to).fold(simulated.seconds, f64::max);
+    let end = |buckets: &Range<usize>| (buckets.end as f64 * timeline.width()).min(over);
+    let link = |link: usize| -> Vec<Bucket> {
+        steps.iter().map(|buckets| sum(timeline, link, buckets.clone())).collect()
+    };
+    // In the order of `timeline_links`: a node's uplink, then its downlink.
+    let links = LinkSteps {
+        ends: steps.iter().map(end).collect(),
+        up: (0..nodes).map(|node| link(2 * node)).collect(),
+        down: (0..nodes).map(|node| link(2 * node + 1)).collect(),
+    };
+    links.full_share(&served.moved)
 }
 
 /// What applications took, if there were any that ended something.
@@ -262,6 +331,7 @@ fn requests(scenario: &Scenario, simulated: &Simulated) -> Option<DrawnRequests>
         p99_within: percentile_within(&beside.latencies, SLOWEST),
         alone_p99_ms: p99_ms(&alone.latencies),
         degree: beside.client_seconds / alone.client_seconds - 1.0,
+        full_share: full_share(scenario, simulated),
         beside: beside.by_client.clone(),
         alone: alone.by_client,
     })
@@ -273,7 +343,7 @@ pub fn nodes_of(stripe: &Stripe) -> Vec<NodeId> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use suture_repair::id::{Generation, Stamp, StripeId};
     use suture_repair::stripe::ChunkRecord;
 
@@ -283,13 +353,13 @@ mod tests {
         policies = [\"cr\"]\n[cluster]\nnodes = 5\nbandwidth = \"1MB\"\n[failure]\n\
         nodes = [\"n0\"]\n";
 
-    fn bed(more: &str) -> Experiment {
+    pub fn bed(more: &str) -> Experiment {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), format!("{SCENARIO}{more}")).unwrap();
         Experiment::read(file.path()).unwrap()
     }
 
-    fn predictor<'a>(
+    pub fn predictor<'a>(
         bed: &'a Experiment,
         slow: Option<Straggler>,
         stripes: &'a [Stripe],
@@ -301,7 +371,7 @@ mod tests {
         predictor(bed, slow, stripes).draws().unwrap()
     }
 
-    fn stripes(count: u64) -> Vec<Stripe> {
+    pub fn stripes(count: u64) -> Vec<Stripe> {
         let record = |node: u64| ChunkRecord {
             node: Some(NodeId(node as u32)),
             stamp: Stamp(0),

@@ -13,7 +13,7 @@ use crate::reproduce::emulated::{
     CoordinatorFacts, EmulatedFacts, EmulatedWhat, Spread, TrafficFacts,
 };
 use crate::reproduce::table::shown;
-use crate::testbed::figures::FULL;
+use crate::testbed::full_links::FULL;
 
 /// Differences above this are explained.
 pub const NEAR: f64 = 0.1;

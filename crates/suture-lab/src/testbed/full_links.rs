@@ -1,0 +1,161 @@
+//! What requests of applications have of links that are full, on the testbed and in the simulator.
+//!
+//! Place: beside [slices flow], seen from outside. The kernel shares a full queue by what each
+//! connection has in flight, and a fluid network by shares. What comes of either is measured here
+//! by the same rule: from what links of nodes carried, step by step, and from when the bytes of
+//! requests moved. Deliberately absent: links of racks, and what requests wait without a byte on
+//! its way.
+
+use suture_sim::client::MovedRequest;
+use suture_sim::timeline::Bucket;
+use suture_sim::workload::Access;
+
+/// From this part on, a link or the processor counts as full.
+pub const FULL: f64 = 0.85;
+
+/// Fewer requests on full links measure nothing.
+const REQUESTS_MIN: usize = 20;
+
+/// What links of nodes carried, in steps that follow each other from zero on.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LinkSteps {
+    /// When each step ends, in seconds.
+    pub ends: Vec<f64>,
+    /// Of each node, in their order, what its uplink carried in each step.
+    pub up: Vec<Vec<Bucket>>,
+    /// The same of its downlink.
+    pub down: Vec<Vec<Bucket>>,
+}
+
+/// What requests had of full links.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct FullShare {
+    /// What part of its full link a request had while its bytes moved, on average over that time.
+    pub part: f64,
+    /// In what part of the time in which bytes of requests moved their links were full.
+    pub time_part: f64,
+    /// So many requests moved on full links.
+    pub requests: usize,
+}
+
+impl LinkSteps {
+    /// Of so many nodes, without any step.
+    pub fn of_nodes(nodes: usize) -> LinkSteps {
+        let links = vec![Vec::new(); nodes];
+        LinkSteps { ends: Vec::new(), up: links.clone(), down: links }
+    }
+
+    /// What these requests had of links that were full while their bytes moved; `None` where there
+    /// are too few of them. The average is over time, as clients wait: a request that has a tenth
+    /// of a link counts ten times as long as one that has all of it.
+    pub fn full_share(&self, requests: &[MovedRequest]) -> Option<FullShare> {
+        let (mut count, mut bytes, mut possible) = (0, 0.0, 0.0);
+        let (mut seconds, mut full_seconds) = (0.0, 0.0);
+        for request in requests.iter().filter(|request| request.bytes > 0.0) {
+            let Some(link) = self.carried_beside(request) else { continue };
+            seconds += request.to - request.from;
+            if link.carried >= FULL * link.possible {
+                full_seconds += request.to - request.from;
+                bytes += request.bytes;
+                possible += link.possible;
+                count += 1;
+            }
+        }
+        (count >= REQUESTS_MIN).then(|| FullShare {
+            part: bytes / possible,
+            time_part: full_seconds / seconds,
+            requests: count,
+        })
+    }
+
+    /// What the request's link carried in all, and could have, while the request's bytes moved, if
+    /// it did so evenly within each step; `None` where that was not watched to its end.
+    fn carried_beside(&self, request: &MovedRequest) -> Option<Bucket> {
+        let links = match request.access {
+            Access::Read => &self.up,
+            Access::Write => &self.down,
+        };
+        let steps = links.get(request.node.index())?;
+        let is_watched = self.ends.last().is_some_and(|last| request.to <= *last);
+        let first = self.ends.partition_point(|end| *end <= request.from);
+        let mut begins = first.checked_sub(1).map_or(0.0, |before| self.ends[before]);
+        let mut sum = Bucket::default();
+        for (step, ends) in steps.iter().zip(&self.ends).skip(first) {
+            if begins >= request.to {
+                break;
+            }
+            let seconds = request.to.min(*ends) - request.from.max(begins);
+            if seconds > 0.0 {
+                let part = seconds / (ends - begins);
+                sum.carried += part * step.carried;
+                sum.possible += part * step.possible;
+            }
+            begins = *ends;
+        }
+        (is_watched && sum.possible > 0.0).then_some(sum)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use suture_repair::id::NodeId;
+
+    use super::*;
+
+    /// Two nodes in steps of half a second, of which each link could carry 100 bytes in each. The
+    /// uplink of the first is full for a second, and its downlink hardly used.
+    fn steps() -> LinkSteps {
+        let link = |carried: [f64; 3]| -> Vec<Bucket> {
+            carried.map(|carried| Bucket { carried, possible: 100.0 }).to_vec()
+        };
+        let (busy, idle) = (link([100.0, 80.0, 20.0]), link([1.0, 0.0, 0.0]));
+        LinkSteps {
+            ends: vec![0.5, 1.0, 1.5],
+            up: vec![busy, idle.clone()],
+            down: vec![idle.clone(), idle],
+        }
+    }
+
+    /// A request that reads from node 0.
+    fn read(bytes: f64, from: f64, to: f64) -> MovedRequest {
+        MovedRequest { node: NodeId(0), access: Access::Read, bytes, from, to }
+    }
+
+    #[test]
+    fn a_request_has_its_bytes_of_what_its_full_link_could_carry_meanwhile() {
+        // Ten have a quarter of the link for a second, and ten all of it for a quarter of one.
+        let mut requests = vec![read(50.0, 0.0, 1.0); 10];
+        requests.extend([read(50.0, 0.25, 0.5); 10]);
+        let expected = FullShare { part: 1000.0 / 2500.0, time_part: 1.0, requests: 20 };
+        assert_eq!(steps().full_share(&requests), Some(expected));
+        // Others move where it is not full: later, and in the other direction.
+        requests.extend([read(5.0, 1.0, 1.5); 5]);
+        let write = MovedRequest { access: Access::Write, ..read(5.0, 0.0, 1.0) };
+        requests.extend([write; 10]);
+        let found = steps().full_share(&requests).unwrap();
+        assert_eq!((found.part, found.requests), (expected.part, 20));
+        assert!((found.time_part - 12.5 / 25.0).abs() < 1e-12, "{found:?}");
+    }
+
+    #[test]
+    fn a_link_is_full_by_all_that_it_carried_while_bytes_moved() {
+        let of = |from, to| steps().full_share(&[read(9.0, from, to); 20]);
+        // By 90 of 100 bytes, and by 83 of 100.
+        assert!(of(0.0, 1.0).is_some() && of(0.4, 1.0).is_none());
+        assert!(of(0.75, 1.25).is_none());
+    }
+
+    #[test]
+    fn nothing_is_measured_of_few_requests_nor_of_what_came_at_once_or_was_not_watched() {
+        let on_full = read(50.0, 0.0, 0.5);
+        assert_eq!(steps().full_share(&[on_full; 19]), None);
+        let mut requests = vec![on_full; 20];
+        let all = steps().full_share(&requests).unwrap();
+        requests.push(read(0.0, 0.0, 0.5));
+        requests.push(read(7.0, 0.25, 0.25));
+        requests.push(read(50.0, 1.0, 1.75));
+        requests.push(MovedRequest { node: NodeId(2), ..on_full });
+        assert_eq!(steps().full_share(&requests), Some(all));
+        assert_eq!(LinkSteps::default().full_share(&requests), None);
+    }
+}
