@@ -53,6 +53,14 @@ pub struct ChunkConnection {
     broken: bool,
 }
 
+impl Drop for ChunkConnection {
+    fn drop(&mut self) {
+        if self.broken {
+            self.connection.end_at_once();
+        }
+    }
+}
+
 /// A chunk that is being written.
 #[derive(Debug)]
 pub struct ChunkWriter<'a> {

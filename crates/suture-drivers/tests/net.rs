@@ -274,3 +274,38 @@ async fn a_long_chunk_has_the_time_to_become_durable_that_a_slow_disk_takes() {
         agent.await.unwrap();
     }
 }
+
+#[tokio::test]
+async fn what_was_given_up_is_not_sent_any_more() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let addr = listener.local_addr().unwrap();
+    let (given_up, ended) = tokio::sync::oneshot::channel::<()>();
+    // An agent that takes nothing until its client has given up.
+    let agent = tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        read_frame(&mut stream).await;
+        stream.write_all(&hello(Who::Agent(NodeId(0)))).await.unwrap();
+        ended.await.unwrap();
+        let (mut taken, mut part) = (0, vec![0; 1 << 16]);
+        loop {
+            match timeout(TIMEOUT, stream.read(&mut part)).await.expect("an end") {
+                Ok(0) => return (taken, false),
+                Ok(bytes) => taken += bytes,
+                Err(_) => return (taken, true),
+            }
+        }
+    });
+    let mut connection = client().connect(addr).await.unwrap();
+    let copy = ChunkCopy { stripe: StripeId(1), chunk: ChunkIndex(0), stamp: Stamp(0) };
+    let (mut pushed, piece) = (0, vec![7; 1 << 16]);
+    let mut writer = connection.write(copy, 1 << 30).await.unwrap();
+    // As much as the buffers of both sides hold.
+    while let Ok(result) = timeout(Duration::from_millis(300), writer.push(&piece)).await {
+        result.unwrap();
+        pushed += piece.len();
+    }
+    drop(connection);
+    given_up.send(()).unwrap();
+    let (taken, is_reset) = agent.await.unwrap();
+    assert!(is_reset && taken < pushed, "{taken} of {pushed} bytes came, reset: {is_reset}");
+}

@@ -8,6 +8,7 @@
 //! by so much time and no more (`Allowance`). What counts is only time in which the other side was
 //! waited for, not what rate limits, disks and others take.
 
+mod options;
 mod shared;
 
 use std::io::{self, IoSlice, IoSliceMut};
@@ -40,9 +41,6 @@ pub const TIMEOUT: Duration = Duration::from_secs(15);
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(5);
 const KEEPALIVE_EVERY: Duration = Duration::from_secs(2);
 const KEEPALIVE_COUNT: u32 = 3;
-
-/// `TC_PRIO_BULK` of Linux: queues with bands, as `prio` and `pfifo_fast`, send all others first.
-const PRIORITY_OF_BULK: u32 = 2;
 
 /// What a rate-limited socket buffers, in time. The system's own choice would hold a second of
 /// traffic at 50 Mbit/s, and slices of one lane would wait behind it.
@@ -224,23 +222,6 @@ impl Connection {
     /// Begins an operation in which the other side must be as fast as that; nothing ends it.
     pub fn expect(&mut self, least: Option<LeastRate>) {
         self.allowance = least.map(|least| Allowance { least, left: least.grace });
-    }
-
-    /// Has what is sent from now on marked, so that this machine's queues and others on the way can
-    /// distinguish it: with a code point, and as bulk; without one as all else.
-    ///
-    /// # Errors
-    /// When the system refuses it.
-    pub fn mark(&self, dscp: Option<u8>) -> Result<(), NetError> {
-        let (tcp, octet) = (self.stream.tcp(), dscp.unwrap_or(0) << 2);
-        let priority = dscp.map_or(0, |_| PRIORITY_OF_BULK);
-        if tcp.local_addr()?.is_ipv6() {
-            sockopt::set_ipv6_tclass(tcp, octet.into())?
-        } else {
-            sockopt::set_ip_tos(tcp, octet)?
-        }
-        // After the code point, which sets a priority of its own.
-        Ok(socket2::SockRef::from(tcp).set_priority(priority)?)
     }
 
     /// Waits that long for the other side from now on.
