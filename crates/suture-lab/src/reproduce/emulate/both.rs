@@ -90,15 +90,15 @@ fn share_facts(shared: &SharedAgain, drawn: &[Vec<f64>]) -> Option<ShareFacts> {
 
 /// Means of a draw as it was and of the same again.
 #[derive(Clone, Copy, Debug)]
-struct Means {
+struct BothMeans {
     lanes: f64,
     again: f64,
 }
 
 /// Of what each client came to in both; `None` where that is nothing.
-fn means_ms(again: &[Vec<f64>], drawn: &[Vec<f64>]) -> Option<Means> {
+fn means_ms(again: &[Vec<f64>], drawn: &[Vec<f64>]) -> Option<BothMeans> {
     let counts = common(&[again, drawn]);
-    Some(Means { lanes: mean_ms(drawn, &counts)?, again: mean_ms(again, &counts)? })
+    Some(BothMeans { lanes: mean_ms(drawn, &counts)?, again: mean_ms(again, &counts)? })
 }
 
 /// How many requests each client came to in all of these runs.
