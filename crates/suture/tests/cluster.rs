@@ -426,7 +426,8 @@ fn a_put_does_not_wait_for_one_node_that_lags_far_behind_the_others() {
 fn a_put_passes_over_a_node_whose_link_is_known_to_be_far_slower() {
     let mut cluster = Cluster::of(0);
     let (folder, address) = (cluster.folder.path().to_path_buf(), cluster.address.clone());
-    let keys = |index: usize| if index == 0 { "uplink = '8Mbit'\ndownlink = '8Mbit'" } else { "" };
+    // Others are found to be slow where a machine is busy, though not so slow.
+    let keys = |index: usize| if index == 0 { "uplink = '8Mbit'\ndownlink = '1Mbit'" } else { "" };
     cluster.agents =
         (0..6).map(|index| start_agent(&folder, &address, index, keys(index))).collect();
     cluster.wait("all agents are up", |status| count(status, "up") == 6);
