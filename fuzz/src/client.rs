@@ -29,8 +29,7 @@ pub fn valid() -> Vec<Vec<u8>> {
     let parts = parts().into_iter().map(|part| proto::LookupReply { part: Some(part) });
     inputs.extend(parts.map(|reply| message(1, reply.encode_to_vec())));
     let node = proto::Peer { node: 1, name: "n1".into(), address: "[::1]:7401".into() };
-    let nodes = vec![node, proto::Peer::default()];
-    let place = proto::Place { stripe: 5, nodes, stamp: 9, slow: vec![0] };
+    let place = proto::Place { stripe: 5, nodes: vec![node, proto::Peer::default()], stamp: 9 };
     let placed = Answered::Placed(proto::PutPlaced { places: vec![place] });
     let begun = Answered::Begun(proto::PutBegun { cluster: 7, created: 1_790_000_000, put: 3 });
     inputs.extend(

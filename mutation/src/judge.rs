@@ -165,9 +165,9 @@ fn programs(mut cargo: Command) -> Result<Vec<(String, PathBuf, PathBuf)>> {
 
 impl Judge {
     /// Short tests by their programs, then long ones by their length, then the swarm.
-    fn order(&self) -> (bool, f64, &str, f64) {
+    fn order(&self) -> (bool, f64, &Path, f64) {
         let long = if self.seconds > BATCH_SECONDS / 4.0 { self.seconds } else { 0.0 };
-        (self.target == SWARM, long, &self.target, self.seconds)
+        (self.target == SWARM, long, &self.program, self.seconds)
     }
 }
 

@@ -285,17 +285,14 @@ impl Writer {
         self.agents.pool.get().expect("a put begins with it")
     }
 
-    /// Chunks whose agents lag, or are known to be slow, as far as they are spare; none where
-    /// nothing is to be done.
+    /// Chunks whose agents lag, as far as they are spare; none where nothing is to be done.
     fn lagging(&self, place: &proto::Place) -> Option<Vec<u32>> {
-        let lags = |chunk: u32, peer: &proto::Peer| {
+        let lags = |peer: &proto::Peer| {
             let agent = convert::decode_peer(peer).ok().and_then(|(_, agent)| agent);
-            let is_slow = place.slow.contains(&chunk);
-            is_slow || agent.is_some_and(|agent| self.agents.times.lags(&agent))
+            agent.is_some_and(|agent| self.agents.times.lags(&agent))
         };
         let spare = self.spare(place);
-        let chunks = (0..).zip(&place.nodes);
-        let chunks = chunks.filter(|(chunk, peer)| has_node(peer) && lags(*chunk, peer));
+        let chunks = (0..).zip(&place.nodes).filter(|(_, peer)| has_node(peer) && lags(peer));
         let chunks: Vec<u32> =
             chunks.map(|(chunk, _)| chunk).take_while(|_| spare.take()).collect();
         (!chunks.is_empty()).then_some(chunks)

@@ -41,7 +41,7 @@ const CHUNK_DRAWS: usize = 25;
 const NODE_DRAWS: usize = 7;
 
 /// Buckets of a timeline, and the seconds that are looked at together, as on the testbed.
-const BUCKETS: usize = 240;
+const BUCKETS: usize = 4096;
 const STEP_SECONDS: f64 = 0.5;
 
 /// How many draws there are, of which the one in the middle counts.
