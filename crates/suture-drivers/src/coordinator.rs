@@ -41,7 +41,7 @@ use suture_repair::event::{Command, Health, Input, Output, Report};
 use suture_repair::id::{ChunkCopy, ListedCopy, NodeId};
 use suture_repair::keeper::Keeper;
 use suture_repair::message::{FromAgent, ToAgent};
-use suture_repair::placement::{self, Placer};
+use suture_repair::placement::Placer;
 use suture_repair::time::Time;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
@@ -304,11 +304,6 @@ impl CoordinatorDriver {
             PeerAddress { node, name, address: is_reachable.then(|| contact.address.clone()) }
         };
         self.nodes.iter().map(peer).collect()
-    }
-
-    /// Nodes that get new chunks only where there are not enough others ([`placement`]).
-    pub fn slow_nodes(&self) -> BTreeSet<NodeId> {
-        placement::slow_nodes(&self.core.node_statuses())
     }
 
     /// Where a node last joined from, if it did.

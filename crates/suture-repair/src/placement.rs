@@ -174,13 +174,17 @@ fn choose(
 }
 
 /// Nodes that serve and whose links receive far less than is usual among those.
-pub fn slow_nodes(nodes: &[NodeStatus]) -> BTreeSet<NodeId> {
+fn slow_nodes(nodes: &[NodeStatus]) -> BTreeSet<NodeId> {
     let serving = || nodes.iter().filter(|status| status.serves());
     let received = |status: &NodeStatus| status.links[1].capacity;
     let mut capacities: Vec<u64> = serving().map(received).collect();
     capacities.sort_unstable();
     let usual = capacities.get(capacities.len() / 2).copied().unwrap_or(0);
-    let is_slow = |status: &&NodeStatus| received(status).saturating_mul(SLOWER) < usual;
+    let is_slow = |status: &&NodeStatus| {
+        // Where it is not known well, it is taken for what it may be at most.
+        let most = received(status).saturating_add(status.links[1].uncertainty.unwrap_or(0));
+        most.saturating_mul(SLOWER) < usual
+    };
     serving().filter(is_slow).map(|status| status.node).collect()
 }
 
@@ -448,6 +452,9 @@ mod tests {
         };
         let placed = Placer::default().place(&cluster, &nodes, &wanted).remove(0);
         assert!(placed.contains(&NodeId(7)) && !placed.contains(&NodeId(0)), "{placed:?}");
+        // One that may receive more than is known of it is not.
+        nodes[7].links[1].uncertainty = Some(gigabit);
+        assert_eq!(slow_nodes(&nodes), BTreeSet::new());
         // Where all are alike none is slow, however slow that is.
         nodes.iter_mut().for_each(|node| node.links[1].capacity = 1_000_000);
         assert_eq!(slow_nodes(&nodes), BTreeSet::new());

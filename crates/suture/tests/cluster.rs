@@ -435,18 +435,12 @@ fn a_put_passes_over_a_node_whose_link_is_known_to_be_far_slower() {
     let beside = cluster.put("beside", 3_000_000, &["--code", "rs(3,2)", "--chunk-size", "64KiB"]);
     assert_eq!(cluster.json(&["stat", "beside"])["missing_chunks"], 0);
     assert_eq!(cluster.chunks(0).len(), 0, "it has a chunk");
-    // Five others are not: what it would have is spare, and repair brings it.
-    let how = ["--code", "rs(4,2)", "--chunk-size", "64KiB"];
-    cluster.ok(&["repair", "pause"]);
-    let over = cluster.put("over", 3_000_000, &how);
-    let stat = cluster.json(&["stat", "over"]);
-    assert_eq!(stat["missing_chunks"], stat["stripes"], "{stat}");
-    cluster.ok(&["repair", "resume"]);
+    // Five others are not.
+    let all = cluster.put("all", 300_000, &["--code", "rs(4,2)", "--chunk-size", "64KiB"]);
     cluster.wait_healthy();
-    for (name, content) in [("beside", beside), ("over", over)] {
-        assert_eq!(cluster.json(&["stat", name])["missing_chunks"], 0);
-        cluster.assert_reads(name, &content);
-    }
+    assert!(!cluster.chunks(0).is_empty(), "it has no chunk");
+    cluster.assert_reads("beside", &beside);
+    cluster.assert_reads("all", &all);
 }
 
 #[test]

@@ -30,7 +30,7 @@ use super::put_renewal::RenewablePut;
 use super::served::Served;
 use super::service::ControlService;
 use super::{IN_DOUBT, STRIPES_PER_MESSAGE, convert, proto};
-use crate::coordinator::{CoordinatorDriver, NewPlaces, StoredChunks};
+use crate::coordinator::{NewPlaces, StoredChunks};
 use crate::metadata::{Intent, MetadataStore, Object, ObjectStripe, PutId};
 use crate::put_key::PutKey;
 
@@ -294,22 +294,15 @@ impl PutSession {
 
     /// Where these stripes go now, with the addresses of the agents.
     async fn places(&self, service: &ControlService, stripes: &[StripeId]) -> proto::PutPlaced {
-        let known = |driver: &CoordinatorDriver| (driver.peers(), driver.slow_nodes());
-        let (peers, slow) = service.coordinator.query(known).await.unwrap_or_default();
-        let is_slow = |node: &Option<NodeId>| node.is_some_and(|node| slow.contains(&node));
+        let peers = service.coordinator.query(|driver| driver.peers()).await.unwrap_or_default();
         let peer = |node: &Option<NodeId>| {
             let peer = node.and_then(|node| peers.get(node.index()));
             peer.map(convert::encode_peer).unwrap_or_default()
         };
-        let placed = stripes.iter().map(|stripe| {
-            let nodes = &self.placed[stripe].nodes;
-            let slow = (0..).zip(nodes).filter(|(_, node)| is_slow(node));
-            proto::Place {
-                stripe: stripe.0,
-                nodes: nodes.iter().map(peer).collect(),
-                stamp: self.key.stamp(*stripe).0,
-                slow: slow.map(|(chunk, _)| chunk).collect(),
-            }
+        let placed = stripes.iter().map(|stripe| proto::Place {
+            stripe: stripe.0,
+            nodes: self.placed[stripe].nodes.iter().map(peer).collect(),
+            stamp: self.key.stamp(*stripe).0,
         });
         proto::PutPlaced { places: placed.collect() }
     }

@@ -140,7 +140,7 @@ impl ConnectionPool {
             result,
             Ok(_) | Err(ChunkError::Fault { .. }) | Err(ChunkError::Refused { .. })
         );
-        if is_usable {
+        if is_usable && connection.is_usable() {
             let mut idle = self.idle.lock().expect("no thread panics here");
             idle.entry(agent.clone()).or_default().push(connection);
         }
