@@ -1,9 +1,9 @@
 //! No input is so odd that a planner panics, never ends, or makes a plan that is none.
 
 #[path = "common/odd.rs"]
-mod odd;
+mod inputs;
 
-use odd::{fault, odd_world};
+use inputs::{fault, odd_world};
 use suture_repair::policy::Policy;
 use suture_repair::random::Random;
 

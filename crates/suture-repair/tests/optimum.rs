@@ -1,10 +1,10 @@
 //! Small batches against their optimum, whatever links, disks and racks there are.
 
 #[path = "common/optimum.rs"]
-mod optimum;
+mod search;
 
 use crate::common::{CHUNK_BYTES, LINK, Links, World, peak_seconds};
-use optimum::{Answer, Kinds, is_faster_possible, optimum};
+use search::{Answer, Kinds, is_faster_possible, optimum};
 use suture_repair::bound::bound_seconds;
 use suture_repair::cluster::{Core, Rate};
 use suture_repair::planner::Job;
