@@ -16,7 +16,7 @@ use crc_fast::CrcAlgorithm::Crc32Iscsi;
 use suture_edge::checksum::{BLOCK_BYTES, crc32c};
 
 /// The checksum of `first` bytes followed by `second_bytes` bytes, from the checksums of both.
-pub fn combine(first: u32, second: u32, second_bytes: u64) -> u32 {
+fn combine(first: u32, second: u32, second_bytes: u64) -> u32 {
     let combined =
         crc_fast::checksum_combine(Crc32Iscsi, first.into(), second.into(), second_bytes);
     combined as u32
@@ -55,7 +55,7 @@ impl BlockChecksums {
         let (whole, short) = self.blocks.split_at(whole);
         let chunk = whole.iter().fold(0, |chunk, block| advance(chunk, BLOCK_BYTES) ^ block);
         let short_bytes = self.chunk_bytes % BLOCK_BYTES;
-        short.iter().fold(chunk, |chunk, block| combine(chunk, *block, short_bytes))
+        short.iter().fold(chunk, |chunk, block| advance(chunk, short_bytes) ^ block)
     }
 
     /// Where in the chunk the first block lies that is not what was written, if any. `bytes` stand
@@ -132,26 +132,27 @@ struct Advance {
     tables: [[u32; 256]; 4],
 }
 
-/// Sub-chunks, and so the pieces of blocks, are multiples of this.
-const PIECE_BYTES: u64 = 64;
-
-/// The maps of 64, 128, .. 4096 bytes: any number of pieces of a block is a few of them.
-static ADVANCES: LazyLock<[Advance; 7]> =
-    LazyLock::new(|| std::array::from_fn(|power| Advance::over(PIECE_BYTES << power)));
+/// The maps of 1, 2, 4, .. 4096 bytes: any part of a block is a few of them.
+static ADVANCES: LazyLock<[Advance; 13]> = LazyLock::new(|| {
+    let mut map = Advance::new(|checksum| combine(checksum, 0, 1));
+    std::array::from_fn(|_| {
+        let twice = Advance::new(|checksum| map.advance(map.advance(checksum)));
+        std::mem::replace(&mut map, twice)
+    })
+});
 
 /// The checksum of what has this one, followed by so many zeros.
 fn advance(checksum: u32, bytes: u64) -> u32 {
-    let pieces = bytes / PIECE_BYTES;
-    if !bytes.is_multiple_of(PIECE_BYTES) || pieces >> ADVANCES.len() != 0 {
+    if bytes >> ADVANCES.len() != 0 {
         return combine(checksum, 0, bytes);
     }
-    let maps = ADVANCES.iter().enumerate().filter(|(power, _)| pieces >> power & 1 == 1);
+    let maps = ADVANCES.iter().enumerate().filter(|(power, _)| bytes >> power & 1 == 1);
     maps.fold(checksum, |checksum, (_, map)| map.advance(checksum))
 }
 
 impl Advance {
-    fn over(bytes: u64) -> Advance {
-        let of_bit: [u32; 32] = std::array::from_fn(|bit| combine(1 << bit, 0, bytes));
+    fn new(advance: impl Fn(u32) -> u32) -> Advance {
+        let of_bit: [u32; 32] = std::array::from_fn(|bit| advance(1 << bit));
         let image = |byte: usize, value: usize| {
             let bits = (0..8).filter(|bit| value >> bit & 1 == 1);
             bits.fold(0, |sum, bit| sum ^ of_bit[8 * byte + bit])
@@ -206,7 +207,7 @@ mod tests {
     #[test]
     fn pieces_of_blocks_add_up() {
         let chunk = noise(3 * BLOCK + 192);
-        for piece in [64, 576, 4032, 4160, 10_000] {
+        for piece in [1, 64, 100, 576, 4032, 4160, 10_000] {
             let recorder = ChecksumRecorder::new(chunk.len() as u64);
             for (index, bytes) in chunk.chunks(piece).enumerate().rev() {
                 recorder.record((index * piece) as u64, bytes);
@@ -217,7 +218,7 @@ mod tests {
 
     #[test]
     fn advancing_is_combining_with_zeros() {
-        for bytes in (0..=2 * BLOCK_BYTES).step_by(32).chain([1, 63, 4095, 1 << 20]) {
+        for bytes in (0..=2 * BLOCK_BYTES + 1).step_by(7).chain([64, 4095, 4096, 1 << 20]) {
             for checksum in [1, 0xe306_9283, u32::MAX] {
                 assert_eq!(advance(checksum, bytes), combine(checksum, 0, bytes), "{bytes} bytes");
             }
