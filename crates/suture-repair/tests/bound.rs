@@ -165,7 +165,7 @@ fn check_the_bound_of_uplinks(seed: u64) -> Result<(), TestCaseError> {
 
 // Of 11 worlds a case.
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(5))]
+    #![proptest_config(ProptestConfig::with_cases(3))]
 
     #[test]
     fn no_valid_plans_beat_the_bound(seed: u64) {

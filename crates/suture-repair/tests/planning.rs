@@ -179,7 +179,7 @@ fn in_a_world_of_each_code(
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(5))]
+    #![proptest_config(ProptestConfig::with_cases(3))]
 
     #[test]
     fn every_plan_of_every_planner_is_valid_and_complete(seed: u64) {

@@ -123,7 +123,7 @@ fn a_comparison_shows_every_preset_and_why_some_cannot_serve() {
     let seconds = |name: &str| row(name)["seconds"].as_f64().unwrap();
     assert!(seconds("suture") < seconds("rp") && seconds("rp") < seconds("cr"));
 
-    let few = RACKED.replace("--stripes 300", "--stripes 40");
+    let few = RACKED.replace("--stripes 300", "--stripes 12");
     let text = stdout(&simulate(&format!("{few} --compare --foreground ycsb-a --throttle off")));
     for words in ["of the bound", "across racks", "interference", "car ", "The bound is"] {
         assert!(text.contains(words), "no {words:?} in {text}");
@@ -241,7 +241,7 @@ fn timelines_are_written_as_numbers_and_as_a_picture() {
     }
     assert!(!svg.contains("NaN") && !svg.contains("no bandwidth"));
 
-    let few = args.replace("--stripes 300", "--stripes 40");
+    let few = args.replace("--stripes 300", "--stripes 12");
     let compared = simulate(&format!("{few} --compare"));
     let said = String::from_utf8(compared.stdout).unwrap();
     assert!(said.contains(&format!("timelines in {}: ", folder.display())), "{said}");

@@ -110,7 +110,7 @@ fn a_command_line_that_cannot_be_right_says_what_would_be() {
     let folder = tempfile::tempdir().unwrap();
     prepare(folder.path());
     let plan = "--code rs(6,3) --stripes 1";
-    let sim = "simulate --code rs(3,2) --nodes 8 --stripes 20 --failed n0";
+    let sim = "simulate --code rs(3,2) --nodes 8 --stripes 20 --chunk-size 1MiB --failed n0";
     check(COMMAND_LINES, folder.path(), &[("PLAN", plan), ("SIM", sim), ("TERM", "dumb")]);
 }
 
