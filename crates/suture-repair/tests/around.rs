@@ -163,7 +163,8 @@ fn add_gather(
     share
 }
 
-/// A failed node in a small cluster, where some links are up to a hundred times slower.
+/// A failed node in a small cluster, where some links are up to a hundred times slower; for odd
+/// seeds all links differ, up to ten times, and each way by itself.
 fn world(seed: u64, stripes: &[usize]) -> World {
     let mut random = Random::new(seed);
     let codes = [
@@ -188,6 +189,12 @@ fn world(seed: u64, stripes: &[usize]) -> World {
         let rate = Rate(common::LINK.0 * 10f64.powf(-decades));
         (node.uplink, node.downlink) = (rate, rate);
     }
+    if seed % 2 == 1 {
+        let mut rate = || Rate(common::LINK.0 * (0.1 + 0.9 * random.unit()));
+        for node in &mut world.cluster.nodes {
+            (node.uplink, node.downlink) = (rate(), rate());
+        }
+    }
     world
 }
 
@@ -209,9 +216,7 @@ fn compare_with_optimum(seeds: impl Iterator<Item = u64>) {
         let what = format!("seed {seed}: {} x {}", world.jobs.len(), world.jobs[0].code);
         println!("{what}: optimum {best:.4}, suture {:.4}, bound {:.4}", peak / best, own / best);
         assert!(own <= peak * (1.0 + 1e-9), "{what}: {own} of {peak}");
-        if peak > best * 1.08 {
-            println!("BAD {what}: {peak} of {best}");
-        }
+        assert!(peak <= best * 1.08, "{what}: {peak} of {best}");
         let bound = bound_seconds(&world.jobs, &world.view());
         assert!(bound <= best * (1.0 + 1e-5), "{what}: {bound} of {best}");
         least.push(bound / best);
@@ -236,6 +241,29 @@ fn one_or_two_chunks_are_near_their_optimum_whichever_helpers_are_slow() {
 #[ignore = "the same with three times as many worlds, for a change of planners or bounds"]
 fn one_or_two_chunks_of_many_more_worlds_are_near_their_optimum() {
     compare_with_optimum(0..150);
+}
+
+/// A helper of the cheapest repair of the only lost chunk.
+fn cheapest_helper(job: &Job) -> NodeId {
+    let sent = |way: &Sent| way.iter().map(|(_, chunks)| chunks).sum::<f64>();
+    let all = ways(job);
+    all.iter().min_by(|a, b| sent(a).total_cmp(&sent(b))).unwrap()[0].0
+}
+
+/// A helper of half the rate, or less, is done without, whatever else the plan could bring to the
+/// destination while it sends.
+#[test]
+fn one_slow_helper_of_a_single_chunk_is_done_without_however_slow_it_is() {
+    for code in ["lrc(6,2,2)", "lrc(6,2,3)", "lrc(8,2,3)", "lrc(9,3,2)"] {
+        for part in [0.95, 0.7, 0.501, 0.5, 0.48, 0.333, 0.25, 0.1] {
+            let mut world = World::failed_node(code, 22, 1, 1);
+            let slow = cheapest_helper(&world.jobs[0]);
+            world.cluster.nodes[slow.index()].uplink = Rate(common::LINK.0 * part);
+            let (peak, bound) =
+                (peak_seconds(&world, "suture"), bound_seconds(&world.jobs, &world.view()));
+            assert!(peak <= 1.05 * bound, "{code}, {part} of a link: {peak}, bound {bound}");
+        }
+    }
 }
 
 fn compare_with_own_bound_and_stars(seeds: Range<u64>) {

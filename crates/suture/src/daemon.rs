@@ -102,7 +102,7 @@ pub fn check_owner(folder: &Path) -> Result<()> {
 /// What every daemon can be asked to write down.
 #[derive(clap::Args)]
 pub struct RecordArgs {
-    /// Record all decisions and what led to them, for `suture replay`; no user data is recorded
+    /// Record decisions and what led to them, for `suture replay`: names of objects, no data
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
     /// Stop recording before the file is larger than this

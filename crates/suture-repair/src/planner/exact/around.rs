@@ -17,7 +17,7 @@ use std::cell::Cell;
 use crate::cluster::Cluster;
 use crate::id::NodeId;
 use crate::need::is_mds;
-use crate::plan::load::{Load, Port, PortLoad};
+use crate::plan::load::{Load, NodeLoad, Port, PortLoad};
 use crate::plan::{Edge, Plan};
 use crate::planner::exact::instance::Instance;
 use crate::planner::{Batch, Job, View};
@@ -68,14 +68,19 @@ pub(in crate::planner) fn plan(
 }
 
 /// Whether these plans for all requests take longer than need be because of helpers that others
-/// could replace at a higher cost.
-pub(in crate::planner) fn is_slowed(instance: &Instance<'_>, plans: &[Plan]) -> bool {
+/// could replace at a higher cost: of few requests, also where these help too few to add up what
+/// is sent.
+pub(in crate::planner) fn is_slowed(
+    instance: &Instance<'_>,
+    plans: &[Plan],
+    are_few: bool,
+) -> bool {
     if !instance.requests.iter().any(|request| names_helpers(request.job)) {
         return false;
     }
     let jobs = instance.requests.iter().map(|request| request.job);
-    let load = load(jobs.zip(plans), instance.view);
-    !slow_sets(&load, instance.view.cluster).is_empty()
+    let (load, cluster) = (load(jobs.zip(plans), instance.view), instance.view.cluster);
+    if are_few { is_above_level(&load, cluster) } else { !slow_sets(&load, cluster).is_empty() }
 }
 
 /// What plans bring to ports beside what already runs.
@@ -117,13 +122,13 @@ impl Planned {
 }
 
 /// Sets of helpers without which the batch may be faster, the larger one first; none where
-/// what is received takes as long, or all helpers send about as long.
+/// what must be received takes as long, or no helper sends longer than most.
 fn slow_sets(load: &Load, cluster: &Cluster) -> Vec<Vec<NodeId>> {
-    let sending = sending_seconds(load, cluster);
-    let (peak, level) = (load.max_seconds(cluster), level_seconds(load, cluster));
-    if peak <= level * (1.0 + SLOW_MIN) {
+    if !is_above_level(load, cluster) {
         return Vec::new();
     }
+    let sending = sending_seconds(load, cluster);
+    let (peak, level) = (load.max_seconds(cluster), level_seconds(load, cluster));
     let above = |limit: f64| {
         let nodes = cluster.ids().filter(|node| sending[node.index()] >= limit);
         nodes.collect::<Vec<NodeId>>()
@@ -131,6 +136,7 @@ fn slow_sets(load: &Load, cluster: &Cluster) -> Vec<Vec<NodeId>> {
     let wide = (peak * level).sqrt().max(level * (1.0 + SLOW_MIN));
     let mut sets = vec![above(wide), above(peak * (1.0 - SLOW_MIN))];
     sets.dedup();
+    sets.retain(|set| !set.is_empty());
     sets
 }
 
@@ -154,18 +160,33 @@ fn sending_seconds(load: &Load, cluster: &Cluster) -> Vec<f64> {
     seconds
 }
 
-/// How long the batch takes even with the fastest helpers, about: what those receive that only keep
-/// chunks, or what is sent by all uplinks together.
+/// Whether a port is busy for longer than what must be received or sent takes.
+fn is_above_level(load: &Load, cluster: &Cluster) -> bool {
+    load.max_seconds(cluster) > level_seconds(load, cluster) * (1.0 + SLOW_MIN)
+}
+
+/// How long the batch takes even with the fastest helpers, about: what those receive at least that
+/// only keep chunks, or what is sent by all uplinks together.
 fn level_seconds(load: &Load, cluster: &Cluster) -> f64 {
     let only_keeps = |node: NodeId| load.node(node).up_bytes == 0;
-    let received = load.ports(cluster).filter(|load| match load.port {
-        Port::Downlink(node) | Port::DiskWrite(node) | Port::Processor(node) => only_keeps(node),
-        Port::RackDownlink(_) => true,
-        Port::Uplink(_) | Port::DiskRead(_) | Port::RackUplink(_) => false,
+    let received = load.ports(cluster).map(|of_port| match of_port.port {
+        Port::Downlink(node) | Port::Processor(node) if only_keeps(node) => {
+            of_port.seconds * kept_part(load, node)
+        }
+        Port::DiskWrite(node) if only_keeps(node) => of_port.seconds,
+        Port::RackDownlink(_) => of_port.seconds,
+        _ => 0.0,
     });
-    let received = received.map(|load| load.seconds).fold(0.0, f64::max);
+    let received = received.fold(0.0, f64::max);
     let rates = cluster.nodes.iter().map(|node| node.uplink_free().usable().0);
     received.max(load.moved_bytes() as f64 / rates.sum::<f64>())
+}
+
+/// What part of the bytes that a node receives it keeps. The rest are sums that could be added up
+/// elsewhere: beside a slow helper, plans bring so many to a destination that both take as long.
+fn kept_part(load: &Load, node: NodeId) -> f64 {
+    let NodeLoad { down_bytes, disk_write_bytes, .. } = load.node(node);
+    if disk_write_bytes < down_bytes { disk_write_bytes as f64 / down_bytes as f64 } else { 1.0 }
 }
 
 /// A planner, and the cluster that it plans for.

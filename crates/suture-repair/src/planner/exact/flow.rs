@@ -75,9 +75,10 @@ pub(in crate::planner) fn plans(instance: &Instance<'_>, seed: u64) -> Vec<Plan>
     let (exact, is_tight) = exact_plans(instance, &mut random);
     let count = instance.requests.len();
     // Around slow helpers more is won, so that larger batches are worth it too.
+    let are_few = count <= SMALL_MAX;
     let may_gain = || {
-        (count <= SMALL_MAX && !is_tight)
-            || (count <= AROUND_MAX && around::is_slowed(instance, &exact))
+        (are_few && !is_tight)
+            || (count <= AROUND_MAX && around::is_slowed(instance, &exact, are_few))
             || instance.is_held_by_processor(&exact)
     };
     if !is_more_than_flow(instance) && !may_gain() {

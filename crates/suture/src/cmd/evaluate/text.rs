@@ -68,7 +68,15 @@ pub fn who_helps(policy: Policy) -> String {
         Shape::Mix => "for each stripe whichever of trees and traces loads the busiest port least",
     };
     let balance = match policy.balance {
-        Balance::Random => "helpers and destinations are drawn at random",
+        Balance::Random => match policy.shape {
+            Shape::Pivot => "the node with the most downlink left is the destination",
+            Shape::Ppt => "destinations are drawn at random",
+            Shape::Chain => {
+                "helpers lie on the path whose slowest link is fastest, on equal links any; \
+                 destinations are drawn at random"
+            }
+            _ => "helpers and destinations are drawn at random",
+        },
         Balance::Lru => "those that helped least recently help",
         Balance::LruShared => "those that helped or received least recently help and receive",
         Balance::RepairBoost => "each place of the graph goes to the node that it delays least",
