@@ -1,6 +1,6 @@
 //! What the lower bound promises: it is that of the worst set of nodes, and no valid plan beats it.
 
-use crate::common::{CHUNK_BYTES, LINK, Links, World};
+use crate::common::{CHUNK_BYTES, LINK, Links, World, peak_seconds};
 use proptest::prelude::*;
 use suture_code::Code;
 use suture_repair::bound::bound_seconds;
@@ -437,6 +437,20 @@ fn codes_with_cheap_repairs_have_lower_bounds() {
     let mut world = World::failed_node("clay(4,2,5)", 16, 90, 1);
     world.cluster.nodes.iter_mut().for_each(|node| node.uplink = Rate(LINK.0 * 100.0));
     assert!((bound(&world) - 90.0 * 2.5 / 15.0).abs() < 1e-9);
+}
+
+/// Six chunks of a rack may be of fewer groups than it takes: then a sum has to cross, which a
+/// count of helpers does not see.
+#[test]
+fn racks_that_hold_as_many_chunks_as_it_takes_may_not_decode() {
+    for seed in 0..3 {
+        let mut world = World::failed_node("lrc(6,3,4)", 14, 8, seed).with_racks(2);
+        let rack = Rate(LINK.0 / 2.0);
+        world.cluster.core = Some(Core { rack_uplink: rack, rack_downlink: rack });
+        let (bound, peak) = (bound(&world), peak_seconds(&world, "flow"));
+        assert!(bound <= peak * (1.0 + 1e-9), "seed {seed}: {bound} of {peak}");
+        assert!(bound >= 0.9 * peak, "seed {seed}: {bound} of {peak}");
+    }
 }
 
 #[test]

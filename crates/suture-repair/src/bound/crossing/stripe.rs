@@ -7,7 +7,7 @@ use suture_code::ChunkIndex;
 
 use crate::bound::Demand;
 use crate::bound::whole::RackChoice;
-use crate::need::Part;
+use crate::need::{Part, is_mds};
 use crate::planner::View;
 use crate::planner::ports::Ports;
 
@@ -82,7 +82,8 @@ impl RackedStripe {
         }
         let bytes = demand.job.chunk_bytes as f64;
         let count = part.forced.len() + part.count;
-        let together = if part.any {
+        // Any so many helpers of a local code are said to do, which is less than it takes.
+        let together = if part.any && is_mds(demand.job.code) {
             racks_with(count, &racks)
         } else {
             smallest_enough(&racks, |chosen| {
