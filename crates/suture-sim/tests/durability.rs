@@ -188,7 +188,7 @@ fn biased_runs_agree_with_counting_where_losses_are_frequent() {
         Model { lifetime: young, ..by_stripe.clone() },
         Model { racks, rack_mttf_seconds: 50.0, ..by_stripe },
     ] {
-        let counted = estimate(&model, &effort(8_000, Method::Counting, 1));
+        let counted = estimate(&model, &effort(20_000, Method::Counting, 1));
         let biased = estimate(&model, &effort(4000, Method::Biasing, 2));
         let (a, b) = (counted.loss_probability, biased.loss_probability);
         assert!(a.low <= b.high && b.low <= a.high, "{counted:?} {biased:?}");

@@ -82,7 +82,7 @@ impl RackedStripe {
         }
         let bytes = demand.job.chunk_bytes as f64;
         let count = part.forced.len() + part.count;
-        // Any so many helpers of a local code are said to do, which is less than it takes.
+        // Of a local code the part only counts helpers; the code knows which of them decode.
         let together = if part.any && is_mds(demand.job.code) {
             racks_with(count, &racks)
         } else {
