@@ -49,14 +49,20 @@ fn is_stuck(status: &proto::StatusReply) -> bool {
     status.stuck_chunks > 0 && !status.paused
 }
 
+/// The nodes by name, `n9` before `n10`, whichever registered first.
+fn in_order(nodes: &[proto::NodeStatus]) -> Vec<&proto::NodeStatus> {
+    let mut nodes: Vec<&proto::NodeStatus> = nodes.iter().collect();
+    nodes.sort_by_cached_key(|node| by_number(&node.name));
+    nodes
+}
+
 /// The table of nodes.
 pub fn print_nodes(nodes: &[proto::NodeStatus]) {
     if nodes.is_empty() {
         outln!("no node has joined yet: start agents (suture agent)");
         return;
     }
-    let mut nodes: Vec<&proto::NodeStatus> = nodes.iter().collect();
-    nodes.sort_by_cached_key(|node| by_number(&node.name));
+    let nodes = in_order(nodes);
     let has_racks = nodes.iter().any(|node| node.rack.is_some());
     let headings = ["node", "health", "chunks", "free", "address", "rack", "uplink", "downlink"];
     let mut rows = table(headings, &[2, 3, 6, 7]);
@@ -284,6 +290,18 @@ pub fn scrub_line(scrub: &proto::ScrubStatus) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nodes_are_in_the_order_of_their_names_whichever_registered_first() {
+        let node = |name: &str| proto::NodeStatus { name: name.into(), ..Default::default() };
+        let status = proto::StatusReply {
+            nodes: ["n10", "n0", "n9"].map(node).into(),
+            ..Default::default()
+        };
+        let described = describe(&status);
+        let names = described["nodes"].as_array().unwrap().iter().map(|node| &node["name"]);
+        assert_eq!(names.collect::<Vec<_>>(), ["n0", "n9", "n10"]);
+    }
 
     #[test]
     fn what_one_rack_could_take_with_it_is_said_of_what_is_healthy() {

@@ -8,6 +8,8 @@ use serde_json::{Value, json};
 use suture_drivers::control::proto;
 use suture_drivers::control::summary::{crowded_stripes, node_state, percent_of_bound, state};
 
+use super::in_order;
+
 /// The status for scripts.
 pub fn describe(status: &proto::StatusReply) -> Value {
     let running = status.running.iter().map(|repair| {
@@ -161,7 +163,7 @@ pub fn describe_unread(scrub: &proto::ScrubStatus) -> Vec<Value> {
     scrub.unread.iter().map(entry).collect()
 }
 
-/// The nodes for scripts.
+/// The nodes for scripts, in the order of their names.
 pub fn describe_nodes(nodes: &[proto::NodeStatus]) -> Vec<Value> {
     let node = |node: &proto::NodeStatus| {
         json!({
@@ -186,7 +188,7 @@ pub fn describe_nodes(nodes: &[proto::NodeStatus]) -> Vec<Value> {
             "rack_downlink": node.rack_downlink.as_ref().map(describe_link),
         })
     };
-    nodes.iter().map(node).collect()
+    in_order(nodes).into_iter().map(node).collect()
 }
 
 /// The number of the file system that a node's chunks are on, for scripts: a name that only
