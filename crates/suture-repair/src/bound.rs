@@ -18,8 +18,9 @@
 //!   several losses of a stripe by what crosses whatever is formed (`bound/several.rs`), or of
 //!   local codes by the lanes that plans may have (`bound/crossing/lanes.rs`);
 //! * *gathered* (`bound/gathered.rs`): the same for codes with sub-chunks;
-//! * *prices* (`bound/price.rs`), where chunks may be rebuilt around their helpers, or processors
-//!   count: of links, disks and processors of nodes, as if racks had none.
+//! * *prices* (`bound/price.rs`), where chunks may be rebuilt around their helpers or by any of
+//!   their parity checks, or processors count: of links, disks and processors of nodes, as if racks
+//!   had none.
 //!
 //! Invariant: never more than what the busiest port of any valid plans of the same jobs needs, as
 //! long as these send whole chunks or what the code asks for, use only nodes that hold a survivor
@@ -71,7 +72,7 @@ pub fn bound_seconds(jobs: &[Job], view: &View<'_>) -> f64 {
             .max(rack::seconds(batch));
         let counted = counted.max(crossing::seconds(batch, counted));
         let counted = counted.max(gathered::seconds(batch, counted));
-        if batch.may_go_around() || batch.ports.have_processors() {
+        if batch.has_choices() || batch.ports.have_processors() {
             counted.max(price::chunk_seconds(batch))
         } else {
             counted
@@ -182,9 +183,13 @@ impl Side {
 }
 
 impl BatchDemands<'_> {
-    /// Whether something may be rebuilt from more than the least, around its helpers.
-    fn may_go_around(self) -> bool {
-        self.demands.iter().any(|demand| demand.needs.around.iter().any(Option::is_some))
+    /// Whether something may be rebuilt from more than the least, around its helpers, or parity
+    /// checks say which as few do.
+    fn has_choices(self) -> bool {
+        let has_checks = |part: &Part| !part.checks.is_empty();
+        let has_choice =
+            |(part, around): (&Part, Option<&Part>)| around.is_some() || has_checks(part);
+        self.demands.iter().any(|demand| demand.needs.parts().any(has_choice))
     }
 
     /// The worst set of helpers, by links and by disks.

@@ -67,6 +67,9 @@ pub(crate) struct Part {
     /// The parity checks of a lost chunk of a local code, if not any helpers will do: all that has
     /// been found out about them, sets of more than `count` included.
     pub checks: Arc<[Check]>,
+    /// All parity checks of the lost chunk, those without forced helpers included; empty where they
+    /// are not all known.
+    pub all_checks: Arc<[Check]>,
     /// Whether the chunk is one sum over whole chunks, which may be added up on the way.
     pub is_sum: bool,
 }
@@ -141,14 +144,18 @@ impl Part {
 
     /// Forgets what a bound must not count with: any of those available will do, as many as are
     /// proven to be needed. So it is where fewer might do, and where the smallest sets happen to be
-    /// small, since planners take others that are less busy.
+    /// small, since planners take others that are less busy. Parity checks are left only if they
+    /// are all known.
     fn relax(&mut self, code: Shortened, available: &[ChunkIndex]) {
         let happens = matches!(code.code(), Code::Lrc(lrc) if !lrc.is_maximally_recoverable());
         let is_unlike = happens && !self.checks.is_empty();
         if is_unlike || self.least < self.forced.len() + self.count {
             (self.forced, self.free, self.count) = (Vec::new(), available.to_vec(), self.least);
             (self.free_sent, self.free_read, self.any) = (1, 1, true);
-            (self.sets, self.checks, self.least_around) = (Vec::new(), [].into(), None);
+            (self.sets, self.least_around) = (Vec::new(), None);
+            self.checks = self.all_checks.clone();
+        } else if self.all_checks.is_empty() {
+            self.checks = [].into();
         }
     }
 
@@ -297,6 +304,7 @@ fn part(code: Shortened, lost: &[ChunkIndex], available: &[ChunkIndex]) -> Optio
         all_sets: true,
         least_around: None,
         checks: [].into(),
+        all_checks: [].into(),
         is_sum: lost.len() == 1 && code.sub_chunk_count() == 1,
         forced,
     };
@@ -329,6 +337,7 @@ fn whole(code: Shortened, lost: ChunkIndex, available: Vec<ChunkIndex>) -> Optio
         all_sets: true,
         least_around: None,
         checks: [].into(),
+        all_checks: [].into(),
         is_sum: false,
     })
 }

@@ -453,6 +453,54 @@ fn racks_that_hold_as_many_chunks_as_it_takes_may_not_decode() {
     }
 }
 
+/// A failed node of few stripes, in so many racks, if any, whose links carry a part of what their
+/// nodes send.
+fn few_stripes(code: &str, nodes: usize, stripes: usize, racks: usize, seed: u64) -> World {
+    let world = World::failed_node(code, nodes, stripes, seed);
+    if racks == 0 {
+        return world;
+    }
+    let mut world = world.with_racks(racks);
+    let rack = Rate(LINK.0 * nodes as f64 / racks as f64 / 5.0);
+    world.cluster.core = Some(Core { rack_uplink: rack, rack_downlink: rack });
+    world
+}
+
+fn check_few_stripes(world: &World, part: f64, what: &str) {
+    let (bound, peak) = (bound(world), peak_seconds(world, "flow"));
+    let what = format!("{what}: {bound} of {peak}");
+    assert!(bound <= peak * (1.0 + 1e-9), "{what}");
+    assert!(bound >= part * peak, "{what}");
+}
+
+/// Which helpers a local code's chunk has without its group, its parity checks say: of many sets
+/// that are as large, few do.
+#[test]
+fn few_chunks_of_wide_local_codes_ask_for_helpers_that_rebuild_them() {
+    for (code, nodes, seed) in
+        [("lrc(12,3,3)", 24, 0), ("lrc(12,3,3)", 20, 1), ("lrc(6,3,4)", 15, 2)]
+    {
+        let world = few_stripes(code, nodes, 4, 0, seed);
+        check_few_stripes(&world, 0.93, &format!("{code}, seed {seed}"));
+    }
+}
+
+/// The same where racks share links, and of racks those that rebuild a chunk.
+#[test]
+fn few_chunks_of_local_codes_ask_for_racks_that_rebuild_them() {
+    let worlds = [
+        ("lrc(12,3,3)", 23, 2, 4, 5),
+        ("lrc(8,2,3)", 18, 3, 3, 6),
+        ("lrc(6,2,3)", 16, 4, 4, 7),
+        ("lrc(12,2,2)", 20, 3, 4, 8),
+        ("lrc(6,3,4)", 16, 3, 4, 9),
+    ];
+    for (code, nodes, stripes, racks, seed) in worlds {
+        let world = few_stripes(code, nodes, stripes, racks, seed);
+        check_few_stripes(&world, 0.88, &format!("{code}, {racks} racks, seed {seed}"));
+    }
+}
+
 #[test]
 fn racks_send_at_least_a_sum_each() {
     let mut world = World::failed_node("rs(6,3)", 18, 60, 4);

@@ -57,7 +57,9 @@ impl ChunkPrices {
         ChunkPrices(prices)
     }
 
-    fn sum(&self, chunks: &[ChunkIndex]) -> f64 {
+    /// What all of these cost together.
+    #[must_use]
+    pub fn sum(&self, chunks: &[ChunkIndex]) -> f64 {
         chunks.iter().map(|chunk| self.0[usize::from(chunk.0)]).sum()
     }
 }

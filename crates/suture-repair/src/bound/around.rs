@@ -4,7 +4,8 @@
 //! (`planner/exact/around.rs`).
 //! The cheapest repair of a local code, or of a code with sub-chunks, names its helpers. Without
 //! one of them a chunk takes more, and how much more is asked once; which helpers it then has is
-//! left open, so that a bound holds for all of these repairs.
+//! left open, so that a bound holds for all of these repairs, or to the parity checks of a local
+//! code.
 
 use suture_code::{ChunkIndex, Code, Shortened};
 
@@ -61,7 +62,7 @@ pub(super) fn around(
     Some(any_helpers(code, part, count, available))
 }
 
-/// The part, served by any so many helpers.
+/// The part, served by any so many helpers, of which parity checks may say more.
 fn any_helpers(code: Shortened, part: &Part, count: usize, available: &[ChunkIndex]) -> Part {
     let alpha = code.sub_chunk_count();
     Part {
@@ -74,7 +75,7 @@ fn any_helpers(code: Shortened, part: &Part, count: usize, available: &[ChunkInd
         any: true,
         sets: Vec::new(),
         least_around: None,
-        checks: [].into(),
+        checks: part.all_checks.clone(),
         ..part.clone()
     }
 }

@@ -11,8 +11,9 @@
 //!
 //! So a rack's cost depends on the number of its helpers and on nothing else but the cheapest place
 //! for what leaves, and how many help in each rack is a small knapsack for each rack that may keep
-//! the chunk. A survivor that adds up what
-//! arrives from other racks helps, or is no survivor (`crossing/tree.rs`).
+//! the chunk. A survivor that adds up what arrives from other racks helps, or is no survivor
+//! (`crossing/tree.rs`). Of a local code something helps in each rack of a set that decodes, and of
+//! few chunks the helpers are those of a parity check (`crossing/tree/checked.rs`).
 //!
 //! A chunk is kept by one node, which prices do not see: on average it may be cheap to spread it.
 //! So destinations at which a stripe alone would take longer than the whole batch are left out
@@ -48,6 +49,13 @@ use tree::Workspace;
 const STEPS_MIN: usize = 12;
 const STEPS_MAX: usize = 300;
 
+/// Steps of the search that are worth asking parity checks.
+const CHECKED_STEPS_MIN: usize = 30;
+
+/// How many times as many prices are compared for few chunks of local codes: planning them asks the
+/// same checks far more often.
+const GREAT_EFFORT: usize = 16;
+
 /// Steps of the search that are worth pricing stripes by their lanes.
 const LANE_STEPS_MIN: usize = 50;
 
@@ -75,10 +83,28 @@ pub(super) fn seconds(batch: BatchDemands<'_>, known: f64) -> f64 {
     }
     let relays: Vec<u32> = takes_part().collect();
     let lanes = lane_stripes(batch, &relays, |demand| !is_mds(demand.job.code));
-    let known = seconds_by(lanes, batch, &relays, known);
+    let known = seconds_by(lanes, batch, &relays, Effort { known, is_great: false });
+    // Of stripes by lanes no racks are decided, and no checks are asked.
+    let is_checked = |demand: &Demand<'_>| demand.job.lost.len() == 1 && !is_mds(demand.job.code);
+    let efforts = [false, true].into_iter().filter(|_| demands.iter().any(is_checked));
+    let known = efforts.fold(known, |known, is_great| {
+        let none = demands.iter().map(|_| None).collect();
+        seconds_by(none, batch, &relays, Effort { known, is_great })
+    });
     // Where any k chunks determine the rest, what crosses may say more, or the lanes.
     let lanes = lane_stripes(batch, &relays, |demand| is_mds(demand.job.code));
-    if lanes.iter().all(Option::is_none) { known } else { seconds_by(lanes, batch, &relays, known) }
+    if lanes.iter().all(Option::is_none) {
+        return known;
+    }
+    seconds_by(lanes, batch, &relays, Effort { known, is_great: false })
+}
+
+/// What a bound is to say more than, and whether it may compare many more prices for it: then
+/// parity checks are asked.
+#[derive(Clone, Copy)]
+struct Effort {
+    known: f64,
+    is_great: bool,
 }
 
 /// The bound with the stripes of some demands by lanes; not below what is `known`.
@@ -86,7 +112,7 @@ fn seconds_by(
     lanes: Vec<Option<LaneStripe>>,
     batch: BatchDemands<'_>,
     relays: &[u32],
-    known: f64,
+    Effort { known, is_great }: Effort,
 ) -> f64 {
     let BatchDemands { demands, view, ports, .. } = batch;
     let others: Vec<&Demand<'_>> =
@@ -101,21 +127,25 @@ fn seconds_by(
     let stripes = others.iter().flat_map(|demand| {
         sums(demand).map(|(part, around)| RackedStripe::new(demand, part, around, view, ports))
     });
-    let stripes: Vec<RackedStripe> = stripes.filter(|stripe| !stripe.targets.is_empty()).collect();
+    let stripes = stripes.filter(|stripe| !stripe.targets.is_empty());
+    let stripes = stripes.map(|stripe| if is_great { stripe } else { stripe.counted() });
+    let stripes: Vec<RackedStripe> = stripes.collect();
     let several = Several::all(&others, batch);
     if stripes.is_empty() && several.is_empty() && lanes.is_empty() {
         return known;
     }
     let known = alone_seconds(&several, ports, relays, known);
-    let search = CrossingSearch { ports, relays, several: &several, lanes: &lanes, laned: &laned };
+    let times = if is_great { GREAT_EFFORT } else { 1 };
+    let (several, lanes, laned) = (&several[..], &lanes[..], &laned[..]);
+    let search = CrossingSearch { ports, relays, several, lanes, laned, times };
     let steps = search.steps(&stripes, COMPARISONS_MAX);
-    if steps < STEPS_MIN {
+    if steps < if is_great { CHECKED_STEPS_MIN } else { STEPS_MIN } {
         return known;
     }
     let limits = SearchLimits { known, enough: f64::INFINITY, steps };
     let choices = search.any_destinations();
     let together = search.seconds(&stripes, &choices, limits).max(known);
-    let together = lanes::alone::seconds(&lanes, ports, relays, together);
+    let together = lanes::alone::seconds(lanes, ports, relays, together);
     let together = search.whole_seconds(&stripes, &choices, together);
     let together = search.with_whole_chunks(together, &stripes);
     search.with_decided_racks(together, &stripes)
@@ -217,7 +247,7 @@ fn apart(
         };
         let part = needs.get(name).parts[0].clone();
         let around = around(code, &part, &available, needs);
-        apart.push(RackedStripe::new(demand, &part, around.as_ref(), view, ports));
+        apart.push(RackedStripe::new(demand, &part, around.as_ref(), view, ports).counted());
     }
     if apart.iter().any(|stripe| stripe.targets.is_empty()) { Vec::new() } else { apart }
 }
@@ -248,6 +278,8 @@ struct CrossingSearch<'a> {
     lanes: &'a [LaneStripe],
     /// The chunks of these that are sums of their own, and of which they are.
     laned: &'a [(usize, RackedStripe)],
+    /// How many times as many prices as usual are compared.
+    times: usize,
 }
 
 impl CrossingSearch<'_> {
@@ -257,7 +289,7 @@ impl CrossingSearch<'_> {
         let lanes = self.lanes.iter().map(|stripe| stripe.comparisons(self.ports)).sum::<usize>();
         let step =
             stripes.iter().map(RackedStripe::comparisons).sum::<usize>() + self.ports.count();
-        (comparisons / (step + several + lanes)).min(STEPS_MAX)
+        (self.times * comparisons / (step + several + lanes)).min(STEPS_MAX)
     }
 
     /// Any destinations of each stripe by lanes.

@@ -4,7 +4,8 @@
 //!
 //! Place: beside `[plan]`. Repairs are counted as cheap as they can be: a tree's sums may meet at
 //! any survivor or at the destination, several losses decode where that is cheapest, and ranges of
-//! a chunk take each their own. Links between racks are not counted, so there is no such bound
+//! a chunk take each their own. Of few chunks of a local code the helpers are those of a parity
+//! check, of many any so many. Links between racks are not counted, so there is no such bound
 //! where they have a rate.
 
 mod item;
@@ -50,11 +51,17 @@ pub(super) fn chunk_seconds(batch: BatchDemands<'_>) -> f64 {
 
 fn searched(batch: BatchDemands<'_>, load: Option<&Load>, kinds: PricedKinds) -> f64 {
     let BatchDemands { demands, view, ports, .. } = batch;
-    let items = items(demands, view, kinds);
+    let are_few = |visits: usize| visits * STEPS_MAX <= CHECKED_VISITS_MAX;
+    let checked = Some(AskedHelpers::OfChecks).filter(|_| are_few(demands.len() * VISITS_PER_ITEM));
+    let checked = checked.map(|helpers| items(demands, view, kinds, helpers));
+    let has_checks = |items: &Vec<Item<'_>>| items.iter().any(Item::has_checks);
+    let checked = checked.filter(|items| has_checks(items) && are_few(visits(items)));
+    let has_all_steps = checked.is_some();
+    let items = checked.unwrap_or_else(|| items(demands, view, kinds, AskedHelpers::Any));
     let lengths = lengths(&items, ports);
     let pricing = Pricing { view, ports, lengths };
     let all: Vec<&Item<'_>> = items.iter().collect();
-    let steps = steps(&all);
+    let steps = if has_all_steps { STEPS_MAX } else { STEPS_MAX.min(VISITS_MAX / visits(&items)) };
     match load {
         Some(load) => pricing.search(&all, steps).seconds_from(&Amounts::of(load, ports)),
         None if steps == STEPS_MAX => pricing.search(&all, steps).seconds_from_nothing(),
@@ -67,6 +74,15 @@ fn searched(batch: BatchDemands<'_>, load: Option<&Load>, kinds: PricedKinds) ->
             sampled.max(pricing.search(&all, steps).seconds_from_nothing())
         }
     }
+}
+
+/// Which helpers serve a chunk of a local code.
+#[derive(Clone, Copy)]
+enum AskedHelpers {
+    /// Those of one of its parity checks: of many stripes all sets of them take too long.
+    OfChecks,
+    /// Any so many of the survivors.
+    Any,
 }
 
 /// What items are priced by.
@@ -99,11 +115,11 @@ impl Pricing<'_> {
     }
 }
 
-/// How often so many are priced in a course.
-fn steps(items: &[&Item<'_>]) -> usize {
-    let visits = items.iter().flat_map(|item| item.patterns());
+/// How often helpers are looked at to price all of these once, at least 1.
+fn visits(items: &[Item<'_>]) -> usize {
+    let visits = items.iter().flat_map(Item::patterns);
     let visits = visits.map(|pattern| pattern.visits() + VISITS_PER_ITEM);
-    STEPS_MAX.min(VISITS_MAX / visits.sum::<usize>().max(1))
+    visits.sum::<usize>().max(1)
 }
 
 /// The most steps of one course.
@@ -113,6 +129,9 @@ const STEPS_MAX: usize = 160;
 /// planning does; small batches get all steps.
 const VISITS_MAX: usize = 3_500_000;
 
+/// The same where helpers are those of parity checks, which planning asks far more often.
+const CHECKED_VISITS_MAX: usize = 4 * VISITS_MAX;
+
 /// What an item costs besides, in visits.
 const VISITS_PER_ITEM: usize = 200;
 
@@ -120,13 +139,24 @@ const VISITS_PER_ITEM: usize = 200;
 const RANKED_MAX: usize = 32;
 
 /// The parts of all jobs.
-fn items<'a>(demands: &'a [Demand<'a>], view: &View<'_>, kinds: PricedKinds) -> Vec<Item<'a>> {
+fn items<'a>(
+    demands: &'a [Demand<'a>],
+    view: &View<'_>,
+    kinds: PricedKinds,
+    helpers: AskedHelpers,
+) -> Vec<Item<'a>> {
     type Patterns<'a> = (Rc<PricedPattern<'a>>, Option<Rc<PricedPattern<'a>>>);
     let mut known: BTreeMap<(usize, usize), Patterns<'a>> = BTreeMap::new();
     let mut items = Vec::with_capacity(demands.len());
     for demand in demands {
         for (index, (part, around)) in demand.needs.parts().enumerate() {
-            let pattern = |part| Rc::new(PricedPattern::new(demand, part, view, kinds));
+            let pattern = |part| {
+                let pattern = PricedPattern::new(demand, part, view, kinds);
+                Rc::new(match helpers {
+                    AskedHelpers::OfChecks => pattern,
+                    AskedHelpers::Any => pattern.without_checks(),
+                })
+            };
             let patterns = known.entry((demand.name, index));
             let patterns = patterns.or_insert_with(|| (pattern(part), around.map(pattern)));
             let item = Item::new(demand, patterns.0.clone());

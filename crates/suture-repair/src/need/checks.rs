@@ -37,6 +37,7 @@ pub(super) fn part_of_checks(
     let unlisted = checks.lightest.last().filter(|_| !checks.are_all).map(Check::least);
     let least_around = checks.lightest.iter().filter_map(without).chain(unlisted).min();
     let is_free = |chunk: &ChunkIndex| !forced.contains(chunk);
+    let all: Arc<[Check]> = if checks.are_all { checks.lightest.clone().into() } else { [].into() };
     let sets = listed.iter().filter(|_| !any).flat_map(|check| check.sets());
     let mut sets: Vec<Vec<ChunkIndex>> =
         sets.map(|set| set.into_iter().filter(is_free).collect()).collect();
@@ -54,6 +55,7 @@ pub(super) fn part_of_checks(
         all_sets: any || lists_all,
         least_around,
         checks: if any { [].into() } else { with_all(&forced, checks.lightest) },
+        all_checks: all,
         is_sum: true,
     })
 }
@@ -80,6 +82,7 @@ pub(super) fn part_of_any_check(
         all_sets: false,
         least_around: None,
         checks: checks.lightest.into(),
+        all_checks: [].into(),
         is_sum: true,
     })
 }

@@ -205,7 +205,7 @@ fn print_text(path: &Path, report: &ReplayReport) {
         Finding::Assertion { input_line, input, message } => {
             line(format!("AN ASSERTION FAILS at the input of line {input_line}:"));
             line(format!("  input     {input}"));
-            line(format!("  says      {message}"));
+            line(format!("  message   {message}"));
         }
         Finding::Broken { rule, recorded } if recorded.as_ref() == Some(rule) => {
             line(format!("BROKEN, as recorded: {rule}"));

@@ -315,7 +315,7 @@ impl SetTrees {
         // Of any so many helpers the trees are known as they are.
         let is_any = part.is_any();
         let around = around(demand.job.code, &part, &available, &mut asked.needs);
-        let counted = RackedStripe::new(demand, &part, around.as_ref(), view, ports);
+        let counted = RackedStripe::new(demand, &part, around.as_ref(), view, ports).counted();
         let counted = counted.into_each(destinations, ports);
         let sets = if is_any { None } else { asked.find(demand, &[lost]) };
         let tree = |set: ChunkSet| {

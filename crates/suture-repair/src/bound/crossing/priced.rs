@@ -192,6 +192,11 @@ impl PricedRack {
         }
     }
 
+    /// How many of it help at least where something helps in each of these racks.
+    pub fn least(&self, helping: &[u32]) -> usize {
+        self.forced.max(usize::from(helping.contains(&self.rack)))
+    }
+
     /// What it costs more that the helper at a place is among the first `count`.
     pub fn extra(&self, place: usize, count: usize) -> f64 {
         if place < count {

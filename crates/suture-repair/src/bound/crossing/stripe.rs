@@ -3,7 +3,10 @@
 //! Place: beside `[plan]`, a part of the bound by prices in racks (`../crossing.rs`); `tree.rs`
 //! computes what its cheapest tree costs.
 
+use std::sync::Arc;
+
 use suture_code::ChunkIndex;
+use suture_code::lrc::Check;
 
 use crate::bound::Demand;
 use crate::bound::whole::RackChoice;
@@ -14,6 +17,9 @@ use crate::planner::ports::Ports;
 /// Up to so many racks of a stripe, all sets of them are tried.
 const SETS_RACKS_MAX: usize = 8;
 
+/// Up to so many, parity checks are asked of all sets of them.
+const CHECKED_RACKS_MAX: usize = 5;
+
 /// A chunk that is a sum of others, and the nodes that may take part.
 #[derive(Clone)]
 pub(super) struct RackedStripe {
@@ -23,6 +29,10 @@ pub(super) struct RackedStripe {
     pub racks: Vec<Holders>,
     /// Racks that hold enough helpers together: each set without which nothing less does.
     pub together: Vec<Vec<u32>>,
+    /// Racks of each of which something helps, with the destination's: one of these sets, at least.
+    pub helping: Vec<Vec<u32>>,
+    /// What parity checks say of the helpers, where they are asked.
+    pub checked: Option<Arc<CheckedHelpers>>,
     pub targets: Vec<Target>,
     /// The same chunk from other helpers, into the same targets.
     pub around: Option<Box<RackedStripe>>,
@@ -44,6 +54,42 @@ pub(super) struct Target {
     /// The place of the rack among those with survivors.
     pub at: Option<usize>,
     pub nodes: Vec<u32>,
+}
+
+/// The parity checks of a lost chunk, and where the chunks are that help by them.
+pub(super) struct CheckedHelpers {
+    pub checks: Arc<[Check]>,
+    pub chunks: Vec<CheckedChunk>,
+}
+
+/// A chunk that may be in parity checks.
+pub(super) struct CheckedChunk {
+    pub chunk: ChunkIndex,
+    pub node: u32,
+    /// The place of its rack among those with survivors.
+    pub rack: usize,
+}
+
+impl CheckedHelpers {
+    /// The helpers of these checks; `None` where there are none, or racks are too many.
+    fn new(
+        checks: &Arc<[Check]>,
+        racks: &[Holders],
+        chunks: impl Iterator<Item = (ChunkIndex, u32)>,
+    ) -> Option<Arc<CheckedHelpers>> {
+        if checks.is_empty() || racks.len() > CHECKED_RACKS_MAX {
+            return None;
+        }
+        let rack = |node: u32| racks.iter().position(|rack| rack.nodes.contains(&node));
+        let chunks = chunks
+            .filter_map(|(chunk, node)| Some(CheckedChunk { chunk, node, rack: rack(node)? }));
+        Some(Arc::new(CheckedHelpers { checks: checks.clone(), chunks: chunks.collect() }))
+    }
+
+    /// Prices that are compared for one destination: about half of all sets of racks rebuild it.
+    fn comparisons(&self, racks: usize) -> usize {
+        (self.checks.len() * self.chunks.len()) << racks.saturating_sub(1)
+    }
 }
 
 impl RackedStripe {
@@ -94,13 +140,23 @@ impl RackedStripe {
                 demand.job.code.helpers_for(&part.lost, &chunks).is_ok()
             })
         };
+        // What helpers are counted, or named, for says no more.
+        let helping = if is_mds(demand.job.code) || around.is_some() {
+            vec![Vec::new()]
+        } else {
+            together.clone()
+        };
         let others = around.iter().flat_map(|around| around.together.clone());
         let together = if around.is_some() {
             smallest(together.into_iter().chain(others).collect())
         } else {
             together
         };
-        RackedStripe { bytes, count, racks, together, targets, around: around.map(Box::new) }
+        let around = around.map(Box::new);
+        let held = part.free.iter().map(|chunk| (*chunk, demand.holder(*chunk).0));
+        let checked = Some(&part.checks).filter(|_| part.forced.is_empty());
+        let checked = checked.and_then(|checks| CheckedHelpers::new(checks, &racks, held));
+        RackedStripe { bytes, count, racks, together, helping, checked, targets, around }
     }
 
     /// A chunk of so many bytes that is rebuilt from all of these nodes, into any of some others.
@@ -126,6 +182,8 @@ impl RackedStripe {
             count: helpers.len(),
             racks,
             together: Vec::new(),
+            helping: vec![Vec::new()],
+            checked: None,
             targets: Vec::new(),
             around: None,
         };
@@ -142,6 +200,12 @@ impl RackedStripe {
         let targets = destinations.iter().map(target).collect();
         let around = self.around.map(|around| Box::new(around.into_each(destinations, ports)));
         RackedStripe { targets, around, ..self }
+    }
+
+    /// The stripe whose helpers are only counted.
+    pub fn counted(self) -> RackedStripe {
+        let around = self.around.map(|around| Box::new(around.counted()));
+        RackedStripe { checked: None, around, ..self }
     }
 
     /// Whether another is rebuilt from the same helpers.
@@ -187,8 +251,9 @@ impl RackedStripe {
         });
         let targets = targets.filter(|target| !target.nodes.is_empty()).collect();
         let (racks, together) = (self.racks.clone(), self.together.clone());
+        let (helping, checked) = (self.helping.clone(), self.checked.clone());
         let around = self.around.as_ref().map(|around| Box::new(around.within(is_open)));
-        RackedStripe { targets, racks, together, around, ..*self }
+        RackedStripe { targets, racks, together, helping, checked, around, ..*self }
     }
 
     /// Prices that are compared to find the cheapest tree.
@@ -196,7 +261,14 @@ impl RackedStripe {
         let survivors = self.survivors();
         let targets = self.target_count();
         let around = self.around.as_ref().map_or(0, |around| around.comparisons());
-        survivors * self.count * self.targets.len() + survivors * survivors + targets + around
+        let trees = self.targets.len() * self.helping.len();
+        let checked =
+            self.checked.as_ref().map_or(0, |checked| checked.comparisons(self.racks.len()));
+        survivors * self.count * trees
+            + survivors * survivors
+            + targets
+            + around
+            + checked * self.targets.len()
     }
 }
 

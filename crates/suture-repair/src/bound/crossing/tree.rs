@@ -7,6 +7,8 @@
 //! helped. If it does not in the tree that is found, both cases are tried: it helps, or it is none
 //! of those that may.
 
+mod checked;
+
 use crate::bound::crossing::priced::{
     Costs, Decided, Inside, Merge, Priced, PricedRack, Relays, cheaper,
 };
@@ -30,6 +32,25 @@ pub(super) struct Workspace {
     racks: Vec<PricedRack>,
     knapsack: Knapsack,
     roots: Vec<(f64, f64, u32)>,
+}
+
+impl Workspace {
+    /// The racks of a stripe at some prices, of whose survivors some are decided about.
+    fn priced(
+        &mut self,
+        stripe: &RackedStripe,
+        decided: &Decided,
+        relays: &Relays,
+        costs: &Costs<'_>,
+    ) -> &[PricedRack] {
+        let count = stripe.racks.len();
+        if self.racks.len() < count {
+            self.racks.resize_with(count, PricedRack::none);
+        }
+        let racks = self.racks[..count].iter_mut().zip(&stripe.racks);
+        racks.for_each(|(rack, holders)| rack.set(holders, decided, relays, costs));
+        &self.racks[..count]
+    }
 }
 
 /// How many survivors are decided about at most, one after the other.
@@ -62,9 +83,14 @@ impl RackedStripe {
                 return around.take(target, costs, workspace, loads);
             }
         }
+        let by_checks = self.cheapest_by_checks(target, costs, workspace);
         let known = costs.relays(self.count);
+        let (cost, tree) = self.cheapest_decided(target, costs, &costs.known[known], workspace);
+        if let Some(checked) = by_checks.filter(|checked| checked.cost > cost) {
+            self.charge_checked(&checked, costs, workspace, loads);
+            return checked.cost * self.bytes;
+        }
         let (costs, relays) = (&*costs, &costs.known[known]);
-        let (cost, tree) = self.cheapest_decided(target, costs, relays, workspace);
         let (rooted, counts) = self.rooted(&tree, costs, relays, workspace);
         rooted.charge(&tree, &counts, |port, chunks| loads.add(port, chunks * self.bytes));
         cost * self.bytes
@@ -89,8 +115,10 @@ impl RackedStripe {
         costs: &mut Costs<'_>,
         workspace: &mut Workspace,
     ) -> f64 {
+        let checked = self.cheapest_by_checks(target, costs, workspace);
         let known = costs.relays(self.count);
-        self.cheapest_decided(target, costs, &costs.known[known], workspace).0
+        let (cost, _) = self.cheapest_decided(target, costs, &costs.known[known], workspace);
+        checked.map_or(cost, |checked| checked.cost.max(cost))
     }
 
     /// What trees of all survivors cost at least into the target at a place, for each byte: what
@@ -167,15 +195,9 @@ impl RackedStripe {
         relays: &Relays,
         workspace: &mut Workspace,
     ) -> (f64, CheapestTree) {
+        workspace.priced(self, decided, relays, costs);
         let Workspace { racks, knapsack, roots } = workspace;
-        if racks.len() < self.racks.len() {
-            racks.resize_with(self.racks.len(), PricedRack::none);
-        }
-        let racks = &mut racks[..self.racks.len()];
-        racks
-            .iter_mut()
-            .zip(&self.racks)
-            .for_each(|(rack, holders)| rack.set(holders, decided, relays, costs));
+        let racks = &racks[..self.racks.len()];
         let mut best: Option<(f64, CheapestTree)> = None;
         let is_open = |at: usize| decided.target.is_none_or(|only| only == at);
         let targets = self.targets.iter().enumerate().filter(|(at, _)| is_open(*at));
@@ -346,14 +368,31 @@ impl<'a> RootedAt<'a> {
     /// What the cheapest tree costs but for what is written, the helpers in the destination's rack,
     /// and whether one of them sends to it.
     fn cheapest(&self, knapsack: &mut Knapsack) -> (f64, usize, bool) {
-        let dearest_hub = self.others(knapsack);
+        let mut best = (f64::INFINITY, 0, false);
+        let (mut chosen, mut last) = (0, 0);
+        for (at, helping) in self.stripe.helping.iter().enumerate() {
+            let found = self.cheapest_with(helping, knapsack);
+            last = at;
+            if found.0 < best.0 {
+                (best, chosen) = (found, at);
+            }
+        }
+        if chosen != last {
+            self.cheapest_with(&self.stripe.helping[chosen], knapsack);
+        }
+        best
+    }
+
+    /// The same where something helps in each of these racks.
+    fn cheapest_with(&self, helping: &[u32], knapsack: &mut Knapsack) -> (f64, usize, bool) {
+        let dearest_hub = self.others(helping, knapsack);
         let (wanted, others) = (self.stripe.count, &knapsack.best);
         // One message must arrive where others leave, and the destination needs one: that, or a
         // helper's of its rack.
         let arriving = (self.entrance(false).0 - dearest_hub).max(0.0);
         let arriving_within = (self.entrance(true).0 - dearest_hub).max(0.0);
         let here = self.target.at.map(|at| &self.racks[at]);
-        let (forced, most) = here.map_or((0, 0), |rack| (rack.forced, rack.helpers.len()));
+        let (forced, most) = here.map_or((0, 0), |rack| (rack.least(helping), rack.helpers.len()));
         let mut least = (f64::INFINITY, 0, false);
         for count in forced..=most.min(wanted) {
             let others = others[wanted - count];
@@ -382,7 +421,7 @@ impl<'a> RootedAt<'a> {
     }
 
     /// What helpers of other racks cost, by their number, and the dearest hub that they send to.
-    fn others(&self, knapsack: &mut Knapsack) -> f64 {
+    fn others(&self, helping: &[u32], knapsack: &mut Knapsack) -> f64 {
         let wanted = self.stripe.count;
         let Knapsack { best, next, taken } = knapsack;
         best.clear();
@@ -401,7 +440,7 @@ impl<'a> RootedAt<'a> {
             next.clear();
             next.resize(wanted + 1, f64::INFINITY);
             let most = rack.helpers.len().min(wanted);
-            for count in rack.forced..=most {
+            for count in rack.least(helping)..=most {
                 let cost = match count {
                     0 => 0.0,
                     _ => rack.sent[count] + rack.leaving + hub + self.beside(rack, count, hub).0,

@@ -9,6 +9,7 @@
 
 use std::rc::Rc;
 
+use suture_code::lrc::{Check, ChunkPrices};
 use suture_code::{ChunkIndex, Scheme};
 
 use crate::bound::Demand;
@@ -22,6 +23,8 @@ use crate::planner::View;
 /// of a chunk, and by places: those of forced helpers, then those of free ones.
 pub(super) struct PricedPattern<'a> {
     part: &'a Part,
+    /// The parity checks of which the helpers are one; any helpers do where there are none.
+    checks: &'a [Check],
     schemes: Vec<PricedScheme>,
     /// Whether it may be rebuilt from whole chunks.
     may_be_whole: bool,
@@ -92,6 +95,8 @@ pub(super) struct HelperPrices {
     read: Vec<f64>,
     /// What it costs the free ones to help; the cheapest may have moved to the front.
     helping: Vec<f64>,
+    /// The chunks that help by the cheapest parity check.
+    chosen: Vec<ChunkIndex>,
 }
 
 impl<'a> PricedPattern<'a> {
@@ -115,6 +120,7 @@ impl<'a> PricedPattern<'a> {
         let at_helper = |own: f64| [(sent - own).max(0.0), lost - own];
         let own = forced.iter().chain(std::iter::repeat_n(&free, part.free.len()));
         PricedPattern {
+            checks: &part.checks,
             may_be_whole: kinds != PricedKinds::TracesFirst || schemes.is_empty(),
             schemes,
             decoders: Decoders::new(own.map(|[sent, _]| at_helper(*sent))),
@@ -123,6 +129,11 @@ impl<'a> PricedPattern<'a> {
             forced,
             free,
         }
+    }
+
+    /// The same pattern, served by any so many helpers.
+    pub fn without_checks(self) -> PricedPattern<'a> {
+        PricedPattern { checks: &[], ..self }
     }
 
     /// Chunks that come to where a tree meets.
@@ -137,7 +148,7 @@ impl<'a> PricedPattern<'a> {
 
     /// How many helpers are looked at for the cheapest repair.
     pub fn visits(&self) -> usize {
-        (self.forced.len() + self.part.free.len()) * (1 + self.schemes.len())
+        (self.forced.len() + self.part.free.len()) * (1 + self.schemes.len() + self.checks.len())
     }
 }
 
@@ -264,8 +275,22 @@ impl HelperPrices {
         free.map(|place| self.helping(place, pattern.free))
     }
 
+    /// What it costs that the helpers of the cheapest parity check send whole chunks.
+    fn whole_by_checks(&mut self, pattern: &PricedPattern<'_>) -> f64 {
+        let each = places(pattern.part).enumerate();
+        let each = each.map(|(place, chunk)| (chunk, self.helping(place, pattern.free)));
+        let chunks = ChunkPrices::new(each);
+        let costs = pattern.checks.iter().map(|check| (check.price(false, &chunks), check));
+        let (_, cheapest) = costs.min_by(|a, b| a.0.total_cmp(&b.0)).expect("there are checks");
+        self.chosen = cheapest.cheapest(false, &chunks);
+        chunks.sum(&self.chosen)
+    }
+
     /// What it costs that the cheapest helpers send whole chunks.
     fn whole(&mut self, pattern: &PricedPattern<'_>) -> f64 {
+        if !pattern.checks.is_empty() {
+            return self.whole_by_checks(pattern);
+        }
         let mut helping = std::mem::take(&mut self.helping);
         helping.clear();
         helping.extend(self.each_free(pattern));
@@ -291,6 +316,11 @@ impl<'a> Item<'a> {
     /// The item, which may also be rebuilt by this other pattern.
     pub fn or_around(self, pattern: Rc<PricedPattern<'a>>) -> Item<'a> {
         Item { around: Some(Box::new(Item::new(self.demand, pattern))), ..self }
+    }
+
+    /// Whether parity checks say who may help.
+    pub fn has_checks(&self) -> bool {
+        self.patterns().any(|pattern| !pattern.checks.is_empty())
     }
 
     /// What it has of the patterns of its options.
@@ -400,11 +430,32 @@ impl<'a> Item<'a> {
         prices: &HelperPrices,
         loads: &mut Amounts,
     ) {
+        let (pattern, bytes) = (&*self.pattern, self.chunk_bytes());
+        self.charge_helpers(offers, prices, loads);
+        match finish {
+            FinishPoint::Helper => self.charge_decoder(&pattern.decoders, offers, prices, loads),
+            FinishPoint::Destination(Some(node)) => {
+                let ([received, sent], ports) = (pattern.elsewhere, offers.ports);
+                loads.add(ports.down(node.0), received * bytes);
+                loads.add(ports.up(node.0), sent * bytes);
+            }
+            FinishPoint::Destination(None) => {}
+        }
+        self.charge_kept(finish, offers, loads);
+    }
+
+    /// What the cheapest helpers send and read.
+    fn charge_helpers(&self, offers: &Offers<'_>, prices: &HelperPrices, loads: &mut Amounts) {
         let (pattern, ports, bytes) = (&*self.pattern, offers.ports, self.chunk_bytes());
         let mut charge = |node: NodeId, [sent, read]: [f64; 2]| {
             loads.add(ports.up(node.0), sent * bytes);
             loads.add(ports.read(node.0), read * bytes);
         };
+        if !pattern.checks.is_empty() {
+            let each = places(pattern.part).zip(&self.holders);
+            let helping = each.filter(|(chunk, _)| prices.chosen.contains(chunk));
+            return helping.for_each(|(_, node)| charge(*node, pattern.free));
+        }
         let (forced, free) = self.holders.split_at(pattern.forced.len());
         forced.iter().zip(&pattern.forced).for_each(|(node, lengths)| charge(*node, *lengths));
         // Those that were moved to the front help: all below the dearest of them, and some like it.
@@ -417,16 +468,6 @@ impl<'a> Item<'a> {
                 charge(*node, pattern.free);
             }
         }
-        match finish {
-            FinishPoint::Helper => self.charge_decoder(&pattern.decoders, offers, prices, loads),
-            FinishPoint::Destination(Some(node)) => {
-                let [received, sent] = pattern.elsewhere;
-                loads.add(ports.down(node.0), received * bytes);
-                loads.add(ports.up(node.0), sent * bytes);
-            }
-            FinishPoint::Destination(None) => {}
-        }
-        self.charge_kept(finish, offers, loads);
     }
 
     fn charge_traces(
