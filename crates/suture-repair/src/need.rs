@@ -65,7 +65,8 @@ pub(crate) struct Part {
     /// so.
     pub least_around: Option<usize>,
     /// The parity checks of a lost chunk of a local code, if not any helpers will do: all that has
-    /// been found out about them, sets of more than `count` included.
+    /// been found out about them, sets of more than `count` included. Where bounds count any
+    /// helpers, all of them, or none.
     pub checks: Arc<[Check]>,
     /// All parity checks of the lost chunk, those without forced helpers included; empty where they
     /// are not all known.
