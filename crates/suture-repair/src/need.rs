@@ -651,7 +651,9 @@ mod tests {
         // A global parity of a code with three: its sets differ in size by chance.
         let [bound, plan] = of_both("lrc(8,2,3)", &[10]);
         assert!(!plan.is_any() && !plan.checks.is_empty() && plan.least == 7, "{plan:?}");
-        assert!(bound.is_any() && bound.checks.is_empty() && bound.forced.is_empty());
+        assert!(bound.is_any() && bound.forced.is_empty());
+        // All parity checks are left, and with them racks are counted.
+        assert!(!bound.checks.is_empty() && bound.checks == plan.all_checks, "{bound:?}");
         assert_eq!((bound.count, bound.least, bound.free.len()), (7, 7, 12));
         assert_eq!((bound.free_sent, bound.free_read), (1, 1));
         // With two its structure alone decides: nothing is relaxed.

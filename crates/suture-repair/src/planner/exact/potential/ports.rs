@@ -106,6 +106,9 @@ impl<'a> PricedPorts<'a> {
     /// What `amount` more would cost.
     pub fn cost(&self, port: PortIndex, amount: f64) -> f64 {
         let own = self.own_cost(port, amount);
+        if !self.ports.have_processors() {
+            return own;
+        }
         own + self.ports.work(port).map_or(0.0, |of| self.work_cost(of, amount))
     }
 
@@ -134,19 +137,27 @@ impl<'a> PricedPorts<'a> {
     #[inline]
     pub fn growth(&self, port: PortIndex, amount: f64) -> PortGrowth {
         let own = self.own_growth(port, amount);
-        match self.ports.work(port) {
-            None => own,
-            Some(PortWork { processor, work }) => {
-                own.and(self.own_growth(processor, work * amount))
-            }
+        if !self.ports.have_processors() {
+            return own;
         }
+        self.and_work(own, port, amount)
     }
 
+    /// The same with the processor behind a port. Apart from it, since most clusters have none that
+    /// counts.
+    #[inline(never)]
+    fn and_work(&self, own: PortGrowth, port: PortIndex, amount: f64) -> PortGrowth {
+        let Some(PortWork { processor, work }) = self.ports.work(port) else { return own };
+        own.and(self.own_growth(processor, work * amount))
+    }
+
+    #[inline]
     fn own_growth(&self, port: PortIndex, amount: f64) -> PortGrowth {
         let PortState { chunk_seconds, weight, .. } = self.states[port];
         PortGrowth { weight, factor: self.power(chunk_seconds, amount) }
     }
 
+    #[inline]
     fn power(&self, chunk_seconds: f64, amount: f64) -> f64 {
         exp((self.sharpness * chunk_seconds * amount).min(EXPONENT_MAX))
     }
@@ -208,6 +219,7 @@ impl<'a> PricedPorts<'a> {
 
 /// The exponential function to seven digits, which is far more than prices deserve: powers of two
 /// by their bits, and a short series for the rest.
+#[inline]
 fn exp(x: f64) -> f64 {
     // Adding and subtracting this rounds to whole numbers.
     const ROUND: f64 = 6_755_399_441_055_744.0;
