@@ -80,11 +80,11 @@ impl Scheme {
         self.to_string().bytes().fold(0x811c_9dc5, step)
     }
 
-    /// Bits that each helper sends for each byte, in a stripe of that many chunks.
+    /// Bits that each helper sends for each byte, in a stripe of that many chunks: as many as its
+    /// values are independent, for the functions c -> trace(v c) of independent v are so too.
     #[must_use]
     pub fn ranks(&self, chunk_count: usize) -> Vec<(ChunkIndex, usize)> {
-        let rank = |helper: ChunkIndex| (helper, traces(self.values_at(helper)).basis().len());
-        self.helpers(chunk_count).map(rank).collect()
+        self.helpers(chunk_count).map(|helper| (helper, rank(self.values_at(helper)))).collect()
     }
 
     fn helpers(&self, chunk_count: usize) -> impl Iterator<Item = ChunkIndex> + use<'_> {
@@ -239,6 +239,19 @@ fn reduce(bits: u8, basis: &[u8]) -> u8 {
         0 => bits,
         _ => bits ^ element,
     })
+}
+
+/// How many of these vectors of bits are independent.
+fn rank(vectors: [u8; 8]) -> usize {
+    let (mut basis, mut rank) = ([0; 8], 0);
+    for bits in vectors {
+        let rest = reduce(bits, &basis[..rank]);
+        if rest != 0 {
+            basis[rank] = rest;
+            rank += 1;
+        }
+    }
+    rank
 }
 
 fn leading_bit(bits: u8) -> u8 {
