@@ -50,6 +50,11 @@ const SWEEPS: usize = 6;
 /// The same over ranges of chunks, which are small enough for sharper prices.
 const RANGE_SHARPNESS: RangeInclusive<f64> = 4.0..=600.0;
 
+/// Up to so few sweeps over ranges begin steeper: plans of three are 1 to 1.6 % faster so, those of
+/// four to six no slower.
+const FEW_RANGE_SWEEPS: usize = 7;
+const FEW_RANGE_SHARPNESS: RangeInclusive<f64> = 20.0..=600.0;
+
 /// The fewest sweeps over ranges that are worth it, and the most.
 const RANGE_SWEEPS: (usize, usize) = (3, 32);
 
@@ -199,13 +204,15 @@ impl<'a> Descent<'a> {
         sharpness(SHARPNESS, SWEEPS).for_each(|sharpness| self.sweep(sharpness, random));
         let visits = VISITS_MAX.saturating_sub(SWEEPS * self.items.len());
         let Some(sweeps) = self.cut(visits) else { return self };
+        let ends = if sweeps <= FEW_RANGE_SWEEPS { FEW_RANGE_SHARPNESS } else { RANGE_SHARPNESS };
         let mut best = self.state();
-        for (sweep, sharpness) in sharpness(RANGE_SHARPNESS, sweeps).enumerate() {
+        for (sweep, sharpness) in sharpness(ends, sweeps).enumerate() {
             self.sweep(sharpness, random);
             if RELOCATIONS.contains(&sweep) && self.pieces.len() <= RELOCATED_MAX {
                 (0..self.items.len()).for_each(|item| self.relocate(item));
             }
-            if self.ports.peak_seconds() < best.seconds {
+            // After the last, the state is there still.
+            if sweep + 1 < sweeps && self.ports.peak_seconds() < best.seconds {
                 best = self.state();
             }
         }
