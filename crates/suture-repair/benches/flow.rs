@@ -57,7 +57,8 @@ fn main() {
         group.bench_function("own bound of suture", |bencher| {
             let (policy, view) = ("suture".parse().expect("a policy"), world.view());
             let load = load(&world, &plan(policy, &world.jobs, &view, 1));
-            bencher.iter(|| black_box(own_bound_seconds(policy, &world.jobs, &view, &load)));
+            let bound = bound_seconds(&world.jobs, &view);
+            bencher.iter(|| black_box(own_bound_seconds(policy, &world.jobs, &view, &load, bound)));
         });
         group.finish();
     }

@@ -202,7 +202,13 @@ fn world(seed: u64, stripes: &[usize]) -> World {
 fn peak_and_own(world: &World, policy: &str) -> (f64, f64) {
     let load = load_of(world, policy);
     let policy = policy.parse().unwrap();
-    let own = own_bound_seconds(policy, &world.jobs, &world.view(), &load);
+    let own = own_bound_seconds(
+        policy,
+        &world.jobs,
+        &world.view(),
+        &load,
+        bound_seconds(&world.jobs, &world.view()),
+    );
     (load.max_seconds(&world.cluster), own.expect("without racks there is one"))
 }
 

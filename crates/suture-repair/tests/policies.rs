@@ -223,7 +223,8 @@ fn check_own_bound(world: &World, batch: &Batch, policy: Policy) -> bool {
     let jobs: Vec<Job> = batch.planned(&world.jobs).map(|(job, _)| job.clone()).collect();
     let plans = batch.planned(&world.jobs).map(|(job, plan)| (plan, job.facts()));
     let load = Load::of(&world.cluster, plans);
-    let own = own_bound_seconds(policy, &jobs, &world.view(), &load);
+    let own =
+        own_bound_seconds(policy, &jobs, &world.view(), &load, bound_seconds(&jobs, &world.view()));
     let peak = load.max_seconds(&world.cluster);
     assert!(own.is_none_or(|own| own <= peak * (1.0 + 1e-9)), "{policy:#}: {own:?} of {peak}");
     own.is_some()

@@ -216,7 +216,13 @@ fn check_bounds(seed: u64) -> Result<(), TestCaseError> {
         let batch = planned(&world, "suture");
         let load = load(&world, &batch);
         let policy = "suture".parse().unwrap();
-        let own = own_bound_seconds(policy, &world.jobs, &world.view(), &load);
+        let own = own_bound_seconds(
+            policy,
+            &world.jobs,
+            &world.view(),
+            &load,
+            bound_seconds(&world.jobs, &world.view()),
+        );
         let seconds = load.max_seconds(&world.cluster);
         prop_assert!(own.is_none_or(|own| seconds >= own * (1.0 - 1e-6)), "{:?} {}", own, seconds);
     }

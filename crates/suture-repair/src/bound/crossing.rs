@@ -62,6 +62,14 @@ const LANE_STEPS_MIN: usize = 50;
 /// Prices that are compared in each course: fewer than in planning a small batch.
 const COMPARISONS_MAX: usize = 1_000_000;
 
+/// The same for all stripes together, whatever their destinations: of some hundred stripes fewer
+/// say nothing that sums do not.
+const TOGETHER_COMPARISONS_MAX: usize = GREAT_EFFORT * COMPARISONS_MAX;
+
+/// Where all stripes get fewer steps, some of them get so many, and all are priced as those are at
+/// last.
+const SAMPLED_STEPS: usize = 150;
+
 /// Sums that are compared for a repair of several losses, in place of one price.
 const MULTI_LOSS_COMPARISONS: usize = 30;
 
@@ -78,16 +86,21 @@ pub(super) fn seconds(batch: BatchDemands<'_>, known: f64) -> f64 {
     let survivors = |part: &Part| part.forced.len() + part.free.len();
     let parts = demands.iter().flat_map(Demand::parts);
     let least_comparisons = parts.map(|part| survivors(part).pow(2)).sum::<usize>();
-    if least_comparisons * STEPS_MIN > COMPARISONS_MAX {
+    if least_comparisons * STEPS_MIN > TOGETHER_COMPARISONS_MAX {
         return 0.0;
     }
     let relays: Vec<u32> = takes_part().collect();
     let lanes = lane_stripes(batch, &relays, |demand| !is_mds(demand.job.code));
+    let has_lanes = lanes.iter().any(Option::is_some);
     let known = seconds_by(lanes, batch, &relays, Effort { known, is_great: false });
     // Of stripes by lanes no racks are decided, and no checks are asked.
     let is_checked = |demand: &Demand<'_>| demand.job.lost.len() == 1 && !is_mds(demand.job.code);
-    let efforts = [false, true].into_iter().filter(|_| demands.iter().any(is_checked));
-    let known = efforts.fold(known, |known, is_great| {
+    let efforts: &[bool] = match demands.iter().any(is_checked) {
+        true if has_lanes => &[false, true],
+        true => &[true],
+        false => &[],
+    };
+    let known = efforts.iter().fold(known, |known, &is_great| {
         let none = demands.iter().map(|_| None).collect();
         seconds_by(none, batch, &relays, Effort { known, is_great })
     });
@@ -138,12 +151,17 @@ fn seconds_by(
     let times = if is_great { GREAT_EFFORT } else { 1 };
     let (several, lanes, laned) = (&several[..], &lanes[..], &laned[..]);
     let search = CrossingSearch { ports, relays, several, lanes, laned, times };
-    let steps = search.steps(&stripes, COMPARISONS_MAX);
+    let steps = search.steps(&stripes, TOGETHER_COMPARISONS_MAX / times);
+    let choices = search.any_destinations();
+    let known = if steps < SAMPLED_STEPS {
+        search.sampled_seconds(&stripes, &choices).max(known)
+    } else {
+        known
+    };
     if steps < if is_great { CHECKED_STEPS_MIN } else { STEPS_MIN } {
         return known;
     }
     let limits = SearchLimits { known, enough: f64::INFINITY, steps };
-    let choices = search.any_destinations();
     let together = search.seconds(&stripes, &choices, limits).max(known);
     let together = lanes::alone::seconds(lanes, ports, relays, together);
     let together = search.whole_seconds(&stripes, &choices, together);
@@ -285,16 +303,35 @@ struct CrossingSearch<'a> {
 impl CrossingSearch<'_> {
     /// How many steps take so many comparisons.
     fn steps(&self, stripes: &[RackedStripe], comparisons: usize) -> usize {
+        (self.times * comparisons / self.comparisons(stripes)).min(STEPS_MAX)
+    }
+
+    /// Prices that are compared in a step.
+    fn comparisons(&self, stripes: &[RackedStripe]) -> usize {
         let several = self.several.iter().map(Several::comparisons).sum::<usize>();
         let lanes = self.lanes.iter().map(|stripe| stripe.comparisons(self.ports)).sum::<usize>();
         let step =
             stripes.iter().map(RackedStripe::comparisons).sum::<usize>() + self.ports.count();
-        (self.times * comparisons / (step + several + lanes)).min(STEPS_MAX)
+        step + several + lanes
     }
 
     /// Any destinations of each stripe by lanes.
     fn any_destinations(&self) -> Vec<DestinationChoice> {
         self.lanes.iter().map(LaneStripe::any_destinations).collect()
+    }
+
+    /// The bound of all at the best prices of the first of them, in seconds.
+    fn sampled_seconds(&self, stripes: &[RackedStripe], choices: &[DestinationChoice]) -> f64 {
+        let wanted = self.comparisons(stripes) * SAMPLED_STEPS;
+        let every = wanted.div_ceil(TOGETHER_COMPARISONS_MAX);
+        let some = |count: usize| ..count.div_ceil(every);
+        let (several, lanes) =
+            (&self.several[some(self.several.len())], &self.lanes[some(self.lanes.len())]);
+        let first = CrossingSearch { several, lanes, ..*self };
+        let limits = SearchLimits { known: 0.0, enough: f64::INFINITY, steps: SAMPLED_STEPS };
+        let (stripes_, choices_) = (&stripes[some(stripes.len())], &choices[some(choices.len())]);
+        let PricedBound { prices, .. } = first.priced(stripes_, choices_, limits);
+        self.search(stripes, choices, limits).seconds_at(prices)
     }
 
     /// The best bound by prices, where stripes by lanes have these destinations, in seconds.
@@ -314,8 +351,18 @@ impl CrossingSearch<'_> {
         choices: &[DestinationChoice],
         limits: SearchLimits,
     ) -> PricedBound {
+        self.search(stripes, choices, limits).best_from_nothing()
+    }
+
+    /// A search for it.
+    fn search<'a>(
+        &'a self,
+        stripes: &'a [RackedStripe],
+        choices: &'a [DestinationChoice],
+        limits: SearchLimits,
+    ) -> Search<'a, impl FnMut(&Amounts, &mut Amounts) -> f64> {
         let mut workspace = Workspace::default();
-        let search = Search::new(self.ports, limits, |prices, loads| {
+        Search::new(self.ports, limits, move |prices, loads| {
             let mut costs = Costs::new(self.ports, prices, self.relays);
             let cost =
                 |stripe: &RackedStripe| stripe.take_cheapest(&mut costs, &mut workspace, loads);
@@ -330,8 +377,7 @@ impl CrossingSearch<'_> {
                 stripe.take_cheapest(choice, &mut costs, &mut workspace, loads).0
             });
             sums + of_several + lanes.sum::<f64>()
-        });
-        search.best_from_nothing()
+        })
     }
 
     /// What whole chunks take on links of racks, if they are equally long; else what is known.

@@ -15,7 +15,7 @@
 //! Invariant: never more than what the busiest port of the policy's own plans needs.
 
 use crate::bound::price::{self, PricedKinds};
-use crate::bound::{BatchDemands, CHUNK_UNITS, Demand, bound_seconds, ratio, with_batch};
+use crate::bound::{BatchDemands, CHUNK_UNITS, Demand, ratio, with_batch};
 use crate::id::{NodeId, RackId};
 use crate::max_flow::{Supply, seconds_in_grains};
 use crate::need::{Part, is_mds};
@@ -24,27 +24,28 @@ use crate::planner::{Job, View};
 use crate::policy::{Balance, Policy, Shape};
 
 /// The lower bound of the policy's own traffic, in seconds, where there is one. `load` is that of
-/// its plans, or any: a better one only makes the bound by prices better.
+/// its plans, or any: a better one only makes the bound by prices better. `k_chunk_seconds` is the
+/// k-chunk bound of the same jobs ([`bound_seconds`](super::bound_seconds)).
 pub fn own_bound_seconds(
     policy: Policy,
     jobs: &[Job],
     view: &View<'_>,
     load: &Load,
+    k_chunk_seconds: f64,
 ) -> Option<f64> {
-    let k_chunk = || bound_seconds(jobs, view);
     let is_any_k = jobs.iter().all(|job| is_mds(job.code) && job.code.sub_chunk_count() == 1);
     let has_traces = jobs.iter().any(|job| !job.code.schemes().is_empty());
     match (policy.shape, policy.balance) {
         (Shape::Rack | Shape::Star, Balance::Car(_) | Balance::CarRandom) => {
             let crossing = with_batch(jobs, view, car_seconds);
-            Some(k_chunk().max(crossing?))
+            Some(k_chunk_seconds.max(crossing?))
         }
-        (Shape::Star, _) => Some(k_chunk().max(with_batch(jobs, view, star_seconds))),
-        (Shape::Split, _) if is_any_k => Some(k_chunk()),
+        (Shape::Star, _) => Some(k_chunk_seconds.max(with_batch(jobs, view, star_seconds))),
+        (Shape::Split, _) if is_any_k => Some(k_chunk_seconds),
         (Shape::Split | Shape::Mix | Shape::Trace, Balance::Flow) if !has_traces => {
             let priced = || price::seconds(jobs, view, load, PricedKinds::Chunks);
             let priced = if is_any_k { None } else { priced() };
-            Some(k_chunk().max(priced.unwrap_or(0.0)))
+            Some(k_chunk_seconds.max(priced.unwrap_or(0.0)))
         }
         (Shape::Split | Shape::Mix | Shape::Trace, Balance::Flow) => {
             let kinds = match policy.shape {
