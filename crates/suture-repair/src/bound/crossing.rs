@@ -64,11 +64,7 @@ const COMPARISONS_MAX: usize = 1_000_000;
 
 /// The same for all stripes together, whatever their destinations: of some hundred stripes fewer
 /// say nothing that sums do not.
-const TOGETHER_COMPARISONS_MAX: usize = GREAT_EFFORT * COMPARISONS_MAX;
-
-/// Where all stripes get fewer steps, some of them get so many, and all are priced as those are at
-/// last.
-const SAMPLED_STEPS: usize = 150;
+const TOGETHER_COMPARISONS_MAX: usize = 64 * COMPARISONS_MAX;
 
 /// Sums that are compared for a repair of several losses, in place of one price.
 const MULTI_LOSS_COMPARISONS: usize = 30;
@@ -147,14 +143,20 @@ fn seconds_by(
     if stripes.is_empty() && several.is_empty() && lanes.is_empty() {
         return known;
     }
+    // Without checks the same was searched for before, but for the racks of a few.
+    let says_more = |stripe: &RackedStripe| stripe.has_checks();
+    if is_great && stripes.len() > decided::STRIPES_MAX && !stripes.iter().any(says_more) {
+        return known;
+    }
     let known = alone_seconds(&several, ports, relays, known);
     let times = if is_great { GREAT_EFFORT } else { 1 };
     let (several, lanes, laned) = (&several[..], &lanes[..], &laned[..]);
     let search = CrossingSearch { ports, relays, several, lanes, laned, times };
-    let steps = search.steps(&stripes, TOGETHER_COMPARISONS_MAX / times);
+    let comparisons = if is_great { COMPARISONS_MAX } else { TOGETHER_COMPARISONS_MAX };
+    let steps = search.steps(&stripes, comparisons);
     let choices = search.any_destinations();
-    let known = if steps < SAMPLED_STEPS {
-        search.sampled_seconds(&stripes, &choices).max(known)
+    let known = if steps < STEPS_MAX {
+        search.sampled_seconds(&stripes, &choices, comparisons).max(known)
     } else {
         known
     };
@@ -320,17 +322,22 @@ impl CrossingSearch<'_> {
         self.lanes.iter().map(LaneStripe::any_destinations).collect()
     }
 
-    /// The bound of all at the best prices of the first of them, in seconds.
-    fn sampled_seconds(&self, stripes: &[RackedStripe], choices: &[DestinationChoice]) -> f64 {
-        let wanted = self.comparisons(stripes) * SAMPLED_STEPS;
-        let every = wanted.div_ceil(TOGETHER_COMPARISONS_MAX);
-        let some = |count: usize| ..count.div_ceil(every);
-        let (several, lanes) =
-            (&self.several[some(self.several.len())], &self.lanes[some(self.lanes.len())]);
-        let first = CrossingSearch { several, lanes, ..*self };
-        let limits = SearchLimits { known: 0.0, enough: f64::INFINITY, steps: SAMPLED_STEPS };
-        let (stripes_, choices_) = (&stripes[some(stripes.len())], &choices[some(choices.len())]);
-        let PricedBound { prices, .. } = first.priced(stripes_, choices_, limits);
+    /// The bound of all at the best prices of the first of them, of so many that these get all
+    /// steps, in seconds.
+    fn sampled_seconds(
+        &self,
+        stripes: &[RackedStripe],
+        choices: &[DestinationChoice],
+        comparisons: usize,
+    ) -> f64 {
+        let every = (self.comparisons(stripes) * STEPS_MAX).div_ceil(self.times * comparisons);
+        let first = |count: usize| ..count.div_ceil(every);
+        let several = &self.several[first(self.several.len())];
+        let lanes = &self.lanes[first(self.lanes.len())];
+        let sampled = CrossingSearch { several, lanes, ..*self };
+        let limits = SearchLimits { known: 0.0, enough: f64::INFINITY, steps: STEPS_MAX };
+        let some = (&stripes[first(stripes.len())], &choices[first(choices.len())]);
+        let PricedBound { prices, .. } = sampled.priced(some.0, some.1, limits);
         self.search(stripes, choices, limits).seconds_at(prices)
     }
 

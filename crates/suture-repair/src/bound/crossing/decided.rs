@@ -16,7 +16,7 @@ use crate::bound::crossing::{COMPARISONS_MAX, CrossingSearch, STEPS_MIN};
 use crate::bound::search::{PricedBound, SearchLimits};
 
 /// Stripes whose racks are decided at most: of more, those of each matter little.
-const STRIPES_MAX: usize = 8;
+pub(super) const STRIPES_MAX: usize = 8;
 
 /// Searches for prices in all.
 const SEARCHES_MAX: usize = 32;

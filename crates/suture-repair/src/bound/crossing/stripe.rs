@@ -208,6 +208,11 @@ impl RackedStripe {
         RackedStripe { checked: None, around, ..self }
     }
 
+    /// Whether parity checks are asked for it.
+    pub fn has_checks(&self) -> bool {
+        self.checked.is_some() || self.around.as_ref().is_some_and(|around| around.has_checks())
+    }
+
     /// Whether another is rebuilt from the same helpers.
     pub fn is_like(&self, other: &RackedStripe) -> bool {
         let are_alike = match (&self.around, &other.around) {
