@@ -14,7 +14,7 @@
 //! * *all links*: everything sent is received, forwards included;
 //! * *destinations*: each rebuilt chunk is received and written by one node that may keep it;
 //! * *racks* (`bound/rack.rs`): what must cross between racks even if each sends only sums;
-//! * *crossing* (`bound/crossing.rs`): the same with all other ports, by prices, for small batches;
+//! * *crossing* (`bound/crossing.rs`): the same with all other ports, by prices;
 //!   several losses of a stripe by what crosses whatever is formed (`bound/several.rs`), or of
 //!   local codes by the lanes that plans may have (`bound/crossing/lanes.rs`);
 //! * *gathered* (`bound/gathered.rs`): the same for codes with sub-chunks;

@@ -19,6 +19,9 @@
 //! So destinations at which a stripe alone would take longer than the whole batch are left out
 //! (`crossing/kept.rs`), and of few stripes the rack of each is decided (`crossing/decided.rs`).
 //!
+//! Few steps find no good prices. So of a batch that is too large for many some stripes get all of
+//! them, and all stripes are priced as those are at last.
+//!
 //! Only sums over whole chunks are counted, and stripes with several losses: of local codes by the
 //! lanes of their plans (`crossing/lanes.rs`), of others, and where these are too many, by what
 //! crosses the borders of racks (`several.rs`). Other repairs cost nothing here.
@@ -70,7 +73,7 @@ const TOGETHER_COMPARISONS_MAX: usize = 64 * COMPARISONS_MAX;
 const MULTI_LOSS_COMPARISONS: usize = 30;
 
 /// The bound, in seconds, if it is above what is `known`; nothing where links between racks are not
-/// modelled, or where a batch is so large that counting sums says as much.
+/// modelled, or where a batch is so large that pricing it once takes too long.
 pub(super) fn seconds(batch: BatchDemands<'_>, known: f64) -> f64 {
     let BatchDemands { demands, view, ports, .. } = batch;
     let takes_part = takes_part(demands, view);

@@ -5,6 +5,7 @@
 //! decoder, and what it has rebuilt goes to the destination. So at given prices (`search.rs`) the
 //! cheapest option is that by the cheapest pair of decoder and destination. A chunk is kept by one
 //! node, which prices do not see: what each takes by itself at its best destination counts as well.
+//! Of a large batch some chunks are searched for, and all are priced as those are at last.
 //!
 //! Only one loss of a stripe is counted; other repairs cost nothing here.
 
@@ -19,10 +20,11 @@ const STEPS_MIN: usize = 12;
 const STEPS_MAX: usize = 200;
 
 /// Prices that are compared in each course, for all chunks together or each by itself.
-const COMPARISONS_MAX: usize = 2_000_000;
+const COMPARISONS_MAX: usize = 16_000_000;
+const ALONE_COMPARISONS_MAX: usize = 2_000_000;
 
 /// The bound, in seconds, if it is above what is `known`; nothing where links between racks are not
-/// modelled, or where a batch is large.
+/// modelled, or where a batch is so large that pricing it once takes too long.
 pub(super) fn seconds(
     BatchDemands { demands, view, ports, .. }: BatchDemands<'_>,
     known: f64,
@@ -37,25 +39,38 @@ pub(super) fn seconds(
     let parts = demands
         .iter()
         .flat_map(|demand| demand.needs.parts().filter(is_one).map(move |part| (demand, part)));
-    let gathers: Vec<Gathered> = parts
-        .map(|(demand, (part, around))| {
-            let around = around.map(|part| Box::new(Gathered::new(demand, part, None, view)));
-            Gathered::new(demand, part, around, view)
-        })
-        .collect();
-    let search = GatherSearch { ports, decoders: &decoders };
-    let comparisons: usize = gathers.iter().map(|gather| search.comparisons(gather)).sum();
-    if gathers.is_empty() || gathers.iter().any(|gather| gather.targets.is_empty()) {
+    let parts: Vec<(&Demand<'_>, (&Part, Option<&Part>))> = parts.collect();
+    if parts.is_empty() || parts.len() * decoders.len() > COMPARISONS_MAX {
         return 0.0;
     }
-    let together = match COMPARISONS_MAX / comparisons.max(1) {
-        steps if steps < STEPS_MIN => return 0.0,
-        steps => search.seconds(&gathers, known, steps),
+    let gathers = parts.into_iter().map(|(demand, (part, around))| {
+        let around = around.map(|part| Box::new(Gathered::new(demand, part, None, view)));
+        Gathered::new(demand, part, around, view)
+    });
+    let gathers: Vec<Gathered> = gathers.collect();
+    if gathers.iter().any(|gather| gather.targets.is_empty()) {
+        return 0.0;
+    }
+    let search = GatherSearch { ports, decoders: &decoders };
+    let comparisons: usize = gathers.iter().map(|gather| search.comparisons(gather)).sum();
+    let steps = (COMPARISONS_MAX / comparisons).min(STEPS_MAX);
+    let every = (comparisons * STEPS_MAX).div_ceil(COMPARISONS_MAX);
+    let sampled = if steps < STEPS_MAX {
+        let some = &gathers[..gathers.len().div_ceil(every)];
+        let prices = search.of(some, 0.0, STEPS_MAX).prices_from_nothing();
+        search.of(&gathers, 0.0, STEPS_MAX).seconds_at(prices)
+    } else {
+        0.0
     };
+    let known = sampled.max(known);
+    if steps < STEPS_MIN {
+        return known;
+    }
+    let together = search.of(&gathers, known, steps).seconds_from_nothing().max(known);
     let pairs: usize = gathers.iter().map(|gather| gather.targets.len()).sum();
     let alone = gathers.iter().map(|gather| {
-        let steps = COMPARISONS_MAX / (pairs * search.comparisons(gather)).max(1);
-        if steps < STEPS_MIN { 0.0 } else { search.alone(gather, steps) }
+        let steps = ALONE_COMPARISONS_MAX / (pairs * search.comparisons(gather)).max(1);
+        if steps < STEPS_MIN { 0.0 } else { search.alone(gather, steps.min(STEPS_MAX)) }
     });
     alone.fold(together, f64::max)
 }
@@ -70,7 +85,7 @@ struct Gathered {
     free: Vec<u32>,
     count: usize,
     of_free: (f64, f64),
-    /// Nodes that may keep the chunk.
+    /// Nodes that may keep the chunk, ascending.
     targets: Vec<u32>,
     /// The same chunk from others, into the same nodes.
     around: Option<Box<Gathered>>,
@@ -113,15 +128,20 @@ impl GatherSearch<'_> {
     fn comparisons(&self, gather: &Gathered) -> usize {
         let senders = gather.forced.len() + gather.free.len();
         let around = gather.around.as_ref().map_or(0, |around| self.comparisons(around));
-        self.decoders.len() * (senders + gather.targets.len()) + self.ports.count() + around
+        self.decoders.len() * senders + gather.targets.len() + self.ports.count() + around
     }
 
-    fn seconds(&self, gathers: &[Gathered], known: f64, steps: usize) -> f64 {
-        let limits = SearchLimits { known, enough: f64::INFINITY, steps: steps.min(STEPS_MAX) };
-        let search = Search::new(self.ports, limits, |prices, loads| {
+    /// A search for the bound of these.
+    fn of<'b>(
+        &'b self,
+        gathers: &'b [Gathered],
+        known: f64,
+        steps: usize,
+    ) -> Search<'b, impl FnMut(&Amounts, &mut Amounts) -> f64> {
+        let limits = SearchLimits { known, enough: f64::INFINITY, steps };
+        Search::new(self.ports, limits, |prices, loads| {
             gathers.iter().map(|gather| self.take_cheapest(gather, prices, loads)).sum()
-        });
-        search.seconds_from_nothing()
+        })
     }
 
     /// What a chunk takes by itself, at the best of its destinations.
@@ -130,7 +150,7 @@ impl GatherSearch<'_> {
             let mut only = gather.clone();
             only.targets = vec![*target];
             only.around.iter_mut().for_each(|around| around.targets = vec![*target]);
-            self.seconds(&[only], 0.0, steps)
+            self.of(&[only], 0.0, steps).seconds_from_nothing()
         };
         gather.targets.iter().map(at).fold(f64::INFINITY, f64::min)
     }
@@ -149,15 +169,13 @@ impl GatherSearch<'_> {
 
     /// What the cheapest option costs from these helpers, and its decoder and target.
     fn cheapest(&self, gather: &Gathered, prices: &Amounts) -> Option<(f64, u32, u32)> {
+        let targets = PricedTargets::new(gather, self.ports, prices);
         let mut best: Option<(f64, u32, u32)> = None;
         for &decoder in self.decoders {
-            let gathered = self.gathered(gather, decoder, prices, None);
-            for &target in &gather.targets {
-                let mut cost = gathered + gather.bytes * prices.at(self.ports.write(target));
-                self.each_between(decoder, target, |port| cost += gather.bytes * prices.at(port));
-                if best.is_none_or(|(known, ..)| cost < known) {
-                    best = Some((cost, decoder, target));
-                }
+            let (keeping, target) = targets.cheapest_from(decoder);
+            let cost = self.gathered(gather, decoder, prices, None) + gather.bytes * keeping;
+            if best.is_none_or(|(known, ..)| cost < known) {
+                best = Some((cost, decoder, target));
             }
         }
         best
@@ -205,6 +223,131 @@ impl GatherSearch<'_> {
         let (first, last) = (ports.rack(from), ports.rack(to));
         if first != last {
             ports.rack_up(first).into_iter().chain(ports.rack_down(last)).for_each(take);
+        }
+    }
+}
+
+/// What it costs to keep a byte of a chunk, by the rack of the node that keeps it.
+struct PricedTargets<'a> {
+    gather: &'a Gathered,
+    ports: &'a Ports,
+    prices: &'a Amounts,
+    /// The cheapest node of each rack that has one, and what receiving and writing costs there.
+    in_racks: Vec<(u32, f64, u32)>,
+    /// The two places among these that are cheapest from other racks.
+    first: Option<usize>,
+    second: Option<usize>,
+}
+
+impl<'a> PricedTargets<'a> {
+    fn new(gather: &'a Gathered, ports: &'a Ports, prices: &'a Amounts) -> PricedTargets<'a> {
+        let mut in_racks: Vec<(u32, f64, u32)> = Vec::new();
+        for &node in &gather.targets {
+            let cost = prices.at(ports.down(node)) + prices.at(ports.write(node));
+            let rack = ports.rack(node);
+            match in_racks.iter_mut().find(|(known, ..)| *known == rack) {
+                Some(known) if cost < known.1 => *known = (rack, cost, node),
+                Some(_) => {}
+                None => in_racks.push((rack, cost, node)),
+            }
+        }
+        let mut targets =
+            PricedTargets { gather, ports, prices, in_racks, first: None, second: None };
+        for at in 0..targets.in_racks.len() {
+            let is_cheaper = |than: Option<usize>| {
+                than.is_none_or(|than| targets.arriving(at) < targets.arriving(than))
+            };
+            if is_cheaper(targets.first) {
+                (targets.first, targets.second) = (Some(at), targets.first);
+            } else if is_cheaper(targets.second) {
+                targets.second = Some(at);
+            }
+        }
+        targets
+    }
+
+    /// The same from another rack.
+    fn arriving(&self, at: usize) -> f64 {
+        let (rack, cost, _) = self.in_racks[at];
+        cost + self.ports.rack_down(rack).map_or(0.0, |port| self.prices.at(port))
+    }
+
+    /// The cheapest node for what a decoder has rebuilt, and what a byte costs until it is kept.
+    fn cheapest_from(&self, decoder: u32) -> (f64, u32) {
+        let (ports, prices) = (self.ports, self.prices);
+        let own = ports.rack(decoder);
+        let sent = prices.at(ports.up(decoder));
+        let crossing = sent + ports.rack_up(own).map_or(0.0, |port| prices.at(port));
+        let is_other = |at: &usize| self.in_racks[*at].0 != own;
+        let other = [self.first, self.second].into_iter().flatten().find(is_other);
+        let other = other.map(|at| (crossing + self.arriving(at), self.in_racks[at].2));
+        let near = self.in_racks.iter().find(|(rack, ..)| *rack == own);
+        let near = near.map(|(_, cost, node)| (sent + cost, *node));
+        // Where the decoder is the cheapest of its rack, it is cheaper still to keep it there.
+        let here = self.gather.targets.binary_search(&decoder).is_ok();
+        let here = here.then(|| (prices.at(ports.write(decoder)), decoder));
+        let found = [here, near, other].into_iter().flatten().min_by(|a, b| a.0.total_cmp(&b.0));
+        found.expect("some node may keep the chunk")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{GatherSearch, Gathered, PricedTargets};
+    use crate::bound::search::Amounts;
+    use crate::cluster::{Cluster, Core, Rate};
+    use crate::id::RackId;
+    use crate::plan::load::Load;
+    use crate::planner::ports::Ports;
+    use crate::planner::{Abilities, View};
+    use crate::random::Random;
+
+    #[test]
+    fn the_cheapest_destination_of_a_decoder_is_the_cheapest_of_all() {
+        for seed in 0..200 {
+            let mut random = Random::new(seed);
+            let mut cluster = Cluster::uniform(random.between(2, 12) as usize, Rate(1.0));
+            let racks = random.between(1, 4) as u32;
+            cluster.racks = (0..racks).map(|rack| format!("r{rack}")).collect();
+            cluster.core = Some(Core { rack_uplink: Rate(1.0), rack_downlink: Rate(1.0) });
+            for node in &mut cluster.nodes {
+                node.rack = Some(RackId(random.below(u64::from(racks)) as u32));
+            }
+            let (load, free) = (Load::new(&cluster), vec![u64::MAX; cluster.nodes.len()]);
+            let abilities = Abilities::ALL;
+            let view = View { cluster: &cluster, free_bytes: &free, load: &load, abilities };
+            let ports = &Ports::new(&view);
+            let mut prices = Amounts::none(ports);
+            // Many are equal, and many nothing.
+            (0..ports.count()).for_each(|port| prices.add(port, random.below(4) as f64));
+            let nodes: Vec<u32> = cluster.ids().map(|node| node.0).collect();
+            let mut targets: Vec<u32> =
+                nodes.iter().copied().filter(|_| random.per_mille(500)).collect();
+            if targets.is_empty() {
+                targets.push(0);
+            }
+            let gather = Gathered {
+                bytes: 1.0,
+                forced: Vec::new(),
+                free: Vec::new(),
+                count: 0,
+                of_free: (1.0, 1.0),
+                targets,
+                around: None,
+            };
+            let search = GatherSearch { ports, decoders: &nodes };
+            let keeping = |decoder: u32, target: u32| {
+                let mut cost = prices.at(ports.write(target));
+                search.each_between(decoder, target, |port| cost += prices.at(port));
+                cost
+            };
+            let priced = PricedTargets::new(&gather, ports, &prices);
+            for &decoder in &nodes {
+                let costs = gather.targets.iter().map(|target| keeping(decoder, *target));
+                let least = costs.fold(f64::INFINITY, f64::min);
+                let (cost, target) = priced.cheapest_from(decoder);
+                assert_eq!((cost, keeping(decoder, target)), (least, least), "{seed}: {decoder}");
+            }
         }
     }
 }
