@@ -62,6 +62,9 @@ const CHUNK_UNITS: u64 = 1 << 20;
 /// count.
 const PAIRS_MAX: usize = 1 << 18;
 
+/// Up to so many pairs of a stripe and a node, stripes are priced in racks: each takes a few bytes.
+const PRICED_PAIRS_MAX: usize = 1 << 22;
+
 /// The k-chunk lower bound of the jobs that can be repaired, in seconds.
 pub fn bound_seconds(jobs: &[Job], view: &View<'_>) -> f64 {
     with_batch(jobs, view, |batch| {

@@ -501,6 +501,24 @@ fn few_chunks_of_local_codes_ask_for_racks_that_rebuild_them() {
     }
 }
 
+/// Some stripes find prices for all, where all are too many to search for them.
+#[test]
+fn batches_of_any_size_in_racks_have_bounds_near_their_plans() {
+    let worlds = [
+        ("lrc(6,2,2)", 40, 27, 8, 1),
+        ("lrc(6,2,2)", 40, 128, 5, 2),
+        ("lrc(6,2,2)", 40, 600, 5, 3),
+        ("rs(6,3)", 40, 400, 5, 4),
+        ("rs(10,4)", 40, 60, 5, 5),
+        ("clay(4,2,5)", 30, 60, 5, 6),
+        ("clay(4,2,5)", 30, 500, 5, 7),
+    ];
+    for (code, nodes, stripes, racks, seed) in worlds {
+        let world = few_stripes(code, nodes, stripes, racks, seed).with_links(Links::Same, seed);
+        check_few_stripes(&world, 0.93, &format!("{code}, {stripes} stripes, {racks} racks"));
+    }
+}
+
 #[test]
 fn racks_send_at_least_a_sum_each() {
     let mut world = World::failed_node("rs(6,3)", 18, 60, 4);

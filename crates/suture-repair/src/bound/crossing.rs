@@ -36,7 +36,7 @@ mod tree;
 use crate::bound::search::{Amounts, PricedBound, Search, SearchLimits};
 use crate::bound::several::{self, DemandRepair, MultiLossCosts, MultiLossRepair};
 use crate::bound::whole::{self, RackChoice};
-use crate::bound::{BatchDemands, Demand, takes_part};
+use crate::bound::{BatchDemands, Demand, PRICED_PAIRS_MAX, takes_part};
 use crate::need::{Needs, Part, is_mds};
 use crate::planner::ports::Ports;
 
@@ -65,8 +65,8 @@ const LANE_STEPS_MIN: usize = 50;
 /// Prices that are compared in each course: fewer than in planning a small batch.
 const COMPARISONS_MAX: usize = 1_000_000;
 
-/// The same for all stripes together, whatever their destinations: of some hundred stripes fewer
-/// say nothing that sums do not.
+/// The same for all stripes together, whatever their destinations: in fewer, prices of some hundred
+/// stripes do not become good.
 const TOGETHER_COMPARISONS_MAX: usize = 64 * COMPARISONS_MAX;
 
 /// Sums that are compared for a repair of several losses, in place of one price.
@@ -85,10 +85,11 @@ pub(super) fn seconds(batch: BatchDemands<'_>, known: f64) -> f64 {
     let survivors = |part: &Part| part.forced.len() + part.free.len();
     let parts = demands.iter().flat_map(Demand::parts);
     let least_comparisons = parts.map(|part| survivors(part).pow(2)).sum::<usize>();
-    if least_comparisons * STEPS_MIN > TOGETHER_COMPARISONS_MAX {
+    let relays: Vec<u32> = takes_part().collect();
+    let pairs = demands.len() * relays.len();
+    if least_comparisons * STEPS_MIN > TOGETHER_COMPARISONS_MAX || pairs > PRICED_PAIRS_MAX {
         return 0.0;
     }
-    let relays: Vec<u32> = takes_part().collect();
     let lanes = lane_stripes(batch, &relays, |demand| !is_mds(demand.job.code));
     let has_lanes = lanes.iter().any(Option::is_some);
     let known = seconds_by(lanes, batch, &relays, Effort { known, is_great: false });
@@ -147,8 +148,8 @@ fn seconds_by(
         return known;
     }
     // Without checks the same was searched for before, but for the racks of a few.
-    let says_more = |stripe: &RackedStripe| stripe.has_checks();
-    if is_great && stripes.len() > decided::STRIPES_MAX && !stripes.iter().any(says_more) {
+    let has_checks = stripes.iter().any(RackedStripe::has_checks);
+    if is_great && stripes.len() > decided::STRIPES_MAX && !has_checks {
         return known;
     }
     let known = alone_seconds(&several, ports, relays, known);

@@ -10,7 +10,7 @@
 //! Only one loss of a stripe is counted; other repairs cost nothing here.
 
 use crate::bound::search::{Amounts, Search, SearchLimits};
-use crate::bound::{BatchDemands, Demand, takes_part};
+use crate::bound::{BatchDemands, Demand, PRICED_PAIRS_MAX, takes_part};
 use crate::need::Part;
 use crate::planner::View;
 use crate::planner::ports::{PortIndex, Ports};
@@ -40,7 +40,7 @@ pub(super) fn seconds(
         .iter()
         .flat_map(|demand| demand.needs.parts().filter(is_one).map(move |part| (demand, part)));
     let parts: Vec<(&Demand<'_>, (&Part, Option<&Part>))> = parts.collect();
-    if parts.is_empty() || parts.len() * decoders.len() > COMPARISONS_MAX {
+    if parts.is_empty() || parts.len() * decoders.len() > PRICED_PAIRS_MAX {
         return 0.0;
     }
     let gathers = parts.into_iter().map(|(demand, (part, around))| {
