@@ -159,11 +159,9 @@ fn seconds_by(
     let comparisons = if is_great { COMPARISONS_MAX } else { TOGETHER_COMPARISONS_MAX };
     let steps = search.steps(&stripes, comparisons);
     let choices = search.any_destinations();
-    let known = if steps < STEPS_MAX {
-        search.sampled_seconds(&stripes, &choices, comparisons).max(known)
-    } else {
-        known
-    };
+    if steps < STEPS_MAX {
+        return search.sampled_seconds(&stripes, &choices, comparisons).max(known);
+    }
     if steps < if is_great { CHECKED_STEPS_MIN } else { STEPS_MIN } {
         return known;
     }
