@@ -19,8 +19,8 @@
 //! So destinations at which a stripe alone would take longer than the whole batch are left out
 //! (`crossing/kept.rs`), and of few stripes the rack of each is decided (`crossing/decided.rs`).
 //!
-//! Few steps find no good prices. So of a batch that is too large for many some stripes get all of
-//! them, and all stripes are priced as those are at last.
+//! Few steps find no good prices. So where all stripes together take too long for as many as it
+//! takes, prices are searched for with some of them, and all are priced as those are at last.
 //!
 //! Only sums over whole chunks are counted, and stripes with several losses: of local codes by the
 //! lanes of their plans (`crossing/lanes.rs`), of others, and where these are too many, by what
