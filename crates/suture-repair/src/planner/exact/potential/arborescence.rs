@@ -16,7 +16,7 @@ use crate::id::NodeId;
 use crate::plan::{Carries, Edge};
 use crate::planner::View;
 use crate::planner::exact::potential::option::{PricedPart, Prices, RepairOption};
-use crate::planner::exact::potential::ports::PricedPorts;
+use crate::planner::exact::potential::ports::{PortIndex, PricedPorts};
 
 /// The most times that a tree is changed for a cheaper one.
 const CHANGES_MAX: usize = 64;
@@ -89,12 +89,52 @@ pub(super) struct ArborescenceSearch<'a> {
     pub prices: &'a Prices,
 }
 
+/// What it costs the nodes that may be in a tree to send to each other: helpers by place, then
+/// relays, and the destination, which stands last.
+struct EdgeCosts {
+    count: usize,
+    /// Row by row, by the node that sends.
+    costs: Vec<f64>,
+    /// What it costs each relay to send at all.
+    relayed: Vec<f64>,
+}
+
+impl EdgeCosts {
+    fn new(search: &ArborescenceSearch<'_>) -> EdgeCosts {
+        let ArborescenceSearch { item, root, relays, ports, .. } = search;
+        let nodes = item.holders.iter().chain(*relays).chain([root]);
+        let nodes: Vec<u32> = nodes.copied().collect();
+        let price = |port: PortIndex| ports.cost(port, item.length);
+        let down: Vec<f64> = nodes.iter().map(|node| price(ports.down(*node))).collect();
+        let racks = nodes.iter().map(|node| {
+            let rack = ports.rack(*node);
+            (rack, ports.rack_up(rack).map(price), ports.rack_down(rack).map(price))
+        });
+        let racks: Vec<(u32, Option<f64>, Option<f64>)> = racks.collect();
+        let mut costs = Vec::with_capacity(nodes.len() * nodes.len());
+        for (from, up, _) in &racks {
+            costs.extend(racks.iter().zip(&down).map(|((to, _, arriving), down)| {
+                // As transfers cross: by both links, or by none.
+                let links = up.zip(*arriving).filter(|_| from != to);
+                down + links.map_or(0.0, |(up, arriving)| up + arriving)
+            }));
+        }
+        let relayed = relays.iter().map(|node| price(ports.up(*node))).collect();
+        EdgeCosts { count: nodes.len(), costs, relayed }
+    }
+
+    fn between(&self, child: usize, parent: usize) -> f64 {
+        self.costs[child * self.count + parent]
+    }
+}
+
 /// The cheapest tree of some nodes.
 struct PricedTree {
     cost: f64,
     /// The helpers, by place.
     helpers: Vec<usize>,
-    relays: Vec<u32>,
+    /// The relays, by place.
+    relays: Vec<usize>,
     /// The parent of each helper, then of each relay: one of them, or their number for the
     /// destination.
     parents: Vec<usize>,
@@ -104,70 +144,93 @@ impl ArborescenceSearch<'_> {
     /// The cheapest tree that is found, beginning with these helpers; where not any of them will
     /// do, of just these.
     pub fn cheapest(self, helpers: Vec<usize>) -> RepairOption {
-        let mut best = self.tree(helpers, Vec::new());
+        let edges = &EdgeCosts::new(&self);
+        let mut best = self.tree(edges, helpers, Vec::new(), f64::INFINITY).expect("all are tried");
         for _ in 0..CHANGES_MAX {
-            let is_cheaper = |tree: &PricedTree| tree.cost < best.cost * (1.0 - GAIN_MIN);
-            let cheaper = self.with_other_helper(&best).find(is_cheaper);
-            let Some(cheaper) = cheaper.or_else(|| self.with_other_relays(&best).find(is_cheaper))
-            else {
-                break;
-            };
+            let limit = best.cost * (1.0 - GAIN_MIN);
+            let cheaper = self.with_other_helper(edges, &best, limit).next();
+            let cheaper = cheaper.or_else(|| self.with_other_relays(edges, &best, limit).next());
+            let Some(cheaper) = cheaper else { break };
             best = cheaper;
         }
         while let Some(at) = best.relay_without_child() {
             best.relays.remove(at);
-            best = self.tree(best.helpers, best.relays);
+            let tree = self.tree(edges, best.helpers, best.relays, f64::INFINITY);
+            best = tree.expect("all are tried");
         }
         RepairOption::Arborescence {
             helpers: best.helpers.into_iter().map(|place| place as u8).collect(),
-            relays: best.relays,
+            relays: best.relays.into_iter().map(|relay| self.relays[relay]).collect(),
             parents: best.parents.into_iter().map(|parent| parent as u8).collect(),
         }
     }
 
-    fn tree(self, helpers: Vec<usize>, relays: Vec<u32>) -> PricedTree {
-        let ArborescenceSearch { item, root, ports, prices, .. } = self;
-        let holders = helpers.iter().map(|place| item.holders[*place]);
-        let nodes: Vec<u32> = holders.chain(relays.iter().copied()).chain([root]).collect();
-        let down: Vec<f64> =
-            nodes.iter().map(|node| ports.cost(ports.down(*node), item.length)).collect();
-        let edge = |child: u32, parent: usize| {
-            let links = ports.crossing(child, nodes[parent]).into_iter().flatten();
-            down[parent] + links.map(|link| ports.cost(link, item.length)).sum::<f64>()
+    /// The cheapest tree of these, if it costs less than `limit`.
+    fn tree(
+        self,
+        edges: &EdgeCosts,
+        helpers: Vec<usize>,
+        relays: Vec<usize>,
+        limit: f64,
+    ) -> Option<PricedTree> {
+        let held = self.item.holders.len();
+        let nodes = helpers.iter().copied().chain(relays.iter().map(|relay| held + relay));
+        let nodes: Vec<usize> = nodes.chain([edges.count - 1]).collect();
+        let count = nodes.len() - 1;
+        let sent = helpers.iter().map(|place| self.prices.whole(*place)).sum::<f64>();
+        let relayed = relays.iter().map(|relay| edges.relayed[*relay]).sum::<f64>();
+        // No tree costs less than each node to its nearest.
+        let nearest = |child: usize| {
+            let others = (0..=count).filter(|parent| *parent != child);
+            let costs = others.map(|parent| edges.between(nodes[child], nodes[parent]));
+            costs.fold(f64::INFINITY, f64::min)
         };
-        let from = |child: &u32| (0..nodes.len()).map(|parent| edge(*child, parent)).collect();
-        let costs: Vec<Vec<f64>> = nodes[..nodes.len() - 1].iter().map(from).collect();
+        if sent + relayed + (0..count).map(nearest).sum::<f64>() >= limit {
+            return None;
+        }
+        let from = |child: &usize| {
+            nodes.iter().map(|parent| edges.between(*child, *parent)).collect::<Vec<f64>>()
+        };
+        let costs: Vec<Vec<f64>> = nodes[..count].iter().map(from).collect();
         let parents = parents(&costs);
-        let sent = helpers.iter().map(|place| prices.whole(*place)).sum::<f64>();
-        let relayed = relays.iter().map(|node| ports.cost(ports.up(*node), item.length));
         let joined = parents.iter().zip(&costs).map(|(parent, costs)| costs[*parent]);
-        let cost = sent + relayed.sum::<f64>() + joined.sum::<f64>();
-        PricedTree { cost, helpers, relays, parents }
+        let cost = sent + relayed + joined.sum::<f64>();
+        (cost < limit).then_some(PricedTree { cost, helpers, relays, parents })
     }
 
-    /// Trees with one helper in place of another.
-    fn with_other_helper(self, than: &PricedTree) -> impl Iterator<Item = PricedTree> {
+    /// Trees with one helper in place of another that cost less than `limit`.
+    fn with_other_helper(
+        self,
+        edges: &EdgeCosts,
+        than: &PricedTree,
+        limit: f64,
+    ) -> impl Iterator<Item = PricedTree> {
         let helpers = &than.helpers;
         let free = move |at: &usize| self.item.part.any && helpers[*at] >= self.item.forced();
         let others = (0..self.item.holders.len()).filter(|place| !helpers.contains(place));
         let swaps = others
             .flat_map(move |other| (0..helpers.len()).filter(free).map(move |at| (at, other)));
-        swaps.map(move |(at, other)| {
+        swaps.filter_map(move |(at, other)| {
             let mut helpers = helpers.clone();
             helpers[at] = other;
-            self.tree(helpers, than.relays.clone())
+            self.tree(edges, helpers, than.relays.clone(), limit)
         })
     }
 
-    /// Trees with one relay more or less.
-    fn with_other_relays(self, than: &PricedTree) -> impl Iterator<Item = PricedTree> {
-        self.relays.iter().map(move |relay| {
+    /// Trees with one relay more or less that cost less than `limit`.
+    fn with_other_relays(
+        self,
+        edges: &EdgeCosts,
+        than: &PricedTree,
+        limit: f64,
+    ) -> impl Iterator<Item = PricedTree> {
+        (0..self.relays.len()).filter_map(move |relay| {
             let mut relays = than.relays.clone();
-            relays.retain(|known| known != relay);
+            relays.retain(|known| *known != relay);
             if relays.len() == than.relays.len() {
-                relays.push(*relay);
+                relays.push(relay);
             }
-            self.tree(than.helpers.clone(), relays)
+            self.tree(edges, than.helpers.clone(), relays, limit)
         })
     }
 }
