@@ -11,7 +11,7 @@ use std::ops::Range;
 use crate::common::{self, World, load_of, peak_seconds};
 use crate::lp::{LinearProgram, Row};
 use suture_code::ChunkIndex;
-use suture_repair::bound::{bound_seconds, own_bound_seconds};
+use suture_repair::bound::bound_seconds;
 use suture_repair::cluster::Rate;
 use suture_repair::id::NodeId;
 use suture_repair::plan::load::Load;
@@ -202,13 +202,7 @@ fn world(seed: u64, stripes: &[usize]) -> World {
 fn peak_and_own(world: &World, policy: &str) -> (f64, f64) {
     let load = load_of(world, policy);
     let policy = policy.parse().unwrap();
-    let own = own_bound_seconds(
-        policy,
-        &world.jobs,
-        &world.view(),
-        &load,
-        bound_seconds(&world.jobs, &world.view()),
-    );
+    let own = world.own_bound(policy, &load);
     (load.max_seconds(&world.cluster), own.expect("without racks there is one"))
 }
 

@@ -3,7 +3,7 @@
 
 use crate::common::{LINK, Links, World};
 use crate::lp::LinearProgram;
-use suture_repair::bound::{bound_seconds, own_bound_seconds};
+use suture_repair::bound::bound_seconds;
 use suture_repair::cluster::Rate;
 use suture_repair::id::NodeId;
 use suture_repair::plan::Plan;
@@ -228,14 +228,7 @@ fn the_bound_by_prices_is_near_the_linear_program_and_never_above_it() {
                 let batch = plan(policy, &world.jobs, &world.view(), seed);
                 let plans = batch.planned(&world.jobs).map(|(job, plan)| (plan, job.facts()));
                 let load = Load::of(&world.cluster, plans);
-                let own = own_bound_seconds(
-                    policy,
-                    &world.jobs,
-                    &world.view(),
-                    &load,
-                    bound_seconds(&world.jobs, &world.view()),
-                )
-                .unwrap();
+                let own = world.own_bound(policy, &load).unwrap();
                 let ratio = own / lp_seconds(&world);
                 assert!(ratio <= 1.0 + 1e-6, "{code} {}: {ratio}", links.name());
                 let least = if matches!(links, Links::Equal) { 0.94 } else { 0.98 };

@@ -4,7 +4,6 @@
 use crate::common::{LINK, Links, World};
 use proptest::prelude::*;
 use suture_code::Code;
-use suture_repair::bound::{bound_seconds, own_bound_seconds};
 use suture_repair::cluster::{Core, Rate};
 use suture_repair::id::NodeId;
 use suture_repair::plan::load::Load;
@@ -81,13 +80,7 @@ fn check_own_bound(world: &World, what: &str, seed: u64) -> Result<(), TestCaseE
     let others = plan("repairboost+cr".parse().unwrap(), &world.jobs, &world.view(), seed);
     let loads = [own_load, load(world, &others), Load::new(&world.cluster)];
     for load in &loads {
-        let own = own_bound_seconds(
-            suture,
-            &world.jobs,
-            &world.view(),
-            load,
-            bound_seconds(&world.jobs, &world.view()),
-        );
+        let own = world.own_bound(suture, load);
         prop_assert!(
             own.is_none_or(|own| own <= seconds * (1.0 + 1e-9)),
             "{}: {:?} of {}",
@@ -145,14 +138,7 @@ fn the_own_bound_of_suture_is_near_its_plans_where_links_are_equal() {
         let suture: Policy = "suture".parse().unwrap();
         let batch = plan(suture, &world.jobs, &world.view(), 1);
         let load = load(&world, &batch);
-        let own = own_bound_seconds(
-            suture,
-            &world.jobs,
-            &world.view(),
-            &load,
-            bound_seconds(&world.jobs, &world.view()),
-        )
-        .unwrap();
+        let own = world.own_bound(suture, &load).unwrap();
         let seconds = load.max_seconds(&world.cluster);
         assert!(own > 0.7 * seconds, "{code}: {own} of {seconds}");
     }

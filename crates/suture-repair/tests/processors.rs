@@ -4,7 +4,7 @@
 use crate::common::{CHUNK_BYTES, LINK, Links, World, peak_seconds};
 use crate::story::{Story, stripe};
 use proptest::prelude::*;
-use suture_repair::bound::{bound_seconds, own_bound_seconds};
+use suture_repair::bound::bound_seconds;
 use suture_repair::cluster::{Node, Rate};
 use suture_repair::event::Input;
 use suture_repair::id::{ChunkIndex, NodeId, StripeId};
@@ -216,13 +216,7 @@ fn check_bounds(seed: u64) -> Result<(), TestCaseError> {
         let batch = planned(&world, "suture");
         let load = load(&world, &batch);
         let policy = "suture".parse().unwrap();
-        let own = own_bound_seconds(
-            policy,
-            &world.jobs,
-            &world.view(),
-            &load,
-            bound_seconds(&world.jobs, &world.view()),
-        );
+        let own = world.own_bound(policy, &load);
         let seconds = load.max_seconds(&world.cluster);
         prop_assert!(own.is_none_or(|own| seconds >= own * (1.0 - 1e-6)), "{:?} {}", own, seconds);
     }

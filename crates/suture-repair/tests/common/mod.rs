@@ -2,11 +2,13 @@
 #![allow(dead_code, reason = "each test, bench and example takes what it needs")]
 
 use suture_code::Code;
+use suture_repair::bound::{bound_seconds, own_bound_seconds};
 use suture_repair::cluster::{Cluster, Rate};
 use suture_repair::id::{ChunkIndex, NodeId, RackId, StripeId};
 use suture_repair::plan::load::Load;
 use suture_repair::plan::validate::validate;
 use suture_repair::planner::{Abilities, Job, View, plan};
+use suture_repair::policy::Policy;
 use suture_repair::random::Random;
 
 /// Bytes of every chunk: they only scale the loads.
@@ -121,6 +123,12 @@ impl World {
             load: &self.load,
             abilities: self.abilities,
         }
+    }
+
+    /// The bound of a policy's own traffic, in seconds, where there is one; `load` is any.
+    pub fn own_bound(&self, policy: Policy, load: &Load) -> Option<f64> {
+        let any = bound_seconds(&self.jobs, &self.view());
+        own_bound_seconds(policy, &self.jobs, &self.view(), load, any)
     }
 }
 
