@@ -153,7 +153,7 @@ fn evaluate(
     let planned: Vec<_> = batch.planned(&damage.jobs).collect();
     let load = Load::of(&input.cluster, planned.iter().map(|(job, plan)| (*plan, job.facts())));
     let jobs = jobs_as_planned(&planned);
-    let lost: Vec<_> = jobs.iter().map(|job| (job.stripe, job.lost.clone())).collect();
+    let lost = rebuilt(&batch);
     let same = known.take().filter(|known| known.lost == lost);
     let of_jobs = || KnownBound { lost, seconds: bound_seconds(&jobs, &view) };
     let bound_seconds = known.insert(same.unwrap_or_else(of_jobs)).seconds;
@@ -171,6 +171,11 @@ fn evaluate(
     })
 }
 
+/// The chunks of each stripe that plans rebuild.
+fn rebuilt(batch: &Batch) -> Vec<(StripeId, Vec<ChunkIndex>)> {
+    batch.plans.iter().map(|plan| (plan.stripe, plan.lost.clone())).collect()
+}
+
 /// The jobs that have plans, with only the losses that the plans rebuild.
 fn jobs_as_planned(planned: &[(&Job, &Plan)]) -> Vec<Job> {
     let job = |(job, plan): &(&Job, &Plan)| Job { lost: plan.lost.clone(), ..(*job).clone() };
@@ -178,6 +183,11 @@ fn jobs_as_planned(planned: &[(&Job, &Plan)]) -> Vec<Job> {
 }
 
 impl Planned {
+    /// Its k-chunk bound, for plans of another policy.
+    fn known_bound(&self) -> KnownBound {
+        KnownBound { lost: rebuilt(&self.batch), seconds: self.bound_seconds }
+    }
+
     /// The peak over the bound; `None` when there is nothing to do.
     fn ratio(&self) -> Option<f64> {
         (self.bound_seconds > 0.0).then(|| self.max_load_seconds / self.bound_seconds)

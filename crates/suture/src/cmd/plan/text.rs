@@ -184,7 +184,8 @@ fn advice(input: &Input, damage: &Damage, evaluation: &Planned) -> String {
     let suture: Policy = "suture".parse().expect("suture is a preset");
     let is_far = evaluation.ratio().is_some_and(|ratio| ratio >= WORTH_IMPROVING);
     if is_far && evaluation.policy != suture && damage.jobs.len() <= ADVICE_JOBS_MAX {
-        let better = evaluate(suture, input, damage, 0, &mut None).ok();
+        let mut known = Some(evaluation.known_bound());
+        let better = evaluate(suture, input, damage, 0, &mut known).ok();
         let factor = |better: &Planned| evaluation.max_load_seconds / better.max_load_seconds;
         if let Some(better) = better.filter(|better| factor(better) >= WORTH_IMPROVING) {
             return format!(
