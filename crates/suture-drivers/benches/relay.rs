@@ -8,9 +8,11 @@
 //! one plain and one with TLS, so that what else the machine does meets both; the ratio of their
 //! processor time is to be 1.5 at most. A relay that waits for its neighbours is woken more often,
 //! and neighbours that encrypt are slower: so both are measured at one and the same rate as well,
-//! `SUTURE_BENCH_RATE` bytes a second. Then both neighbours are agents too, with stores; on two
-//! cores all three share, so the rate is what the machine gives to all of them, and only the
-//! processor time is the relay's own.
+//! `SUTURE_BENCH_RATE` bytes a second. Then an agent with two threads for its connections moves two
+//! repairs beside one with a single thread, as far as a quarter of a core for each thread goes
+//! (`shares`). Last both neighbours are agents too, with stores; on two cores all three share, so
+//! the rate is what the machine gives to all of them, and only the processor time is the relay's
+//! own.
 //!
 //! `SUTURE_BENCH_DIR` names the folder of the stores; by default it is in memory, so that no disk
 //! is measured. `SUTURE_BENCH_MIB` is the length of the chunk, `SUTURE_BENCH_THREADS` how many
@@ -20,6 +22,8 @@
 mod agents;
 #[path = "relay/endpoints.rs"]
 mod endpoints;
+#[path = "relay/shares.rs"]
+mod shares;
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener};
@@ -40,7 +44,7 @@ use suture_drivers::limit::Rates;
 use suture_drivers::net;
 use suture_drivers::store::{Identity, Store};
 use suture_repair::chunk_store::{ChunkStore, Published};
-use suture_repair::id::{ChunkCopy, ChunkIndex, NodeId, RepairId, Stamp};
+use suture_repair::id::{ChunkCopy, ChunkIndex, NodeId, RepairId, Stamp, StripeId};
 use suture_repair::label::Label;
 use suture_repair::message::{FromAgent, Task, ToAgent};
 use suture_repair::plan::Mode;
@@ -53,6 +57,9 @@ const WINDOW: u32 = 16;
 const ROUNDS: u32 = 9;
 const DAY: Duration = Duration::from_secs(24 * 3600);
 const ROLES: [&str; 3] = ["helper", "relay", "destination"];
+
+/// The helper and the destination of each stripe, between which is the relay, node 2.
+const NEIGHBOURS: [[u32; 2]; 2] = [[1, 3], [4, 5]];
 
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();
@@ -106,7 +113,8 @@ fn conduct() {
     let chunks = Chunks::new();
     let folder = sign(dir.path());
     alone(dir.path(), &chunks, &folder);
-    chunks.store(dir.path(), 1);
+    shares::compare(&dir.path().join("shares"), &chunks);
+    chunks.store(dir.path(), 1, 0);
     among_agents(dir.path(), &chunks.crcs);
 }
 
@@ -166,11 +174,11 @@ struct Alone {
 
 impl Alone {
     fn start(how: &'static str, dir: &Path, chunks: &Chunks, folder: Option<&Path>) -> Alone {
-        chunks.store(dir, 2);
+        chunks.store(dir, 2, 0);
         let of = |node| folder.map(|folder| credentials(folder, node).current());
         let [first, last] = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
         let [helper, destination] = [&first, &last].map(|of| of.local_addr().unwrap());
-        let mut relay = Player::start(1, dir, folder);
+        let mut relay = Player::start(1, dir, folder, threads());
         let address: SocketAddr = relay.hear().parse().unwrap();
         relay.say(&format!("{helper} {address} {destination} {}", chunks.crcs));
         let source = Endpoint::new(first, address, (CLUSTER, NodeId(1)), of(1));
@@ -181,8 +189,8 @@ impl Alone {
     /// One round; gives its core-seconds per GB.
     fn run(&mut self, round: u32, (partial, lost): &(Slices, Slices), rate: Option<f64>) -> f64 {
         let Alone { how, relay, source, sink } = self;
-        relay.say(&round.to_string());
-        let repair = RepairId::new(1, round);
+        relay.say(&format!("{round} 1"));
+        let repair = repair(round, 0);
         let Received { wall, slices, verified } = std::thread::scope(|scope| {
             scope.spawn(|| source.send(repair, partial, rate));
             sink.receive(repair, WINDOW, lost)
@@ -200,7 +208,7 @@ impl Alone {
 /// What the source sends, and what has to come of it.
 fn slices(chunks: &Chunks) -> (Slices, Slices) {
     let crcs: Vec<&str> = chunks.crcs.split(' ').collect();
-    let roles = Role::of(&the_task(1, &crcs), NodeId(1)).unwrap();
+    let roles = Role::of(&the_task(1, 0, &crcs), NodeId(1)).unwrap();
     let [lost, own, _] = <[Vec<u8>; 3]>::try_from(chunks.bytes.clone()).unwrap();
     let mut partial = vec![0; own.len()];
     let Computation::Sum { coefficient } = roles[0].1.computation else { panic!("a chain sums") };
@@ -211,12 +219,13 @@ fn slices(chunks: &Chunks) -> (Slices, Slices) {
 
 /// The relay between agents.
 fn among_agents(dir: &Path, crcs: &str) {
-    let mut players: Vec<Player> = (0..3).map(|role| Player::start(role, dir, None)).collect();
+    let start = |role| Player::start(role, dir, None, threads());
+    let mut players: Vec<Player> = (0..3).map(start).collect();
     let addresses: Vec<String> = players.iter_mut().map(Player::hear).collect();
     let line = format!("{} {crcs}", addresses.join(" "));
     players.iter_mut().for_each(|player| player.say(&line));
     for round in 1..=ROUNDS {
-        players.iter_mut().for_each(|player| player.say(&round.to_string()));
+        players.iter_mut().for_each(|player| player.say(&format!("{round} 1")));
         let heard: Vec<String> = players.iter_mut().map(Player::hear).collect();
         for (role, figures) in ROLES.iter().zip(heard) {
             println!("round {round}, three agents, {role}: {figures}");
@@ -232,12 +241,13 @@ impl Chunks {
         Chunks { stripe, bytes, crcs: crcs.join(" ") }
     }
 
-    /// Puts one of the two sources into the store of its agent.
-    fn store(&self, dir: &Path, chunk: usize) {
+    /// Puts one of the two sources into the store of its agent, as a chunk of that stripe.
+    fn store(&self, dir: &Path, chunk: usize, number: u32) {
         let store = open(dir, chunk as u32 - 1);
         let temp = store.begin(self.stripe.chunk_bytes).unwrap();
         temp.write(0, &self.bytes[chunk]).unwrap();
         let copy = self.stripe.copy(ChunkIndex(chunk as u8)).unwrap().copy;
+        let copy = ChunkCopy { stripe: stripe_id(number), ..copy };
         temp.prove(self.stripe.chunks[chunk].crc, &mut |_| ()).unwrap();
         assert_eq!(temp.publish(copy, &Label::default()), Ok(Published::Named));
     }
@@ -249,8 +259,9 @@ fn open(dir: &Path, role: u32) -> Store {
 }
 
 impl Player {
-    fn start(role: u32, dir: &Path, folder: Option<&Path>) -> Player {
+    fn start(role: u32, dir: &Path, folder: Option<&Path>, threads: usize) -> Player {
         let mut command = Command::new(std::env::current_exe().unwrap());
+        command.env("SUTURE_BENCH_THREADS", threads.to_string());
         command.args(["--role", &role.to_string()]).arg(dir).args(folder);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let says = BufReader::new(child.stdout.take().unwrap());
@@ -303,48 +314,72 @@ async fn perform(role: u32, dir: &Path, folder: Option<&Path>) {
     feed.events.send(SessionEvent::Connected { epoch: 1 }).await.unwrap();
     feed.events.send(SessionEvent::Peers(peers)).await.unwrap();
     loop {
-        let round = tokio::task::spawn_blocking(next_line).await.unwrap().parse().unwrap();
-        let task = the_task(round, &crcs);
-        let (stripe, stamp) = (task.stripe.id, Stamp::from(task.repair));
-        let at = |node| task.plan.destinations.iter().find(|(_, at)| **at == node);
-        let made =
-            at(NodeId(role + 1)).map(|(chunk, _)| ChunkCopy { stripe, chunk: *chunk, stamp });
-        println!("{}", measure(&mut feed, task).await);
+        let line = tokio::task::spawn_blocking(next_line).await.unwrap();
+        let (round, stripes) = line.split_once(' ').unwrap();
+        let round = round.parse().unwrap();
+        let task = |number| the_task(round, number, &crcs);
+        let tasks: Vec<Task> = (0..stripes.parse().unwrap()).map(task).collect();
+        let made: Vec<_> =
+            tasks.iter().filter_map(|task| made_by(task, NodeId(role + 1))).collect();
+        println!("{}", measure(&mut feed, tasks).await);
         // Memory that no round has touched before costs more than all else that a round does.
         made.into_iter().for_each(|copy| kept.delete(copy).unwrap());
     }
 }
 
-fn the_task(round: u32, crcs: &[&str]) -> Task {
-    let (mut stripe, _) = stripe("rs(2,1)", 1, 64);
+/// The copy that this node makes of a task, if it is the destination.
+fn made_by(task: &Task, node: NodeId) -> Option<ChunkCopy> {
+    let (chunk, _) = task.plan.destinations.iter().find(|(_, at)| **at == node)?;
+    Some(ChunkCopy { stripe: task.stripe.id, chunk: *chunk, stamp: Stamp::from(task.repair) })
+}
+
+fn stripe_id(number: u32) -> StripeId {
+    StripeId(u64::from(number) + 1)
+}
+
+fn repair(round: u32, number: u32) -> RepairId {
+    RepairId::new(1, number * 1000 + round)
+}
+
+fn the_task(round: u32, number: u32, crcs: &[&str]) -> Task {
+    let [helper, destination] = NEIGHBOURS[number as usize];
+    let (mut stripe, _) = stripe("rs(2,1)", stripe_id(number).0, 64);
     stripe.chunk_bytes = chunk_bytes() as u64;
     stripe.unit_bytes = stripe.chunk_bytes;
     for (chunk, crc) in stripe.chunks.iter_mut().zip(crcs) {
         (chunk.bytes, chunk.crc) = (stripe.chunk_bytes, crc.parse().ok());
     }
-    let trees = [chain(&[1, 2], 3)];
-    let task = task(RepairId::new(1, round), &stripe, (&trees, Mode::Streamed), 3);
+    stripe.chunks[1].node = Some(NodeId(helper));
+    let trees = [chain(&[helper, 2], destination)];
+    let task = task(repair(round, number), &stripe, (&trees, Mode::Streamed), destination);
     Task { slice_bytes: SLICE_BYTES, window: WINDOW, ..task }
 }
 
-/// Runs one repair; gives how long its slices flowed and what it cost.
-async fn measure(feed: &mut SessionFeed, task: Task) -> String {
-    let (repair, bytes) = (task.repair, task.stripe.chunk_bytes as f64);
+/// Runs repairs, all at once; gives how long their slices flowed and what that cost.
+async fn measure(feed: &mut SessionFeed, tasks: Vec<Task>) -> String {
+    let bytes = chunk_bytes() as f64;
+    let mut seen: Vec<(RepairId, bool)> = tasks.iter().map(|task| (task.repair, false)).collect();
     while feed.outbox.try_recv().is_ok() {}
     let cpu = cpu_time();
     let start = Instant::now();
-    feed.events.send(SessionEvent::Message(ToAgent::Dispatch(Arc::new(task)))).await.unwrap();
-    let (mut flowed, mut seen) = (None, false);
+    for task in tasks {
+        feed.events.send(SessionEvent::Message(ToAgent::Dispatch(Arc::new(task)))).await.unwrap();
+    }
+    let mut flowed = None;
     loop {
         match feed.outbox.recv().await.unwrap() {
             FromAgent::Heartbeat(beat) => {
-                let done = beat.running.iter().find(|(id, _)| *id == repair).map(|(_, done)| *done);
-                seen |= done.is_some();
-                let is_through = seen && done.is_none_or(|done| done as f64 >= bytes);
+                let (mut is_through, mut is_over) = (true, true);
+                for (repair, seen) in &mut seen {
+                    let done = beat.running.iter().find(|(id, _)| id == repair).map(|it| it.1);
+                    *seen |= done.is_some();
+                    is_through &= *seen && done.is_none_or(|done| done as f64 >= bytes);
+                    is_over &= *seen && done.is_none();
+                }
                 if is_through && flowed.is_none() {
                     flowed = Some((start.elapsed(), cpu_time() - cpu));
                 }
-                if seen && done.is_none() {
+                if is_over {
                     break;
                 }
             }
@@ -353,7 +388,7 @@ async fn measure(feed: &mut SessionFeed, task: Task) -> String {
         }
     }
     let (wall, spent) = flowed.unwrap();
-    let (whole, gb) = (start.elapsed(), bytes / 1e9);
+    let (whole, gb) = (start.elapsed(), bytes * seen.len() as f64 / 1e9);
     format!(
         "{:.2} GB/s, {:.3} core-seconds per GB (with proof {:.2} s), peak memory {} MiB",
         gb / wall.as_secs_f64(),
