@@ -35,13 +35,20 @@ impl Arrivals {
             -unit.ln()
         };
         self.at += gap / self.rate;
-        Duration::from_secs_f64(self.at)
+        // Of a rate near zero none comes in any time that there is.
+        Duration::try_from_secs_f64(self.at).unwrap_or(Duration::MAX)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_a_rate_near_zero_no_request_comes() {
+        let mut arrivals = Arrivals::new(Workload::YcsbA, 1e-300, 1);
+        assert_eq!(arrivals.next_at(), Duration::MAX);
+    }
 
     #[test]
     fn requests_come_as_often_as_was_asked() {

@@ -3,7 +3,8 @@
 //!
 //! Place: around the testbed's network. Whatever ends the command that made a testbed, the record
 //! says what it made, so that `suture testbed down` finds it; a watcher does that at once where the
-//! command was killed. What has lost its record is found by the prefix of its names.
+//! command was killed. What has lost its record is found by its names, and is not taken down unless
+//! it is named: others may call a namespace so, too.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -27,6 +28,10 @@ const PREFIX: &str = "suture-";
 
 /// Letters of a run id: short, because the kernel gives the name of a link fifteen.
 const ID_LETTERS: usize = 4;
+const LETTERS: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
+
+/// Every testbed has namespaces of these names.
+const ALWAYS: [&str; 2] = ["core", "client"];
 
 /// What processes in a namespace get between the request to end and the end.
 const END_GRACE: Duration = Duration::from_millis(300);
@@ -88,6 +93,11 @@ impl Record {
         fs::rename(&temporary, path(&self.run)).with_context(cannot)
     }
 
+    /// Whether it was found by its names alone.
+    pub fn is_lost(&self) -> bool {
+        self.process == 0
+    }
+
     /// Whether the process that made it lives.
     pub fn is_live(&self) -> bool {
         began(self.process).is_some_and(|began| began == self.began)
@@ -126,7 +136,6 @@ fn path(run: &str) -> PathBuf {
 }
 
 fn new_id() -> Result<String> {
-    const LETTERS: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
     let mut bits = [0; ID_LETTERS];
     rustix::rand::getrandom(&mut bits, rustix::rand::GetRandomFlags::empty())
         .context("cannot draw a run id")?;
@@ -156,9 +165,10 @@ pub fn all() -> Result<Vec<Record>> {
         // Half of a record is none; its namespaces are found by their names.
         records.extend(serde_json::from_str::<Record>(&text));
     }
-    for name in namespaces()? {
-        let run = name.strip_prefix(PREFIX).and_then(|rest| rest.split_once('-'));
-        let Some((run, _)) = run.filter(|(run, _)| run.len() == ID_LETTERS) else { continue };
+    let names = namespaces()?;
+    for name in &names {
+        let Some(run) = run_of(name, &names) else { continue };
+        let name = name.clone();
         match records.iter_mut().find(|record| record.run == run) {
             Some(record) if record.namespaces.contains(&name) => {}
             Some(record) => record.namespaces.push(name),
@@ -175,6 +185,14 @@ pub fn all() -> Result<Vec<Record>> {
     }
     records.sort_by(|a, b| a.run.cmp(&b.run));
     Ok(records)
+}
+
+/// The run id in the name of a namespace that is of a testbed by all names that there are.
+fn run_of<'a>(name: &'a str, names: &[String]) -> Option<&'a str> {
+    let (run, _) = name.strip_prefix(PREFIX)?.split_once('-')?;
+    let is_id = run.len() == ID_LETTERS && run.bytes().all(|letter| LETTERS.contains(&letter));
+    let is_there = |part: &&str| names.contains(&format!("{PREFIX}{run}-{part}"));
+    (is_id && ALWAYS.iter().all(is_there)).then_some(run)
 }
 
 /// The network namespaces of this machine that have names.

@@ -19,17 +19,26 @@ const COMPLAINTS_MAX: usize = 3;
 /// # Errors
 /// Bad input: what is missing, and what to do.
 pub fn check() -> Result<()> {
+    // First: others than root may not have the programs in their path.
+    if !rustix::process::geteuid().is_root() {
+        return Err(bad_input(
+            "a testbed makes network namespaces, and only root may: run it with sudo",
+        ));
+    }
+    check_programs()
+}
+
+/// Whether the programs are there that make networks.
+///
+/// # Errors
+/// Bad input: what is missing, and what to do.
+pub fn check_programs() -> Result<()> {
     for (program, what) in [("ip", "makes the networks"), ("tc", "limits their links")] {
         if find(program).is_none() {
             return Err(bad_input(format!(
                 "there is no program '{program}', which {what} of a testbed: install iproute2"
             )));
         }
-    }
-    if !rustix::process::geteuid().is_root() {
-        return Err(bad_input(
-            "a testbed makes network namespaces, and only root may: run it with sudo",
-        ));
     }
     Ok(())
 }

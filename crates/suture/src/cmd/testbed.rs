@@ -309,13 +309,14 @@ fn down(args: &DownArgs) -> Result<Outcome> {
         record::watch(run)?;
         return Ok(Outcome::Done);
     }
+    tools::check_programs()?;
     let records = record::all()?;
     let chosen: Vec<&Record> = match &args.run {
         Some(run) => {
             let found = records.iter().find(|record| record.run == *run);
             vec![found.ok_or_else(|| bad_input(unknown(run, &records)))?]
         }
-        None => records.iter().filter(|record| is_over(record)).collect(),
+        None => records.iter().filter(|record| is_over(record, args.all)).collect(),
     };
     if chosen.len() > 1 && !args.all {
         let runs = chosen.iter().map(|record| describe(record)).collect::<Vec<_>>().join("\n");
@@ -332,8 +333,14 @@ fn down(args: &DownArgs) -> Result<Outcome> {
     Ok(Outcome::Done)
 }
 
-/// Whether no process uses it any more; one that does is named.
-fn is_over(record: &Record) -> bool {
+/// Whether no process uses it any more, and it is a testbed for sure or all are wanted; one that
+/// is left is named.
+fn is_over(record: &Record, wants_all: bool) -> bool {
+    if record.is_lost() && !wants_all {
+        let Record { run, title, .. } = record;
+        outln!("{run}: left, no record has it ({title}); `suture testbed down {run}` removes it");
+        return false;
+    }
     let is_used = record.is_live() && !record.stays;
     if is_used {
         outln!("{}: left, process {} uses it ({})", record.run, record.process, record.title);
