@@ -338,7 +338,7 @@ impl Measured {
         };
         self.samples.insert(peer, sample);
         if self.estimate.guess().is_some_and(|guess| guess.mean < rate) {
-            let passage = Passage { rate, pressure: Pressure::Spare };
+            let passage = Passage { rate, pressure: Pressure::Spare, is_held: false };
             self.estimate.feed(Guess::unsure(rate), passage);
         }
         self.settle_observed();

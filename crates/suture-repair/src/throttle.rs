@@ -60,7 +60,7 @@ const LATENCY_SHARE_WHOLE: u64 = 1000;
 /// The least part of a capacity that the rule for latency leaves.
 const LATENCY_SHARE_MIN: u64 = 10;
 
-/// What it gives back with each report in which probes waited less.
+/// What it gives back in each second in which probes waited less.
 const LATENCY_SHARE_STEP: u64 = 50;
 
 /// A new limit that is nearer to the old one than that divided by this is not worth a message.
@@ -272,7 +272,8 @@ impl Throttle {
         }
         if let (Some(seen), Some(target)) = (report.latency, self.config.p99) {
             reported.latency = Some(seen);
-            reported.latency_share = latency_share(reported.latency_share, seen, target);
+            let share = reported.latency_share;
+            reported.latency_share = latency_share(share, seen, report.span, target);
         }
         reported.cap = report.cap;
     }
@@ -317,10 +318,11 @@ impl Throttle {
     }
 }
 
-/// The part that the rule for latency leaves after probes waited `seen`.
-fn latency_share(before: u64, seen: Span, target: Span) -> u64 {
+/// The part that the rule for latency leaves after probes waited `seen` in such a span.
+fn latency_share(before: u64, seen: Span, span: Span, target: Span) -> u64 {
     if seen <= target {
-        return (before + LATENCY_SHARE_STEP).min(LATENCY_SHARE_WHOLE);
+        let step = u128::from(LATENCY_SHARE_STEP) * u128::from(span.ns) / 1_000_000_000;
+        return (before + (step as u64).max(1)).min(LATENCY_SHARE_WHOLE);
     }
     let part = u128::from(before) * u128::from(target.ns) / u128::from(seen.ns.max(1));
     (part as u64).max(before / 2).max(LATENCY_SHARE_MIN)

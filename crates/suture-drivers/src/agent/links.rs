@@ -20,7 +20,7 @@ use suture_repair::time::Span;
 use suture_repair::wire::{Frame, Who};
 use tokio::sync::watch;
 use tokio::time::Instant;
-use tracing::debug;
+use tracing::{debug, warn};
 
 use super::AgentDriver;
 use crate::address::AgentAddress;
@@ -62,8 +62,8 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 const BULK_BYTES: u32 = 1536 << 10;
 const BULK_SKIPPED: usize = 512 << 10;
 
-/// Waits that are remembered: those of ten seconds.
-const LATENCIES_MAX: usize = 40;
+/// Waits that are remembered, of which one may be longer than what is reported.
+const LATENCIES_MAX: usize = 100;
 
 /// Links at rest carry less than this in a report, probes aside.
 const IDLE_BYTES: u64 = 1 << 20;
@@ -110,7 +110,10 @@ pub struct Probes {
 
 #[derive(Debug, Default)]
 struct Found {
+    /// The last waits, since repair had to slow down.
     latencies: VecDeque<Duration>,
+    /// Whether there is one that no report has counted yet.
+    has_waited: bool,
     rates: Vec<(NodeId, u64)>,
     reached: Vec<NodeId>,
     unreached: Vec<NodeId>,
@@ -133,11 +136,25 @@ impl Probes {
     }
 
     fn waited(&self, latency: Duration) {
-        let latencies = &mut self.found().latencies;
-        latencies.push_back(latency);
-        if latencies.len() > LATENCIES_MAX {
-            latencies.pop_front();
+        let mut found = self.found();
+        found.has_waited = true;
+        found.latencies.push_back(latency);
+        if found.latencies.len() > LATENCIES_MAX {
+            found.latencies.pop_front();
         }
+    }
+}
+
+impl Found {
+    /// What all waits but one in a hundred, and but one, are not longer than; none where that was
+    /// reported already: what lies back counts once.
+    fn take_latency(&mut self) -> Option<Duration> {
+        if !std::mem::take(&mut self.has_waited) {
+            return None;
+        }
+        let mut latencies: Vec<Duration> = self.latencies.iter().copied().collect();
+        latencies.sort_unstable_by(|a, b| b.cmp(a));
+        latencies.get((latencies.len() / 100).max(1)).copied()
     }
 }
 
@@ -151,6 +168,8 @@ pub struct LinkMeter {
     probes: Arc<Probes>,
     at: Instant,
     before: [Counters; 2],
+    /// What repair may move by order of the coordinator.
+    limit: RepairLimit,
 }
 
 /// One direction, since the start.
@@ -166,11 +185,20 @@ impl LinkMeter {
     /// Counts from now on.
     pub fn new(settings: RateSettings, ports: LinkPorts) -> LinkMeter {
         let LinkPorts { uplink, downlink, .. } = ports;
-        let routes = fs::read_to_string("/proc/self/net/route").unwrap_or_default();
-        let interface = interface_of(settings.address, &routes);
+        let table = |name: &str| fs::read_to_string(name).unwrap_or_default();
+        let (routes, addresses) = (table("/proc/self/net/route"), table("/proc/self/net/if_inet6"));
+        let address = settings.address.to_canonical();
+        let interface = interface_of(address, &routes, &addresses);
+        if interface.is_none() && !address.is_loopback() {
+            warn!(
+                "cannot find the interface of {address}: what other programs take of its links is \
+                 not seen, and repair does not yield to them"
+            );
+        }
         let (probes, at) = (Arc::default(), Instant::now());
-        let before = Default::default();
-        let mut meter = LinkMeter { settings, uplink, downlink, interface, probes, at, before };
+        let (before, limit) = Default::default();
+        let mut meter =
+            LinkMeter { settings, uplink, downlink, interface, probes, at, before, limit };
         meter.before = meter.counters();
         meter
     }
@@ -188,6 +216,18 @@ impl LinkMeter {
         Prober { local_identity, is_declared, probes, downlink }.probe(peers)
     }
 
+    /// Repair may move so much from now on. Where that is less than before, what was waited until
+    /// now says nothing of the time after.
+    fn limited(&mut self, limit: RepairLimit) {
+        let before = std::mem::replace(&mut self.limit, limit);
+        let falls = |before: Option<u64>, now: Option<u64>| {
+            now.is_some_and(|now| before.is_none_or(|before| now < before))
+        };
+        if falls(before.up, limit.up) || falls(before.down, limit.down) {
+            self.probes.found().latencies.clear();
+        }
+    }
+
     /// What has passed since it was last asked, while this agent repaired something or not.
     pub fn report(&mut self, repairs: bool) -> LinkReport {
         let now = Instant::now();
@@ -198,7 +238,7 @@ impl LinkMeter {
         let is_idle = !repairs && sent.others + received.others < IDLE_BYTES;
         self.probes.is_idle.store(is_idle, Relaxed);
         let mut found = self.probes.found();
-        let latency = found.latencies.iter().max().copied();
+        let latency = found.take_latency();
         LinkReport {
             span: Span { ns: span.as_nanos() as u64 },
             sent,
@@ -233,7 +273,8 @@ impl LinkMeter {
 
 impl AgentDriver {
     /// The coordinator lets repair move so much from now on.
-    pub(super) fn limit_repair(&self, limit: RepairLimit) {
+    pub(super) fn limit_repair(&mut self, limit: RepairLimit) {
+        self.meter.limited(limit);
         self.ports.uplink.limit_repair(limit.up);
         self.ports.downlink.limit_repair(limit.down);
     }
@@ -264,13 +305,23 @@ fn moved(before: [Counters; 2], after: [Counters; 2]) -> [message::Moved; 2] {
     })
 }
 
-/// The interface whose network has the address, by the kernel's table of routes: that of the most
-/// particular one. None for loopback, which carries the traffic of all processes, and for IPv6.
-fn interface_of(address: IpAddr, routes: &str) -> Option<String> {
-    let IpAddr::V4(address) = address else { return None };
+/// The interface of an address: the one that has it, by the kernel's table of IPv6 addresses, or
+/// whose network has it, by its table of routes: that of the most particular one. None for
+/// loopback, which carries the traffic of all processes.
+fn interface_of(address: IpAddr, routes: &str, addresses: &str) -> Option<String> {
     if address.is_loopback() {
         return None;
     }
+    let address = match address {
+        IpAddr::V4(address) => address,
+        IpAddr::V6(address) => {
+            let digits = format!("{:032x}", u128::from(address));
+            let fields = |line: &str| line.split_whitespace().map(str::to_string).collect();
+            let mut lines = addresses.lines().map(fields);
+            let line: Vec<String> = lines.find(|line: &Vec<_>| line.first() == Some(&digits))?;
+            return line.get(5).cloned();
+        }
+    };
     // Numbers are in the order of the machine's bytes.
     let bits = u32::from_ne_bytes(address.octets());
     let route = |line: &str| {
@@ -410,8 +461,12 @@ impl Prober {
         for _ in 0..times {
             tokio::time::sleep(ASK_EVERY).await;
             let asked = Instant::now();
-            ask(&mut connection, 1, 0, one).await?;
-            self.probes.waited(asked.elapsed());
+            let answered = ask(&mut connection, 1, 0, one).await;
+            // What does not come at all is waited for, too.
+            if matches!(answered, Ok(_) | Err(NetError::Stalled { .. })) {
+                self.probes.waited(asked.elapsed());
+            }
+            answered?;
         }
         Ok(rate)
     }
@@ -451,7 +506,8 @@ async fn ask(
     let (mut came, mut began) = (0, None);
     let mut nowhere = Vec::new();
     while came < bytes as usize {
-        let payload = match connection.read_frame().await? {
+        let frame = connection.read_frame_within(TIMEOUT, "answering a probe").await?;
+        let payload = match frame {
             Frame::ReadData(payload) if payload.bytes > 0 => payload,
             Frame::Error(denial) => return Err(NetError::Denied(denial)),
             frame => return Err(NetError::Unexpected(frame)),
@@ -480,16 +536,29 @@ mod tests {
         eth0\t00000000\t0100A8C0\t0003\t0\t0\t0\t00000000\t0\n\
         eth1\t0000FD0A\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\n";
 
+    const ADDRESSES: &str = "00000000000000000000000000000001 01 80 10 80       lo\n\
+        fd000000000000000000000000000007 03 40 00 80     eth1\n\
+        fe800000000000000000000000000001 02 40 20 80     eth0\n";
+
     #[test]
     fn the_interface_of_an_address_is_that_of_its_most_particular_network() {
-        let find = |address: &str| interface_of(address.parse().unwrap(), ROUTES);
+        let find = |address: &str| interface_of(address.parse().unwrap(), ROUTES, ADDRESSES);
         if cfg!(target_endian = "little") {
             assert_eq!(find("10.253.0.7").as_deref(), Some("eth1"));
             assert_eq!(find("192.0.2.1").as_deref(), Some("eth0"));
         }
         assert_eq!(find("127.0.0.1"), None, "it is everybody's");
         assert_eq!(find("::1"), None);
-        assert_eq!(interface_of("10.253.0.7".parse().unwrap(), ""), None);
+        assert_eq!(interface_of("10.253.0.7".parse().unwrap(), "", ""), None);
+    }
+
+    #[test]
+    fn the_interface_of_an_ipv6_address_is_the_one_that_has_it() {
+        let find = |address: &str| interface_of(address.parse().unwrap(), ROUTES, ADDRESSES);
+        assert_eq!(find("fd00::7").as_deref(), Some("eth1"));
+        assert_eq!(find("fe80::1").as_deref(), Some("eth0"));
+        assert_eq!(find("fd00::8"), None, "no interface has it");
+        assert_eq!(find("::1"), None, "it is everybody's");
     }
 
     #[test]
@@ -533,6 +602,28 @@ mod tests {
         assert_eq!(moved(before, [busy, busy])[0].others, 5 * mb);
         let shared = counters(0, 3 * mb, None);
         assert_eq!(moved(Default::default(), [shared, shared])[1].others, 3 * mb);
+    }
+
+    #[test]
+    fn one_wait_in_a_hundred_may_be_longer_than_what_is_reported_and_each_counts_once() {
+        let probes = Probes::default();
+        let report = || probes.found().take_latency().map(|latency| latency.as_millis());
+        let wait = |ms: u64| probes.waited(Duration::from_millis(ms));
+        assert_eq!(report(), None);
+        wait(900);
+        assert_eq!(report(), None, "one alone may be longer");
+        wait(1);
+        assert_eq!(report(), Some(1));
+        assert_eq!(report(), None, "nothing is new");
+        wait(800);
+        assert_eq!(report(), Some(800), "two are too many");
+        (0..97).for_each(|_| wait(2));
+        assert_eq!(report(), Some(800));
+        wait(2);
+        assert_eq!(report(), Some(2), "of the last hundred one is longer");
+        probes.found().latencies.clear();
+        wait(2);
+        assert_eq!(report(), None);
     }
 
     #[test]

@@ -7,7 +7,10 @@
 //! what it is thought to, without being the limit, may carry more: twice as much more is tried each
 //! time, from little where something is known of it, and given up again where it is of no use. How
 //! far the estimate may be off shrinks with results that agree, and grows while there are none;
-//! what nothing has shown for long is forgotten. One result alone does not bring down a sure
+//! what nothing has shown for long is forgotten. Where repair has all that a limit leaves to it,
+//! nothing shows either whether the direction carries more than it is thought to, and the limit
+//! follows from that: so it is doubted sooner, and ever more seldom where the doubt was wrong. One
+//! result alone does not bring down a sure
 //! estimate by more than half: it may be wrong about which port was the limit.
 //!
 //! Invariant: no estimate is below what passed last. Does not know how it is decided what was the
@@ -42,6 +45,11 @@ const TRIAL_DIVISOR: u64 = 8;
 /// After so many of them in a row nothing is known any more.
 const RESTS_MOST: u32 = 120;
 
+/// After so many in which repair had all that it may; twice as many each time that was in vain, but
+/// no more often than this.
+const HELD_MOST: u32 = 30;
+const DOUBTS_MOST: u32 = 5;
+
 /// A direction that carries all but such a part of the estimate carries about that.
 pub(super) const NEAR_DIVISOR: u64 = 8;
 
@@ -67,6 +75,8 @@ pub(super) struct Passage {
     pub rate: u64,
     /// Whether more was wanted.
     pub pressure: Pressure,
+    /// Whether repair moved about all that a limit leaves to it.
+    pub is_held: bool,
 }
 
 /// A rate and how far it may be off, in bytes per second.
@@ -137,8 +147,11 @@ pub(super) struct LinkEstimate {
     results: u32,
     /// How often in a row it was tried whether there is more.
     tries: u32,
-    /// Reports in a row that have shown nothing.
+    /// Reports in a row that have shown nothing; where repair is held, nothing but that there may
+    /// be more.
     rests: u32,
+    /// How often in a row it was forgotten because repair was held.
+    doubts: u32,
 }
 
 impl LinkEstimate {
@@ -155,7 +168,10 @@ impl LinkEstimate {
     /// So much passed of a direction that is taken for `before` until something is shown. Returns
     /// whether that has shown anything.
     pub fn feed(&mut self, before: Guess, passage: Passage) -> bool {
-        let Passage { rate, pressure } = passage;
+        let Passage { rate, pressure, is_held } = passage;
+        if is_held && self.is_doubted() {
+            return false;
+        }
         let known = self.guess.unwrap_or(before);
         match pressure {
             Pressure::Limit => {
@@ -176,7 +192,7 @@ impl LinkEstimate {
                 self.tries = (self.tries + 1).min(TRIES_MOST);
             }
             Pressure::Spare => {
-                (self.rests, self.tries) = (self.rests + 1, 0);
+                (self.rests, self.tries) = (self.rests + u32::from(!is_held), 0);
                 self.guess = self.guess.map(|guess| guess.rested(self.confirmed));
                 if self.rests > RESTS_MOST {
                     self.forget();
@@ -184,9 +200,24 @@ impl LinkEstimate {
                 return false;
             }
         }
-        self.rests = 0;
+        if !is_held {
+            self.rests = 0;
+        }
         let mean = self.guess.map_or(0, |guess| guess.mean);
         assert!(mean >= rate, "rates: {rate} passed where {mean} is the most");
+        true
+    }
+
+    /// Counts a report in which repair was held. Returns whether there were so many in a row that
+    /// nothing is known any more.
+    fn is_doubted(&mut self) -> bool {
+        self.rests += 1;
+        if self.rests <= HELD_MOST << self.doubts {
+            return false;
+        }
+        // What was forgotten before was not found again: there was more.
+        let doubts = if self.guess.is_some() { (self.doubts + 1).min(DOUBTS_MOST) } else { 0 };
+        *self = LinkEstimate { doubts, ..LinkEstimate::default() };
         true
     }
 

@@ -99,7 +99,7 @@ impl Rates {
             let Some(rack) = self.racks.get_mut(rack.0 as usize) else { continue };
             let estimate = &mut rack.ports[direction as usize].estimate;
             if estimate.guess().is_some_and(|guess| guess.mean < rate) {
-                estimate.feed(UNKNOWN, Passage { rate, pressure: Pressure::Spare });
+                estimate.feed(UNKNOWN, Passage { rate, pressure: Pressure::Spare, is_held: false });
             }
         }
     }
@@ -138,7 +138,7 @@ impl Rates {
             };
             let is_evident = nodes.len() >= WAITING_NODES;
             let pressure = if is_evident { pressure(&used, &others) } else { Pressure::Spare };
-            port.estimate.feed(UNKNOWN, Passage { rate: used.carried, pressure });
+            port.estimate.feed(UNKNOWN, Passage { rate: used.carried, pressure, is_held: false });
             let guess = port.estimate.guess().unwrap_or(UNKNOWN);
             port.used = if crossings.is_empty() { SUSPECT } else { PortUse { guess, ..used } };
         }

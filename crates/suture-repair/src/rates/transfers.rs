@@ -73,7 +73,7 @@ impl Rates {
                 continue;
             }
             let before = measured.assumed(declared, typical);
-            let passage = Passage { rate: own.carried, pressure };
+            let passage = Passage { rate: own.carried, pressure, is_held: own.is_throttled };
             let is_new = measured.estimate.guess().is_none();
             if measured.estimate.feed(before, passage) {
                 measured.observed_at = self.results;

@@ -3,6 +3,7 @@
 //! Place: beside [slices flow]: kept before it is done, like everything that operators want.
 
 use suture_repair::transcript::line::TextError;
+use tracing::warn;
 
 use super::{MetadataError, MetadataStore};
 use crate::maintenance_window::ThrottleIntent;
@@ -17,7 +18,16 @@ impl MetadataStore {
         let damaged = |why: String| MetadataError::Damaged(format!("throttle: {why}"));
         let config = config.parse().map_err(|why: TextError| damaged(why.to_string()))?;
         // A zone that this machine does not know any more closes no window.
-        let window = window.and_then(|window| window.parse().ok());
+        let window = window.and_then(|window| {
+            let read = window.parse();
+            if read.is_err() {
+                warn!(
+                    "the window for repairs that was set, '{window}', cannot be read on this \
+                     machine and closes nothing: set it again (suture repair throttle --window)"
+                );
+            }
+            read.ok()
+        });
         Ok(Some(ThrottleIntent { config, window }))
     }
 

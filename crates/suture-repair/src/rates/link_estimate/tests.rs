@@ -6,7 +6,7 @@ use crate::random::Random;
 /// A direction that carries `capacity`, of which `wanted` is wanted.
 fn passage(capacity: u64, wanted: u64) -> Passage {
     let pressure = if wanted > capacity { Pressure::Limit } else { Pressure::Spare };
-    Passage { rate: wanted.min(capacity), pressure }
+    Passage { rate: wanted.min(capacity), pressure, is_held: false }
 }
 
 fn mean(estimate: &LinkEstimate, before: u64) -> u64 {
@@ -107,18 +107,18 @@ fn an_estimate_follows_a_link_down_and_up() {
 fn a_direction_that_was_the_limit_is_tried_for_more_in_small_steps_at_first() {
     let mut estimate = LinkEstimate::default();
     let before = Guess::unsure(640_000);
-    estimate.feed(before, Passage { rate: 640_000, pressure: Pressure::Limit });
+    estimate.feed(before, Passage { rate: 640_000, pressure: Pressure::Limit, is_held: false });
     let mut tried = || {
         let rate = estimate.guess().map_or(0, |guess| guess.mean);
-        estimate.feed(before, Passage { rate, pressure: Pressure::Spare });
+        estimate.feed(before, Passage { rate, pressure: Pressure::Spare, is_held: false });
         estimate.guess().map_or(0, |guess| guess.mean)
     };
     assert_eq!(tried(), 650_000);
     assert_eq!(tried(), 650_000 + 2 * (650_000 / 64));
     let third = tried();
-    estimate.feed(before, Passage { rate: third, pressure: Pressure::Limit });
+    estimate.feed(before, Passage { rate: third, pressure: Pressure::Limit, is_held: false });
     let again = estimate.guess().map_or(0, |guess| guess.mean);
-    estimate.feed(before, Passage { rate: again, pressure: Pressure::Spare });
+    estimate.feed(before, Passage { rate: again, pressure: Pressure::Spare, is_held: false });
     assert_eq!(estimate.guess().map(|guess| guess.mean), Some(again + again / 64));
 }
 
@@ -127,11 +127,11 @@ fn what_was_only_tried_is_given_up_where_less_is_wanted() {
     let mut estimate = LinkEstimate::default();
     let before = Guess { mean: 640_000, deviation: 6_400 };
     for rate in [600_000, 640_000, 650_000] {
-        assert!(estimate.feed(before, Passage { rate, pressure: Pressure::Spare }));
+        assert!(estimate.feed(before, Passage { rate, pressure: Pressure::Spare, is_held: false }));
     }
     let tried = mean(&estimate, 0);
     assert!(tried > 700_000, "{tried}");
-    let idle = Passage { rate: 5_000, pressure: Pressure::Spare };
+    let idle = Passage { rate: 5_000, pressure: Pressure::Spare, is_held: false };
     feed_often(&mut estimate, 60, before, idle);
     let left = mean(&estimate, 0);
     assert!((650_000..651_000).contains(&left), "what has passed is no trial: {left}");
@@ -141,14 +141,14 @@ fn what_was_only_tried_is_given_up_where_less_is_wanted() {
 fn results_that_agree_make_it_sure_and_gaps_make_it_unsure_and_forget_it_in_the_end() {
     let mut estimate = LinkEstimate::default();
     let before = Guess::unsure(10_000);
-    let limit = Passage { rate: 1_000_000, pressure: Pressure::Limit };
+    let limit = Passage { rate: 1_000_000, pressure: Pressure::Limit, is_held: false };
     feed_often(&mut estimate, 7, before, limit);
     assert!(!estimate.is_settled());
     estimate.feed(before, limit);
     assert!(estimate.is_settled());
     let guess = estimate.guess().unwrap();
     assert!(guess.is_sure() && guess.deviation < 50_000, "{guess:?}");
-    let idle = Passage { rate: 0, pressure: Pressure::Spare };
+    let idle = Passage { rate: 0, pressure: Pressure::Spare, is_held: false };
     feed_often(&mut estimate, RESTS_MOST, before, idle);
     let guess = estimate.guess().unwrap();
     assert_eq!(guess.mean, 1_000_000, "it is what was last known");
@@ -163,7 +163,53 @@ fn what_others_take_counts_as_what_passes() {
     let mut estimate = LinkEstimate::default();
     let before = Guess::unsure(5000);
     let (others, repair) = (400, 600);
-    let both = Passage { rate: others + repair, pressure: Pressure::Limit };
+    let both = Passage { rate: others + repair, pressure: Pressure::Limit, is_held: false };
     feed_often(&mut estimate, 3, before, both);
     assert_eq!(estimate.guess().map(|guess| guess.mean), Some(1000));
+}
+
+/// What a throttle that keeps 30 % free lets repair have of a direction that it takes for `mean`.
+fn limit(mean: u64) -> u64 {
+    (mean - mean * 3 / 10).max(125_000)
+}
+
+/// Repair that wants all, under that limit, of a direction that carries `capacity`. Returns how many
+/// reports found it full.
+fn repair_under_limit(
+    estimate: &mut LinkEstimate,
+    (assumed, capacity): (u64, u64),
+    reports: u32,
+) -> u32 {
+    let mut full = 0;
+    for _ in 0..reports {
+        let limit = limit(mean(estimate, assumed));
+        let rate = limit.min(capacity);
+        let is_held = rate >= limit - limit / NEAR_DIVISOR;
+        let pressure = if is_held { Pressure::Spare } else { Pressure::Limit };
+        let sure = Guess { mean: assumed, deviation: 0 };
+        estimate.feed(sure, Passage { rate, pressure, is_held });
+        full += u32::from(!is_held);
+    }
+    full
+}
+
+#[test]
+fn a_direction_that_was_down_is_found_again_under_a_limit() {
+    let mut estimate = LinkEstimate::default();
+    let before = Guess { mean: 100_000_000, deviation: 0 };
+    let down = Passage { rate: 0, pressure: Pressure::Limit, is_held: false };
+    feed_often(&mut estimate, 10, before, down);
+    assert!(mean(&estimate, before.mean) < 1_000_000);
+    repair_under_limit(&mut estimate, (before.mean, before.mean), HELD_MOST + 1);
+    assert_eq!(estimate.guess(), None, "it counts as declared again");
+}
+
+#[test]
+fn a_direction_that_is_slower_than_it_is_taken_for_is_seldom_filled_under_a_limit() {
+    let mut estimate = LinkEstimate::default();
+    let links = (100_000_000, 30_000_000);
+    repair_under_limit(&mut estimate, links, 100);
+    let full = repair_under_limit(&mut estimate, links, 3_000);
+    assert!((1..90).contains(&full), "{full} of 3000 reports");
+    assert!(mean(&estimate, links.0) < 2 * links.1);
 }
