@@ -452,11 +452,24 @@ fn groups_that_are_not_served_are_left_to_hdfs() {
     fake.namespace().groups.insert(legacy.group, legacy.clone());
     let mut hdfs = Hdfs::of(fake);
     assert!(hdfs.1.stripes().unwrap().is_empty());
-    let unserved = hdfs.1.unserved();
-    assert_eq!(unserved, [stripe_id(legacy.group)]);
-    hdfs.1.lease(5000, &unserved).unwrap();
+    let left = hdfs.1.left(std::iter::empty());
+    assert_eq!(left, [stripe_id(legacy.group)]);
+    hdfs.1.lease(5000, &left).unwrap();
     let namespace = hdfs.0.namespace();
     assert_eq!((namespace.lease_millis, &namespace.left[..]), (5000, &[legacy.group][..]));
+}
+
+#[test]
+fn what_hdfs_cannot_rebuild_either_is_not_left_to_it() {
+    let fake = FakeNameNode::with_nodes(5);
+    // Of three blocks that rebuild a lost one two are there, and one.
+    let groups = [group(1, 2048, (2, 1), &[1]), group(2, 2048, (2, 1), &[0, 1])];
+    for group in &groups {
+        fake.namespace().groups.insert(group.group, group.clone());
+    }
+    let hdfs = Hdfs::of(fake);
+    let waiting = groups.each_ref().map(|group| stripe_id(group.group));
+    assert_eq!(hdfs.1.left(waiting.into_iter()), [waiting[0]]);
 }
 
 #[test]

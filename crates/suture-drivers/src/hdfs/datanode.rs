@@ -11,7 +11,7 @@ use std::fs;
 use std::io::{self, ErrorKind};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rustix::net::sockopt::socket_peercred;
@@ -23,8 +23,9 @@ use super::frame::{Frames, PROTOCOL};
 use super::namenode::Refusal;
 use crate::chunk_client::SLOWEST_DISK;
 
-/// Connections that are kept; the plugin takes some more.
-const KEPT_MAX: usize = 12;
+/// Connections that may be in use, and that are kept. The plugin closes what is beyond sixteen, and
+/// those of an agent that has just ended may be among them.
+const CONNECTIONS_MAX: usize = 12;
 
 /// A DataNode whose disk takes longer for an answer is as good as gone.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
@@ -163,6 +164,39 @@ pub struct DataNodeClient {
     /// The user that the DataNode runs as, by number.
     user: u32,
     kept: Mutex<Vec<BlockConnection>>,
+    free: FreeConnections,
+}
+
+/// Which of them are free: whoever finds none waits.
+#[derive(Debug)]
+struct FreeConnections {
+    count: Mutex<usize>,
+    freed: Condvar,
+}
+
+impl Default for FreeConnections {
+    fn default() -> FreeConnections {
+        FreeConnections { count: Mutex::new(CONNECTIONS_MAX), freed: Condvar::new() }
+    }
+}
+
+impl FreeConnections {
+    fn take(&self) -> UsedConnection<'_> {
+        let free = self.count.lock().unwrap_or_else(PoisonError::into_inner);
+        let free = self.freed.wait_while(free, |free| *free == 0);
+        *free.unwrap_or_else(PoisonError::into_inner) -= 1;
+        UsedConnection(self)
+    }
+}
+
+/// One that is in use until it is dropped.
+struct UsedConnection<'a>(&'a FreeConnections);
+
+impl Drop for UsedConnection<'_> {
+    fn drop(&mut self) {
+        *self.0.count.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+        self.0.freed.notify_one();
+    }
 }
 
 #[derive(Deserialize)]
@@ -183,7 +217,8 @@ impl DataNodeClient {
             Some(name) => number_of(name)?,
             None => rustix::process::geteuid().as_raw(),
         };
-        Ok(DataNodeClient { socket: socket.to_owned(), user, kept: Mutex::default() })
+        let (socket, kept) = (socket.to_owned(), Mutex::default());
+        Ok(DataNodeClient { socket, user, kept, free: FreeConnections::default() })
     }
 
     /// Which DataNode it is.
@@ -205,7 +240,7 @@ impl DataNodeClient {
         })
     }
 
-    /// Does something over a connection of its own.
+    /// Does something over a connection of its own, once one may be used; `work` uses no other.
     ///
     /// # Errors
     /// Those of `work`; a connection that is out of order was replaced once by then.
@@ -213,6 +248,7 @@ impl DataNodeClient {
         &self,
         mut work: impl FnMut(&mut BlockConnection) -> Result<T, DataNodeError>,
     ) -> Result<T, DataNodeError> {
+        let _used = self.free.take();
         let kept = self.kept().pop();
         if let Some(mut connection) = kept {
             match work(&mut connection) {
@@ -258,7 +294,7 @@ impl DataNodeClient {
 
     fn keep(&self, connection: BlockConnection) {
         let mut kept = self.kept();
-        if kept.len() < KEPT_MAX {
+        if kept.len() < CONNECTIONS_MAX {
             kept.push(connection);
         }
     }
@@ -324,9 +360,30 @@ impl std::error::Error for DataNodeError {}
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::AtomicUsize;
+    use std::sync::atomic::Ordering::SeqCst;
+
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn no_more_connections_are_in_use_than_the_plugin_has_places_for() {
+        let (places, used) = (FreeConnections::default(), AtomicUsize::new(0));
+        let most = AtomicUsize::new(0);
+        std::thread::scope(|scope| {
+            for _ in 0..3 * CONNECTIONS_MAX {
+                scope.spawn(|| {
+                    let _place = places.take();
+                    most.fetch_max(used.fetch_add(1, SeqCst) + 1, SeqCst);
+                    std::thread::sleep(Duration::from_millis(2));
+                    used.fetch_sub(1, SeqCst);
+                });
+            }
+        });
+        assert!(most.into_inner() <= CONNECTIONS_MAX);
+        assert_eq!(*places.count.lock().unwrap(), CONNECTIONS_MAX);
+    }
 
     #[test]
     fn a_long_block_has_longer_to_be_finished_than_others_have_for_an_answer() {

@@ -45,6 +45,15 @@ pub struct Group {
     pub units: Vec<Unit>,
 }
 
+impl Group {
+    /// Whether so many of its blocks are there that any code of HDFS can rebuild the others: of a
+    /// short group those that it lacks are known, too.
+    pub fn is_repairable(&self) -> bool {
+        let cells = self.bytes.div_ceil(self.cell.max(1));
+        self.units.len() as u64 >= cells.min(u64::from(self.data))
+    }
+}
+
 /// An internal block that is there.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unit {

@@ -247,10 +247,14 @@ impl<N: NameNode> HdfsKeeper<N> {
         ask(&mut self.namenode, &lease).map(|DoneAnswer {}| ())
     }
 
-    /// Groups that are no stripes for Suture, and are HDFS's to rebuild.
-    pub fn unserved(&self) -> Vec<StripeId> {
+    /// Those of these groups, and of those that are no stripes for Suture, that are HDFS's to
+    /// rebuild. It tries none of which too little is there.
+    pub fn left(&self, waiting: impl Iterator<Item = StripeId>) -> Vec<StripeId> {
         let is_unserved = |(_, known): &(&StripeId, &KnownGroup)| known.stripe.is_none();
-        self.groups.iter().filter(is_unserved).map(|(id, _)| *id).collect()
+        let unserved = self.groups.iter().filter(is_unserved).map(|(id, _)| *id);
+        let is_repairable =
+            |id: &StripeId| self.groups.get(id).is_none_or(|known| known.group.is_repairable());
+        waiting.chain(unserved).filter(is_repairable).collect()
     }
 
     /// The NameNode at the other end may be another one, and knows of no claim: all is asked anew.

@@ -90,6 +90,11 @@ impl Condition {
             waiting: status.blocked.iter().map(|(stripe, _)| *stripe).collect(),
         }
     }
+
+    /// Whether it counts at that time: who reported it may stand still since.
+    pub fn is_fresh(&self, now: Instant) -> bool {
+        now.saturating_duration_since(self.at) <= CONDITION_LASTS
+    }
 }
 
 impl NoLease {
@@ -99,8 +104,9 @@ impl NoLease {
         if observes {
             return Some(NoLease::Observes);
         }
-        let is_fresh = |of: &&Condition| now.saturating_duration_since(of.at) <= CONDITION_LASTS;
-        let Some(condition) = condition.filter(is_fresh) else { return Some(NoLease::Silent) };
+        let Some(condition) = condition.filter(|condition| condition.is_fresh(now)) else {
+            return Some(NoLease::Silent);
+        };
         let up = condition.nodes_up;
         if condition.paused {
             Some(NoLease::Paused)
@@ -186,8 +192,10 @@ mod tests {
         // A task that hangs reports nothing any more.
         let late = Condition { at: ago(CONDITION_LASTS / 2), ..well.clone() };
         assert_eq!(refused(&late, scene), None);
+        assert!(late.is_fresh(now));
         let hung = Condition { at: ago(CONDITION_LASTS * 3 / 2), ..well.clone() };
         assert_eq!(refused(&hung, scene), Some(NoLease::Silent));
+        assert!(!hung.is_fresh(now), "claims are not asked for again either");
         assert_eq!(NoLease::of(None, scene, now), Some(NoLease::Silent), "it has said nothing yet");
         let observes = LeaseScene { observes: true, ..scene };
         assert_eq!(refused(&well, observes), Some(NoLease::Observes));

@@ -234,7 +234,7 @@ impl Linked {
 
     fn lease(&mut self) {
         let waiting = self.condition.iter().flat_map(|of| of.waiting.iter().copied());
-        let left: Vec<StripeId> = waiting.chain(self.keeper.unserved()).collect();
+        let left: Vec<StripeId> = self.keeper.left(waiting);
         let is_live = |(_, reported): &&(NodeId, DataNode)| reported.state != DataNodeState::Dead;
         let scene = LeaseScene {
             observes: self.settings.observes,
@@ -275,7 +275,12 @@ impl Linked {
         }
     }
 
+    /// Asks again for claims that last, as long as the coordinator's task reports: of one that
+    /// stands still all end by themselves, and HDFS rebuilds what it claimed.
     fn prolong(&mut self) {
+        if self.condition.as_ref().is_none_or(|condition| !condition.is_fresh(Instant::now())) {
+            return;
+        }
         let due = |(at, _): &(Instant, Claim)| at.elapsed() >= PROLONG_EVERY;
         let due: Vec<RepairId> =
             self.claims.iter().filter(|(_, of)| due(of)).map(|(repair, _)| *repair).collect();

@@ -20,7 +20,7 @@ final class CheckedBytes {
   private static final int KIND_CRC32 = 1;
   private static final int KIND_CRC32C = 2;
   /** HDFS has 512 by default; more than that is some cluster's choice, but not megabytes. */
-  private static final int STEP_MAX = 1 << 20;
+  static final int STEP_MAX = 1 << 20;
 
   final byte[] bytes;
   final int from;

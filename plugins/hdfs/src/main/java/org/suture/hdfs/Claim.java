@@ -55,10 +55,17 @@ final class Claim {
     return claim;
   }
 
-  /** Asks the placement policy about each target. */
+  /** Asks the placement policy about each target, as if those before it had their blocks. */
   void choose(BlockInfoStriped found, Targets policy, GroupView.Place place) {
-    if (found != null) {
-      targets.forEach(target -> target.storage = policy.storage(place, target.node));
+    if (found == null) {
+      return;
+    }
+    for (Target target : targets) {
+      target.storage = policy.storage(place, target.node);
+      if (target.storage != null) {
+        place.chosen.add(target.storage);
+        place.holders.add(target.storage.getDatanodeDescriptor());
+      }
     }
   }
 

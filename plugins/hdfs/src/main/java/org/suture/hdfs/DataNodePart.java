@@ -107,8 +107,9 @@ final class DataNodePart implements PluginPart {
   private void accept() {
     while (!isStopping && listener.isOpen()) {
       try {
-        begin(listener.accept());
-        lastTrouble = "";
+        if (begin(listener.accept())) {
+          lastTrouble = "";
+        }
       } catch (IOException | RuntimeException | VirtualMachineError e) {
         trouble(PluginLog.reason(e));
       }
@@ -127,11 +128,15 @@ final class DataNodePart implements PluginPart {
     }
   }
 
-  /** Gives a connection a thread of its own; where there is none, its place is free again. */
-  private void begin(SocketChannel connection) throws IOException {
+  /**
+   * Gives a connection a thread of its own; where there is none, its place is free again. Says
+   * whether it is served.
+   */
+  private boolean begin(SocketChannel connection) throws IOException {
     if (!places.tryAcquire()) {
       connection.close();
-      return;
+      trouble("all " + CONNECTIONS_MAX + " are in use");
+      return false;
     }
     boolean isServed = false;
     try {
@@ -140,6 +145,7 @@ final class DataNodePart implements PluginPart {
       thread.setDaemon(true);
       thread.start();
       isServed = true;
+      return true;
     } finally {
       if (!isServed) {
         open.remove(connection);

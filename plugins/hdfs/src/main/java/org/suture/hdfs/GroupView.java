@@ -2,6 +2,7 @@ package org.suture.hdfs;
 
 import java.util.ArrayList;
 import java.util.Collection;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
@@ -43,7 +44,10 @@ final class GroupView {
     final String path;
     final byte storagePolicy;
     final long blockBytes;
+    /** What stays of the group, by which HDFS spreads the rest over racks. */
     final List<DatanodeStorageInfo> chosen = new ArrayList<>();
+    /** Every node that has something of the group, whatever that is worth. */
+    final Set<DatanodeDescriptor> holders = new HashSet<>();
 
     Place(String path, byte storagePolicy, long blockBytes) {
       this.path = path;
@@ -121,8 +125,13 @@ final class GroupView {
     }
     Place place = new Place(file.getName(), file.getStoragePolicyID(),
         group.getNumBytes() / group.getDataBlockNum() + group.getCellSize());
+    Collection<DatanodeDescriptor> corrupt = corrupt(group);
     for (BlockInfoStriped.StorageAndBlockIndex unit : group.getStorageAndIndexInfos()) {
-      place.chosen.add(unit.getStorage());
+      DatanodeDescriptor node = unit.getStorage().getDatanodeDescriptor();
+      place.holders.add(node);
+      if (isUsable(unit.getStorage(), corrupt) && Stay.of(node) != Stay.LEAVES) {
+        place.chosen.add(unit.getStorage());
+      }
     }
     return place;
   }

@@ -48,9 +48,13 @@ final class GroupsAtRisk {
     walk = new SutureBlocks.Walk(blocks);
   }
 
-  /** The coordinator knows nothing yet. */
+  /**
+   * The coordinator knows nothing yet. The walk begins again: the place where it stands keeps all
+   * that was behind it alive, and leads through that first.
+   */
   void forget() {
     known.clear();
+    walk.restart();
   }
 
   /** What is other than was last told, of these claimed groups and of those at risk. */

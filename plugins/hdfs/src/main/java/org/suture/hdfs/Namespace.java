@@ -123,6 +123,10 @@ final class Namespace implements Served {
     List<Message> nodes = new ArrayList<>();
     for (DatanodeDescriptor node
         : blocks.getDatanodeManager().getDatanodeListForReport(DatanodeReportType.ALL)) {
+      // A host that dfs.hosts names and that has never registered has nothing, not even a name.
+      if (node.getDatanodeUuid() == null || node.getDatanodeUuid().isEmpty()) {
+        continue;
+      }
       boolean isLeaving = node.isDecommissionInProgress() || node.isDecommissioned()
           || node.isMaintenance();
       String state = !node.isAlive() ? "dead" : isLeaving ? "leaving" : "up";

@@ -1,13 +1,14 @@
 package org.suture.hdfs;
 
 import java.io.BufferedInputStream;
+import java.io.BufferedOutputStream;
 import java.io.DataInputStream;
 import java.io.DataOutputStream;
 import java.io.IOException;
 import java.io.InputStream;
 import java.io.OutputStream;
-import java.nio.ByteBuffer;
 import java.util.zip.CRC32C;
+import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.StorageType;
 import org.apache.hadoop.hdfs.protocol.Block;
 import org.apache.hadoop.hdfs.protocol.ExtendedBlock;
@@ -30,7 +31,8 @@ import org.apache.hadoop.util.DiskChecker.DiskOutOfSpaceException;
  * summed, and are the same or not. Where they are, the NameNode is told of the block again.
  */
 final class NewReplica {
-  private static final int STEP = 512;
+  /** What is read back at a time, about. */
+  private static final int BUFFER_BYTES = 128 * 1024;
 
   private final DataNode node;
   private final ExtendedBlock block;
@@ -38,9 +40,12 @@ final class NewReplica {
   /** None where the block is there already. */
   private final ReplicaHandler handler;
   private ReplicaOutputStreams streams;
+  /** What the checksums are written to, a few at a time. */
+  private OutputStream sums;
   private final CRC32C whole = new CRC32C();
-  private final CRC32C sum = new CRC32C();
-  private final ByteBuffer lastSum = ByteBuffer.allocate(4);
+  /** Of the kind that this DataNode's configuration names, as clients' blocks have. */
+  private final DataChecksum sum;
+  private final byte[] lastSum;
   private long written;
   private int inSum;
   private IOException trouble;
@@ -51,14 +56,18 @@ final class NewReplica {
     this.replicas = replicas;
     this.block = block;
     this.handler = handler;
+    sum = checksum(node.getConf());
+    lastSum = new byte[sum.getChecksumSize()];
     if (handler == null) {
       return;
     }
     boolean isBegun = false;
     try {
-      DataChecksum checksum = DataChecksum.newDataChecksum(DataChecksum.Type.CRC32C, STEP);
-      streams = replica().createStreams(true, checksum);
-      BlockMetadataHeader.writeHeader(new DataOutputStream(streams.getChecksumOut()), checksum);
+      streams = replica().createStreams(true, sum);
+      sums = new BufferedOutputStream(streams.getChecksumOut());
+      DataOutputStream header = new DataOutputStream(sums);
+      BlockMetadataHeader.writeHeader(header, sum);
+      header.flush();
       isBegun = true;
     } catch (IOException | RuntimeException e) {
       throw new ReplicaException(ReplicaException.FAILED, "it cannot be written", e);
@@ -88,6 +97,17 @@ final class NewReplica {
     return new NewReplica(node, replicas, block, handler);
   }
 
+  /** That of dfs.checksum.type and dfs.bytes-per-checksum; CRC32C where they name none. */
+  static DataChecksum checksum(Configuration conf) {
+    int step = conf.getInt("dfs.bytes-per-checksum", 512);
+    DataChecksum.Type type = DataChecksum.Type.CRC32C;
+    if ("CRC32".equals(conf.getTrimmed("dfs.checksum.type", ""))) {
+      type = DataChecksum.Type.CRC32;
+    }
+    boolean isUsable = step > 0 && step <= CheckedBytes.STEP_MAX;
+    return DataChecksum.newDataChecksum(type, isUsable ? step : 512);
+  }
+
   private ReplicaInPipeline replica() {
     return handler.getReplica();
   }
@@ -105,35 +125,35 @@ final class NewReplica {
       }
       if (handler != null) {
         streams.getDataOut().write(bytes, 0, count);
-        sum(bytes, count);
+        add(bytes, count);
       }
     } catch (IOException e) {
       trouble = e;
     }
   }
 
-  private void sum(byte[] bytes, int count) throws IOException {
-    OutputStream out = streams.getChecksumOut();
+  private void add(byte[] bytes, int count) throws IOException {
+    int step = sum.getBytesPerChecksum();
     for (int at = 0; at < count;) {
-      int part = Math.min(STEP - inSum, count - at);
+      int part = Math.min(step - inSum, count - at);
       sum.update(bytes, at, part);
       at += part;
       inSum += part;
-      if (inSum == STEP) {
-        endSum(out);
+      if (inSum == step) {
+        endSum();
       }
     }
   }
 
-  private void endSum(OutputStream out) throws IOException {
-    lastSum.putInt(0, (int) sum.getValue());
-    out.write(lastSum.array());
-    sum.reset();
+  private void endSum() throws IOException {
+    sum.writeValue(lastSum, 0, true);
+    sums.write(lastSum);
     inSum = 0;
   }
 
   /** Whether the block is there now with these bytes; false: with others, which stay. */
   boolean finish(int crc) throws IOException {
+    boolean isDone = false;
     try {
       if (trouble == null && written != block.getNumBytes()) {
         trouble = new IOException(written + " bytes came of " + block.getNumBytes());
@@ -149,29 +169,36 @@ final class NewReplica {
         if (isSame) {
           tellAgain();
         }
+        isDone = true;
         return isSame;
       }
       seal();
       readBack(crc);
       commit();
+      isDone = true;
       return true;
     } catch (IOException | RuntimeException e) {
-      abort();
       throw new ReplicaException(ReplicaException.FAILED, "it was not committed", e);
+    } finally {
+      // Also where this Hadoop lacks something, or memory is short.
+      if (!isDone) {
+        abort();
+      }
     }
   }
 
   private void seal() throws IOException {
     if (inSum > 0) {
-      endSum(streams.getChecksumOut());
+      endSum();
     }
+    sums.flush();
     streams.flushDataOut();
     streams.flushChecksumOut();
     streams.syncDataOut();
     streams.syncChecksumOut();
     replica().setNumBytes(written);
     replica().setBytesAcked(written);
-    replica().setLastChecksumAndDataLen(written, lastSum.array());
+    replica().setLastChecksumAndDataLen(written, lastSum);
     streams.close();
     streams = null;
   }
@@ -183,19 +210,22 @@ final class NewReplica {
    */
   private void readBack(int crc) throws IOException {
     CRC32C found = new CRC32C();
+    DataChecksum kind = checksum(node.getConf());
+    int step = kind.getBytesPerChecksum();
     try (InputStream data = replica().getReplicaInfo().getDataInputStream(0);
-        DataInputStream sums = new DataInputStream(
+        DataInputStream stored = new DataInputStream(
             new BufferedInputStream(replica().getReplicaInfo().getMetadataInputStream(0)))) {
-      sums.readFully(new byte[CheckedBytes.HEADER_BYTES]);
-      byte[] buffer = new byte[STEP * 256];
-      for (long left = written; left > 0;) {
+      stored.readFully(new byte[CheckedBytes.HEADER_BYTES]);
+      byte[] buffer = new byte[step * Math.max(1, BUFFER_BYTES / step)];
+      for (long left = block.getNumBytes(); left > 0;) {
         int count = data.readNBytes(buffer, 0, (int) Math.min(left, buffer.length));
         if (count == 0) {
           throw new IOException("it ends " + left + " bytes before its end");
         }
-        for (int at = 0; at < count; at += STEP) {
-          int part = Math.min(STEP, count - at);
-          if (Frames.crc32c(buffer, at, part) != sums.readInt()) {
+        for (int at = 0; at < count; at += step) {
+          kind.reset();
+          kind.update(buffer, at, Math.min(step, count - at));
+          if ((int) kind.getValue() != stored.readInt()) {
             throw new IOException("it was read back with other bytes than were written");
           }
         }
@@ -249,14 +279,28 @@ final class NewReplica {
       return;
     }
     PluginMetrics.get().aborted();
-    try {
+    // Each by itself: what one of them lacks must not keep what the others give back.
+    giveUp(() -> {
       if (streams != null) {
         streams.close();
         streams = null;
       }
-      node.getFSDataset().unfinalizeBlock(block);
-      handler.close();
-    } catch (IOException | RuntimeException e) {
+    });
+    // The volume has set aside room for the whole block, and keeps it so until it is told.
+    giveUp(() -> replica().releaseAllBytesReserved());
+    giveUp(() -> node.getFSDataset().unfinalizeBlock(block));
+    giveUp(handler::close);
+  }
+
+  /** A step of giving up. */
+  private interface Step {
+    void run() throws IOException;
+  }
+
+  private void giveUp(Step step) {
+    try {
+      step.run();
+    } catch (IOException | RuntimeException | LinkageError e) {
       PluginLog.LOG.warn("Suture: {} could not be given up: {}", block, PluginLog.reason(e));
     }
   }

@@ -11,8 +11,10 @@ import org.apache.hadoop.net.Node;
 
 /**
  * Whether a node may get a block, and on which of its storages: asked of HDFS's own placement
- * policy, with every other node excluded. So racks, storage types, room and load count as HDFS
- * counts them.
+ * policy, with every other node excluded. So storage types and room count as HDFS counts them, and
+ * racks by what stays of the group, as where HDFS rebuilds it itself. Where it can, the policy has a
+ * rack of few of its blocks; with one node to choose from it takes a rack that has one more. It
+ * takes the node for the one that writes, of which it does not ask how busy it is.
  *
  * Made for a batch of claims: which nodes there are is asked once for all of them.
  */
@@ -31,7 +33,7 @@ final class Targets {
   DatanodeStorageInfo storage(GroupView.Place place, String uuid) {
     DatanodeDescriptor node = blocks.getDatanodeManager().getDatanode(uuid);
     if (place == null || node == null || !node.isAlive() || !node.isInService()
-        || place.chosen.isEmpty()) {
+        || place.chosen.isEmpty() || place.holders.contains(node)) {
       return null;
     }
     BlockStoragePolicy kind = blocks.getStoragePolicy(place.storagePolicy);

@@ -48,6 +48,10 @@ public abstract class MiniCluster {
   MiniDFSCluster cluster;
   DistributedFileSystem files;
 
+  /** What else is configured. */
+  void configure() throws IOException {
+  }
+
   /** The rack of each DataNode; null: seven of them, wherever. */
   String[] racks() {
     return null;
@@ -66,6 +70,7 @@ public abstract class MiniCluster {
     conf.setInt("dfs.namenode.redundancy.interval.seconds", 1);
     conf.setInt("dfs.heartbeat.interval", 1);
     conf.set("dfs.namenode.decommission.interval", "1s");
+    configure();
     String[] racks = racks();
     cluster = new MiniDFSCluster.Builder(conf).numDataNodes(racks == null ? 7 : racks.length)
         .racks(racks).build();

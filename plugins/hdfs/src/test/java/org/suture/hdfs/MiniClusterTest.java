@@ -10,6 +10,9 @@ import org.apache.hadoop.fs.FSDataOutputStream;
 import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.hdfs.DFSTestUtil;
 import org.apache.hadoop.hdfs.server.datanode.DataNode;
+import org.apache.hadoop.hdfs.server.datanode.fsdataset.FsDatasetSpi;
+import org.apache.hadoop.hdfs.server.datanode.fsdataset.FsVolumeSpi;
+import org.apache.hadoop.hdfs.server.datanode.fsdataset.impl.FsVolumeImpl;
 import org.junit.Test;
 
 /** Both plugins inside a real NameNode and real DataNodes, asked as coordinator and agents ask. */
@@ -114,6 +117,18 @@ public class MiniClusterTest extends MiniCluster {
       }
     });
     waitUntil("live", () -> isLive(target));
+    assertEquals("room that was set aside", 0, reservedBytes(target));
+  }
+
+  /** What the volumes of a DataNode have set aside for blocks that are being written. */
+  private static long reservedBytes(DataNode node) throws Exception {
+    long bytes = 0;
+    try (FsDatasetSpi.FsVolumeReferences volumes = node.getFSDataset().getFsVolumeReferences()) {
+      for (FsVolumeSpi volume : volumes) {
+        bytes += ((FsVolumeImpl) volume).getReservedForReplicas();
+      }
+    }
+    return bytes;
   }
 
   @Test

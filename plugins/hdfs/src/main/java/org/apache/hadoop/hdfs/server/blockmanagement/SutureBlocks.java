@@ -1,6 +1,7 @@
 package org.apache.hadoop.hdfs.server.blockmanagement;
 
 import java.lang.reflect.Field;
+import java.util.Arrays;
 import java.util.List;
 import java.util.function.BiConsumer;
 import org.apache.hadoop.hdfs.server.protocol.DatanodeStorage;
@@ -42,6 +43,14 @@ public final class SutureBlocks {
 
     Walk(LowRedundancyBlocks needed) {
       this.needed = needed;
+    }
+
+    /**
+     * Begins again. While nobody walks on, elements that are taken out of a queue still lead to
+     * those behind them, so that a place that is kept keeps them all in memory.
+     */
+    public void restart() {
+      Arrays.fill(places, null);
     }
 
     /** Shows the next so many of each queue, with the number of that; 0 is what is most at risk. */

@@ -52,6 +52,21 @@ public class WalkTest {
   }
 
   @Test
+  public void aWalkThatIsRestartedStandsNowhereAndSeesWhatIsThere() {
+    for (int id = 0; id < 4; id++) {
+      add(id, TWO_LEFT);
+    }
+    assertEquals(List.of("2:0", "2:1"), next(2));
+    // Nobody walks on while all of it goes and other things come.
+    for (int id = 0; id < 4; id++) {
+      remove(id);
+    }
+    add(7, TWO_LEFT);
+    walk.restart();
+    assertEquals(List.of("2:7"), next(2));
+  }
+
+  @Test
   public void whatIsTakenOutDoesNotEndTheWalkAndWhatComesIsSeen() {
     for (int id = 0; id < 6; id++) {
       add(id, TWO_LEFT);
