@@ -610,7 +610,7 @@ fn input_that_cannot_be_planned_is_refused_with_the_name_of_what_is_wrong() {
     check_refusal(&shared, "repairboost+cr", "a stripe uses each node once");
 
     let wide = World::failed_node("rs(10,4)", 16, 1, 1);
-    check_refusal(&wide, "ppt", "26420108 of them with 10 of 13 survivors");
+    check_refusal(&wide, "ppt", "26420108 with 10 of 13 survivors");
     let butterfly = World::failed_node("butterfly(4)", 16, 1, 1);
     check_refusal(&butterfly, "pivot", "butterfly(4) does not have; use star or mix");
 }

@@ -9,6 +9,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::table::{Cell, Group, PanelTable, Table, mean};
+use super::traces::LinkSource;
 
 /// A number of the paper is met within a fifth of it, percentages from ten on within three.
 const TOLERANCE: f64 = 0.2;
@@ -17,6 +18,9 @@ const POINTS_FROM: f64 = 10.0;
 
 /// What is below this, in percent, has no direction: repetitions differ by as much.
 const NOISE: f64 = 1.0;
+
+/// What is below this is what sums of floating point leave of zero.
+const ZERO: f64 = 1e-12;
 
 /// A statement of a paper.
 #[derive(Clone, Copy, Debug)]
@@ -29,7 +33,7 @@ pub struct Claim {
     pub quantity: Quantity,
     /// What the paper says of it.
     pub said: Said,
-    /// What is known of why it is different here, where it is.
+    /// Why it may be different here.
     pub apart: &'static str,
 }
 
@@ -82,6 +86,10 @@ pub enum Said {
     AtMost(f64),
     /// It is no less than this.
     AtLeast(f64),
+    /// It is the least of a range that begins about here: what is more does not contradict it.
+    From(f64),
+    /// It is the most of a range that ends about here: what is more contradicts it.
+    UpTo(f64),
     /// It is above zero.
     Positive,
     /// It is zero, or as near as this.
@@ -115,16 +123,21 @@ pub struct Judged {
     pub verdict: Verdict,
 }
 
-/// What is said where nothing in particular is known.
-const UNEXPLAINED: &str = "Nothing is known of it beyond what is different altogether: a fluid \
-    network, links and hosts that are not the paper's.";
+/// Why numbers of links differ where they are drawn from models.
+pub const MODELLED: &str = "The built-in models were fitted to means, congested shares and run \
+    lengths of each direction, not to how uneven nodes are among each other: a node outside of an \
+    episode uses nothing most of the time, and those in one stay the same until it ends. --traces \
+    takes the measurements themselves.";
+
+/// The same where they are not.
+const MEASURED: &str = "The links are those of the files of --traces, and this is what these hold.";
 
 impl Judged {
-    /// Why it came out otherwise than in the paper; nothing where it did not.
-    pub fn why(&self) -> &'static str {
+    /// Why it came out otherwise than in the paper, on links from there; nothing where it did not.
+    pub fn why(&self, links: LinkSource) -> &'static str {
         match self.verdict {
             Verdict::Holds => "",
-            _ if self.claim.apart.is_empty() => UNEXPLAINED,
+            _ if self.claim.apart == MODELLED && links == LinkSource::Measurements => MEASURED,
             _ => self.claim.apart,
         }
     }
@@ -196,6 +209,11 @@ impl Quantity {
             Quantity::Minus(a, b) => Some(a.of(table)? - b.of(table)?),
         }
     }
+
+    /// Whether it is a value and compares nothing, so that zero is no turning point of it.
+    fn is_level(&self) -> bool {
+        matches!(self, Quantity::Mean(_) | Quantity::Most(_) | Quantity::Least(_))
+    }
 }
 
 #[cfg(test)]
@@ -263,8 +281,22 @@ impl Claim {
     /// What comes of it in this table.
     pub fn judge(&self, table: &Table) -> Judged {
         let measured = self.quantity.of(table).filter(|value| value.is_finite());
-        let verdict = measured.map_or(Verdict::Unknown, |value| self.said.judge(value));
+        let measured = measured.map(|value| if value.abs() < ZERO { 0.0 } else { value });
+        let is_about = matches!(self.said, Said::Between(..) | Said::Degree(..));
+        let verdict = match measured.map(|value| self.said.judge(value)) {
+            None => Verdict::Unknown,
+            Some(Verdict::Direction) if is_about && self.quantity.is_level() => Verdict::Fails,
+            Some(verdict) => verdict,
+        };
         Judged { claim: *self, measured, verdict }
+    }
+}
+
+/// How far from a number of the paper it is still met.
+fn slack(number: f64) -> f64 {
+    match number.abs() {
+        size if size < POINTS_FROM => TOLERANCE * size,
+        size => POINTS.max(TOLERANCE * size),
     }
 }
 
@@ -281,11 +313,11 @@ impl Said {
                 let percent = |degree: f64| 100.0 * (degree - 1.0);
                 Said::Between(percent(low), percent(high)).judge(percent(measured))
             }
+            Said::From(low) if measured >= low - slack(low) => Verdict::Holds,
+            Said::From(low) => Said::Between(low, low).judge(measured),
+            Said::UpTo(high) if measured > high + slack(high) => Verdict::Fails,
+            Said::UpTo(high) => Said::Between(high, high).judge(measured),
             Said::Between(low, high) => {
-                let slack = |end: f64| match end.abs() {
-                    size if size < POINTS_FROM => TOLERANCE * size,
-                    size => POINTS.max(TOLERANCE * size),
-                };
                 let is_met = low - slack(low) <= measured && measured <= high + slack(high);
                 let is_above = low + high > 0.0;
                 let has_direction = measured.abs() > NOISE.min(low.abs());
@@ -306,8 +338,8 @@ impl Said {
             Said::Between(low, high) | Said::Degree(low, high) => {
                 format!("{} to {}", shown(low), shown(high))
             }
-            Said::AtMost(limit) => format!("at most {}", shown(limit)),
-            Said::AtLeast(limit) => format!("at least {}", shown(limit)),
+            Said::AtMost(limit) | Said::UpTo(limit) => format!("at most {}", shown(limit)),
+            Said::AtLeast(limit) | Said::From(limit) => format!("at least {}", shown(limit)),
             Said::Positive => "above 0".to_string(),
             Said::Near(distance) => format!("0, give or take {}", shown(distance)),
         }
@@ -415,6 +447,53 @@ mod tests {
         assert_eq!(Said::Between(1.25, 1.25).judge(2.0), Verdict::Direction);
         assert_eq!(Said::Between(-20.0, -10.0).judge(-14.0), Verdict::Holds);
         assert_eq!(Said::Between(-20.0, -10.0).judge(9.0), Verdict::Fails);
+    }
+
+    #[test]
+    fn of_ranges_the_least_may_be_more_and_the_most_may_not() {
+        for (said, measured, verdict) in [
+            (Said::From(25.0), 24.7, Verdict::Holds),
+            (Said::From(25.0), 60.0, Verdict::Holds),
+            (Said::From(25.0), 12.0, Verdict::Direction),
+            (Said::From(25.0), -12.0, Verdict::Fails),
+            (Said::UpTo(41.3), 44.0, Verdict::Holds),
+            (Said::UpTo(41.3), 12.0, Verdict::Direction),
+            (Said::UpTo(41.3), 148.0, Verdict::Fails),
+            (Said::UpTo(41.3), -2.0, Verdict::Fails),
+        ] {
+            assert_eq!(said.judge(measured), verdict, "{said:?} {measured}");
+        }
+    }
+
+    #[test]
+    fn a_value_that_compares_nothing_has_no_direction() {
+        let judge = |quantity: Quantity, said: Said| {
+            Claim { text: "", place: "", quantity, said, apart: "" }.judge(&table())
+        };
+        let (rb, cr) = (of(&["RB"]), of(&["CR"]));
+        let about = Said::Between(20.0, 20.0);
+        assert_eq!(judge(Quantity::Most(rb), about).verdict, Verdict::Fails, "80 is not 20");
+        assert_eq!(judge(Quantity::Above(rb, cr), about).verdict, Verdict::Direction, "75 %");
+        assert_eq!(judge(Quantity::Most(rb), Said::From(300.0)).verdict, Verdict::Direction);
+        // 0.1 + 0.2 - 0.3 is not zero for a processor.
+        let none = Quantity::Minus(&Quantity::Mean(ALL), &Quantity::Mean(ALL));
+        assert_eq!(judge(none, Said::Positive).measured, Some(0.0));
+    }
+
+    const ALL: Pick = Pick { series: &[], panels: &[], at: &[] };
+
+    #[test]
+    fn links_that_were_measured_are_not_said_to_be_modelled() {
+        let claim = Claim {
+            text: "",
+            place: "",
+            quantity: Quantity::Mean(of(&["CR"])),
+            said: Said::AtLeast(100.0),
+            apart: MODELLED,
+        };
+        let why = |links| claim.judge(&table()).why(links);
+        assert!(why(LinkSource::Models).contains("built-in models"));
+        assert!(why(LinkSource::Measurements).starts_with("The links are those of the files"));
     }
 
     #[test]

@@ -21,7 +21,7 @@ use suture_files::output::file_place;
 use super::experiment::{Extent, PanelSpec, PaperExperiment};
 use super::papers;
 use super::starts::TraceStart;
-use super::table::{Table, shown};
+use super::table::{Cell, Table, shown};
 
 pub use super::emulated::Emulated;
 
@@ -166,8 +166,12 @@ impl Folder {
         if document["panels"] != as_read(&as_measured(experiment, self.configuration.extent())?)? {
             return Ok(None);
         }
-        let outcome = serde_json::from_value(document)
-            .map_err(|why| foreign(&self.path.join(&tables), &why))?;
+        let path = self.path.join(&tables);
+        let outcome: FinishedTables =
+            serde_json::from_value(document).map_err(|why| foreign(&path, &why))?;
+        if !is_of(&outcome.table, experiment) {
+            return Err(foreign(&path, &"its table has not the values of its panels"));
+        }
         Ok(Some(Finished { experiment, outcome, emulation: self.read(&emulation)? }))
     }
 
@@ -188,9 +192,20 @@ impl Folder {
             "table": outcome.table,
         });
         self.remove_experiment(experiment)?;
-        let [values, tables, _] = file_names(experiment);
-        self.write(&values, &csv(experiment.panels, &outcome.table))?;
+        self.keep_values(finished)?;
+        let [_, tables, _] = file_names(experiment);
         self.write(&tables, &pretty(&document)?)
+    }
+
+    /// Writes the values of an experiment as CSV, of what is kept of it as JSON.
+    ///
+    /// # Errors
+    /// When a file cannot be written.
+    pub fn keep_values(&self, finished: &Finished) -> Result<()> {
+        let Finished { experiment, outcome, emulation } = finished;
+        let [values, ..] = file_names(experiment);
+        self.write(&values, &csv(experiment.panels, &outcome.table))?;
+        emulation.iter().try_for_each(|emulation| self.keep_emulated_values(experiment, emulation))
     }
 
     /// Keeps what was emulated of an experiment: as JSON, its values as CSV, and each point as a
@@ -203,12 +218,19 @@ impl Folder {
         experiment: &PaperExperiment,
         emulation: &FinishedEmulation,
     ) -> Result<()> {
-        let name = experiment.name();
-        for (end, text) in emulation.emulated.files() {
-            self.write(&format!("{name}{end}"), &text)?;
-        }
+        self.keep_emulated_values(experiment, emulation)?;
         let [.., name] = file_names(experiment);
         self.write(&name, &pretty(emulation)?)
+    }
+
+    fn keep_emulated_values(
+        &self,
+        experiment: &PaperExperiment,
+        emulation: &FinishedEmulation,
+    ) -> Result<()> {
+        let files = emulation.emulated.files();
+        let name = experiment.name();
+        files.iter().try_for_each(|(end, text)| self.write(&format!("{name}{end}"), text))
     }
 
     /// Writes a file of the folder, whole or not at all.
@@ -264,27 +286,31 @@ impl Folder {
         papers::all().try_for_each(|experiment| self.remove_experiment(experiment))
     }
 
-    /// Removes what is kept of an experiment, with all files of its emulation.
+    /// Removes what is kept of an experiment, with all files of its emulation. What else lies there
+    /// is left, also in the directory of its scenarios.
     fn remove_experiment(&self, experiment: &PaperExperiment) -> Result<()> {
         for name in file_names(experiment) {
             self.remove(&name)?;
         }
-        let emulated = format!("{}-emulated", experiment.id);
-        let entries = match fs::read_dir(self.path.join(experiment.paper.name())) {
+        let emulated = experiment.name() + "-emulated";
+        self.remove(&format!("{emulated}.csv"))?;
+        let scenarios = self.path.join(&emulated);
+        let cannot = || format!("cannot remove '{}'", scenarios.display());
+        let entries = match fs::read_dir(&scenarios) {
             Err(error) if is_missing(&error) => return Ok(()),
-            entries => entries.with_context(|| format!("cannot read '{}'", self.path.display()))?,
+            entries => entries.with_context(cannot)?,
         };
         for entry in entries {
-            let path = entry?.path();
-            let name = path.file_name().unwrap_or_default().to_string_lossy();
-            if name.starts_with(&emulated) {
-                let is_folder = path.is_dir() && !path.is_symlink();
-                let removed =
-                    if is_folder { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
-                removed.with_context(|| format!("cannot remove '{}'", path.display()))?;
+            let name = entry?.file_name();
+            let name = name.to_string_lossy();
+            if name.ends_with(".toml") || name.ends_with(".csv") {
+                self.remove(&format!("{emulated}/{name}"))?;
             }
         }
-        Ok(())
+        match fs::remove_dir(&scenarios) {
+            Err(error) if error.kind() == ErrorKind::DirectoryNotEmpty => Ok(()),
+            removed => removed.with_context(cannot),
+        }
     }
 
     /// Removes a file or a link, if it is there, and refuses what is neither. A new file under a
@@ -352,8 +378,24 @@ fn file_names(experiment: &PaperExperiment) -> [String; 3] {
     [".csv", ".json", "-emulated.json"].map(|ending| experiment.name() + ending)
 }
 
+/// Whether a table has the charts, groups and series of the experiment.
+fn is_of(table: &Table, experiment: &PaperExperiment) -> bool {
+    let panels = table.panels.iter().zip(experiment.panels);
+    table.panels.len() == experiment.panels.len()
+        && panels.into_iter().all(|(kept, spec)| {
+            let labels = kept.groups.iter().map(|group| group.label.as_str());
+            let names = |cells: &[Cell]| {
+                let kept = cells.iter().map(|cell| cell.series.as_str());
+                kept.eq(spec.series.iter().map(|series| series.name))
+            };
+            kept.title == spec.title
+                && labels.eq(spec.points.iter().map(|point| point.label))
+                && kept.groups.iter().all(|group| names(&group.cells))
+        })
+}
+
 /// Says of a file that it is another's.
-fn foreign(path: &Path, why: &serde_json::Error) -> anyhow::Error {
+fn foreign(path: &Path, why: &dyn std::fmt::Display) -> anyhow::Error {
     let shown = path.display();
     bad_input(format!("'{shown}' is not what a reproduction writes there: {why}"))
 }
@@ -425,176 +467,4 @@ pub fn cell_text(value: Option<f64>) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use suture_edge::error::kind;
-    use tempfile::TempDir;
-
-    use super::*;
-    use crate::reproduce::tests::{SIMULATED, panel};
-
-    fn configuration() -> Configuration {
-        Configuration {
-            format: "suture-reproduce-1".into(),
-            version: "9.8.7".into(),
-            quick: true,
-            seeds: 1,
-            traces: "models".into(),
-            testbed: false,
-        }
-    }
-
-    fn open(place: &TempDir, holdings: Holdings) -> Result<Folder> {
-        Folder::open(place.path(), configuration(), holdings)
-    }
-
-    fn keep(folder: &Folder) -> Finished {
-        let experiment = papers::find("car/fig8").unwrap()[0];
-        let outcome = FinishedTables {
-            table: Table { panels: vec![panel()] },
-            starts: vec![TraceStart { panel: "a&b".into(), label: "x".into(), seed: 1, second: 7 }],
-            seconds: 2.5,
-            machine: "2 x processor".into(),
-        };
-        let finished = Finished { experiment, outcome, emulation: None };
-        folder.keep(&finished).unwrap();
-        finished
-    }
-
-    /// The error that it gives, which is one of the input.
-    fn refusal<T>(result: Result<T>) -> String {
-        let Err(error) = result else { panic!("it is not refused") };
-        assert_eq!(kind(&error), suture_edge::error::ErrorKind::BadInput);
-        format!("{error:#}")
-    }
-
-    #[test]
-    fn what_is_kept_is_found_again_with_all_of_it() {
-        let place = TempDir::new().unwrap();
-        let folder = open(&place, Holdings::Refused).unwrap();
-        assert!(folder.all_finished().unwrap().is_empty());
-        let kept = keep(&folder);
-        let folder = open(&place, Holdings::Kept).unwrap();
-        let found = folder.all_finished().unwrap();
-        assert_eq!(found.len(), 1);
-        assert_eq!(found[0].experiment.name(), "car/fig8");
-        assert_eq!(found[0].outcome.table, kept.outcome.table);
-        assert_eq!(found[0].outcome.starts, kept.outcome.starts);
-        assert_eq!(found[0].outcome.seconds, 2.5);
-        assert!(found[0].emulation.is_none());
-        // What is emulated comes to what was simulated, and goes with it.
-        let more = Configuration { testbed: true, ..configuration() };
-        let folder = Folder::open(place.path(), more, Holdings::Kept).unwrap();
-        assert_eq!(folder.all_finished().unwrap().len(), 1);
-        assert!(open(&place, Holdings::Kept).unwrap().configuration().testbed);
-        let emulation = FinishedEmulation { emulated: Emulated::default(), seconds: 60.0 };
-        folder.keep_emulation(kept.experiment, &emulation).unwrap();
-        let found = folder.all_finished().unwrap();
-        assert_eq!(found[0].emulation.as_ref().map(|found| found.seconds), Some(60.0));
-        keep(&folder);
-        assert!(folder.all_finished().unwrap()[0].emulation.is_none());
-    }
-
-    #[test]
-    fn settings_are_kept_as_they_were_measured() {
-        let experiment = papers::find("chameleonec/fig24").unwrap()[0];
-        let kept = |quick| {
-            let panels =
-                as_measured(experiment, Configuration { quick, ..configuration() }.extent());
-            panels.unwrap()[0]["points"][3]["setting"].clone()
-        };
-        assert_eq!(
-            (&kept(false)["lost"], &kept(true)["lost"]),
-            (&json!({ "Chunks": 200 }), &json!({ "Chunks": 50 }))
-        );
-        assert_eq!(
-            (&kept(false)["foreground"][1], &kept(true)["foreground"][1]),
-            (&json!(64), &json!(16))
-        );
-        assert_eq!(kept(false)["link"], kept(true)["link"]);
-    }
-
-    #[test]
-    fn what_was_measured_with_other_settings_is_not_finished() {
-        let place = TempDir::new().unwrap();
-        let folder = open(&place, Holdings::Refused).unwrap();
-        keep(&folder);
-        let path = place.path().join("car/fig8.json");
-        let kept: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
-        let changes: [fn(&mut Value); 3] = [
-            |panel| panel["points"][0]["setting"]["nodes"] = 3.into(),
-            |panel| panel["series"][0]["policy"] = "cr".into(),
-            |panel| panel["metric"] = "Seconds".into(),
-        ];
-        for change in changes {
-            let mut other = kept.clone();
-            change(&mut other["panels"][0]);
-            assert_ne!(other, kept);
-            fs::write(&path, other.to_string()).unwrap();
-            assert!(folder.all_finished().unwrap().is_empty());
-        }
-        fs::write(&path, kept.to_string()).unwrap();
-        assert_eq!(folder.all_finished().unwrap().len(), 1);
-    }
-
-    #[test]
-    fn what_cannot_be_read_is_not_taken_for_unfinished() {
-        let place = TempDir::new().unwrap();
-        let folder = open(&place, Holdings::Refused).unwrap();
-        keep(&folder);
-        let path = place.path().join("car/fig8.json");
-        fs::write(&path, "{").unwrap();
-        let said = refusal(folder.all_finished());
-        assert!(said.contains("car/fig8.json' is not what a reproduction writes there"), "{said}");
-        fs::remove_file(&path).unwrap();
-        fs::create_dir(&path).unwrap();
-        let said = refusal(folder.all_finished());
-        assert!(said.contains("fig8.json': it is not a regular file"), "{said}");
-    }
-
-    #[test]
-    fn a_folder_of_something_else_is_neither_begun_in_nor_gone_on_with() {
-        let place = TempDir::new().unwrap();
-        fs::write(place.path().join("report.md"), "mine").unwrap();
-        let said = refusal(open(&place, Holdings::Refused));
-        assert!(said.contains("holds something already: name another directory"), "{said}");
-        let said = refusal(open(&place, Holdings::Kept));
-        assert!(said.contains("has no configuration.json, so it is no reproduction"), "{said}");
-        assert_eq!(fs::read_to_string(place.path().join("report.md")).unwrap(), "mine");
-        assert_eq!(fs::read_dir(place.path()).unwrap().count(), 1, "nothing is written");
-        // One that is not there yet is begun in, whatever becomes of what it holds.
-        for (name, holdings) in [("a", Holdings::Kept), ("b", Holdings::Removed)] {
-            let path = place.path().join(name);
-            Folder::open(&path, configuration(), holdings).unwrap();
-            assert!(path.join(CONFIGURATION).exists());
-        }
-    }
-
-    #[test]
-    fn what_is_written_over_goes_first_and_other_files_stay() {
-        let place = TempDir::new().unwrap();
-        let folder = open(&place, Holdings::Refused).unwrap();
-        let kept = keep(&folder);
-        let emulation = FinishedEmulation { emulated: Emulated::default(), seconds: 60.0 };
-        folder.keep_emulation(kept.experiment, &emulation).unwrap();
-        folder.write(REPORT, "of before").unwrap();
-        folder.write("car/mine", "mine").unwrap();
-        folder.write("car/fig8-emulated/scenario.toml", "of before").unwrap();
-        let folder = open(&place, Holdings::Removed).unwrap();
-        assert!(folder.all_finished().unwrap().is_empty());
-        let mut left: Vec<_> = fs::read_dir(place.path().join("car")).unwrap().collect();
-        assert_eq!(left.pop().unwrap().unwrap().file_name(), "mine");
-        assert!(left.is_empty() && !place.path().join(REPORT).exists());
-        assert!(place.path().join(CONFIGURATION).exists());
-    }
-
-    #[test]
-    fn every_value_is_a_line_with_what_the_paper_prints_of_it() {
-        let text = csv(&[SIMULATED], &Table { panels: vec![panel()] });
-        let lines: Vec<&str> = text.lines().collect();
-        assert_eq!(lines[0].split(',').nth(10), Some("paper"));
-        assert_eq!(lines[1], r#""a&b","here","CR","cr","time","s",1.75,1.5,2,2,1.64,0.5,"""#);
-        let refused = "\"it would try <26 million> trees\"";
-        assert!(lines[2].ends_with(&format!(",,,,0,13100,0.5,{refused}")), "{text}");
-        assert!(lines[3].ends_with(r#","suture","time","s",4,4,4,1,,0.5,"""#), "{text}");
-    }
-}
+mod tests;

@@ -174,7 +174,7 @@ impl Metric {
             Metric::AnyCongested => "time with a congested node",
             Metric::EverCongested => "nodes that are congested at some time",
             Metric::CongestionChanges => "of congested time with other nodes than a second before",
-            Metric::Starts(StartKind::Congested) => "starts with too many congested helpers",
+            Metric::Starts(StartKind::Congested) => "starts at which every path is congested",
             Metric::Starts(StartKind::Uneven) => "starts with uneven links",
             Metric::Starts(StartKind::Any) => "starts at any second",
             Metric::Uneven(_) => "of congested time with uneven links",
@@ -316,16 +316,13 @@ impl Metric {
             }
             Metric::Seconds | Metric::WholeSeconds => Some(seconds),
             Metric::ChunkSeconds => Some(seconds / damage.lost_chunks as f64),
-            Metric::Balance => {
-                let link = prepared.input.cluster.nodes.first()?.uplink.0;
-                Some(seconds * link / balanced_bytes(prepared, traffic()))
-            }
             Metric::CrossRack => {
                 let chunks: usize = damage.jobs.iter().map(|job| fewest_racks(prepared, job)).sum();
                 let bytes = (chunks as u64 * prepared.input.chunk_bytes) as f64;
                 Some(bytes / damage.lost_chunks as f64 / 1e6)
             }
-            Metric::RackBalance => Some(1.0),
+            // Whoever moves more may move it more evenly: no more is known than that.
+            Metric::Balance | Metric::RackBalance => Some(1.0),
             Metric::Traffic | Metric::DiskReads => Some(traffic() / bytes),
             // Every rebuilt chunk is written, and once is enough.
             Metric::DiskWrites => Some(1.0),

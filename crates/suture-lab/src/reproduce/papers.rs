@@ -22,6 +22,23 @@ pub const ALL: &str = "all";
 const BUTTERFLY_FIGURES: [(&str, &[&str]); 3] =
     [("fig5", &["throughput"]), ("fig6", &["cpu"]), ("fig7", &["network", "disk"])];
 
+/// The experiments of the ChameleonEC paper, which numbers them beside its figures.
+const CHAMELEON_EXPERIMENTS: [(&str, &[&str]); 13] = [
+    ("exp1", &["fig12"]),
+    ("exp2", &["fig13"]),
+    ("exp3", &["fig14"]),
+    ("exp4", &["fig15"]),
+    ("exp5", &["fig16"]),
+    ("exp6", &["fig17"]),
+    ("exp7", &["fig18"]),
+    ("exp8", &["fig19"]),
+    ("exp9", &["fig20"]),
+    ("exp10", &["fig21"]),
+    ("exp11", &["fig22"]),
+    ("exp12", &["fig23"]),
+    ("exp13", &["fig24"]),
+];
+
 /// Every experiment, in the order of the papers and of their figures.
 pub fn all() -> impl Iterator<Item = &'static PaperExperiment> {
     Paper::ALL.into_iter().flat_map(of)
@@ -43,15 +60,24 @@ fn of(paper: Paper) -> impl Iterator<Item = &'static PaperExperiment> {
 fn other_names(paper: Paper) -> &'static [(&'static str, &'static [&'static str])] {
     match paper {
         Paper::Butterfly => &BUTTERFLY_FIGURES,
-        Paper::RepairBoost | Paper::PivotRepair | Paper::Car | Paper::ChameleonEc => &[],
+        Paper::ChameleonEc => &CHAMELEON_EXPERIMENTS,
+        Paper::RepairBoost | Paper::PivotRepair | Paper::Car => &[],
     }
 }
 
-/// Those of a paper that have this id, or are what stands under it in the paper.
+/// Those of a paper that have this id, or are what stands under it in the paper (`exp#1` is
+/// `exp1`).
 fn called(paper: Paper, id: &str) -> Vec<&'static PaperExperiment> {
+    let id = &id.replace('#', "");
     let other = other_names(paper).iter().find(|(name, _)| *name == id);
     let ids = other.map_or(&[][..], |(_, ids)| *ids);
     of(paper).filter(|experiment| experiment.id == id || ids.contains(&experiment.id)).collect()
+}
+
+/// Every name that experiments of a paper have.
+fn names(paper: Paper) -> impl Iterator<Item = &'static str> {
+    let others = other_names(paper).iter().map(|(name, _)| *name);
+    of(paper).map(|experiment| experiment.id).chain(others)
 }
 
 /// What `all`, `PAPER` or `PAPER/ID` names, in letters of any case.
@@ -68,18 +94,22 @@ pub fn find(text: &str) -> Result<Vec<&'static PaperExperiment>> {
     };
     let lower = name.to_lowercase();
     let Some(paper) = Paper::ALL.into_iter().find(|paper| paper.name() == lower) else {
+        if lower == ALL {
+            return Err(bad_input(format!(
+                "'{ALL}' is everything and has no {}: name '{ALL}', or a figure with its paper",
+                quoted(id.unwrap_or_default())
+            )));
+        }
         return Err(bad_input(format!("there is no paper {}{}", quoted(name), instead(&lower))));
     };
     let Some(id) = id else { return Ok(of(paper).collect()) };
     let lower = id.to_lowercase();
     let found = called(paper, &lower);
     if found.is_empty() {
-        let ids = of(paper).map(|experiment| experiment.id);
-        let names = ids.chain(other_names(paper).iter().map(|(name, _)| *name));
         return Err(bad_input(format!(
             "{paper} has no {}; did you mean '{paper}/{}'? (suture reproduce lists all)",
             quoted(id),
-            nearest(&lower, names),
+            nearest(&lower, names(paper)),
         )));
     }
     Ok(found)
@@ -87,14 +117,22 @@ pub fn find(text: &str) -> Result<Vec<&'static PaperExperiment>> {
 
 /// What to type instead of a paper that there is not; a figure, with each paper that has it.
 fn instead(name: &str) -> String {
-    let has_it = |paper: &Paper| !called(*paper, name).is_empty();
-    let figures = Paper::ALL.into_iter().filter(has_it).map(|paper| format!("{paper}/{name}"));
-    let figures: Vec<String> = figures.collect();
+    let in_papers = |name: &str| -> String {
+        let has_it = |paper: &Paper| !called(*paper, name).is_empty();
+        let figures = Paper::ALL.into_iter().filter(has_it).map(|paper| format!("{paper}/{name}"));
+        figures.collect::<Vec<_>>().join(", ")
+    };
+    let figures = in_papers(name);
     if !figures.is_empty() {
-        return format!("; a figure is named with its paper: {}", figures.join(", "));
+        return format!("; a figure is named with its paper: {figures}");
     }
     let known = Paper::ALL.map(Paper::name);
-    let nearest = nearest(name, known.into_iter().chain([ALL]));
+    let papers = known.into_iter().chain([ALL]);
+    let nearest = nearest(name, papers.chain(Paper::ALL.into_iter().flat_map(names)));
+    let figures = in_papers(nearest);
+    if !figures.is_empty() {
+        return format!("; did you mean one of {figures}? (suture reproduce lists all)");
+    }
     format!("; did you mean '{nearest}'? (one of {}, or {ALL})", known.join(", "))
 }
 
@@ -156,6 +194,15 @@ mod tests {
                     assert!(bars.insert(bar), "{what} is there twice");
                     assert_eq!(panel.printed_value(bar.0, bar.1), Some(printed.value));
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn every_claim_has_a_reason_for_when_it_does_not_hold() {
+        for experiment in all() {
+            for claim in experiment.claims {
+                assert!(!claim.apart.is_empty(), "{}: {}", experiment.name(), claim.text);
             }
         }
     }
@@ -238,7 +285,8 @@ mod tests {
         assert!(said.ends_with("with its paper: repairboost/fig9, car/fig9"), "{said}");
         assert!(refused("Fig7").ends_with(": pivotrepair/fig7, car/fig7, butterfly/fig7"));
         assert!(refused("fig24").ends_with("with its paper: chameleonec/fig24"));
-        assert!(refused("fig99").contains("did you mean"));
+        assert!(refused("fig99").contains("did you mean one of repairboost/fig9, car/fig9?"));
+        assert!(refused("all/fig9").contains("'all' is everything and has no 'fig9'"));
     }
 
     #[test]
@@ -251,5 +299,11 @@ mod tests {
         let figure7: Vec<String> = names("butterfly/fig7").collect();
         assert_eq!(figure7, ["butterfly/network", "butterfly/disk"]);
         assert_eq!(names("Butterfly").count(), 4);
+        assert_eq!(names("chameleonec/Exp#1").collect::<Vec<_>>(), ["chameleonec/fig12"]);
+        for (name, ids) in CHAMELEON_EXPERIMENTS {
+            let found = find(&format!("chameleonec/{name}")).unwrap();
+            let number = name.trim_start_matches("exp");
+            assert!(found[0].title.starts_with(&format!("Exp#{number}, ")), "{name} is {ids:?}");
+        }
     }
 }

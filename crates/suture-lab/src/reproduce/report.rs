@@ -117,15 +117,17 @@ impl Reproduction<'_> {
                 .to_string(),
             format!(
                 "Links that change follow {}, both from random starts and from congested ones: \
-                 seconds in which more helpers of the stripe use over 90 % of a link than a repair \
-                 can do without, while enough of them can send and the node that receives is free; \
-                 where there is no such second, links with a coefficient of variation above 0.5.",
+                 seconds in which every path of helpers leads through a link of which over 90 % \
+                 are used, while enough helpers can send and the node that receives is free; where \
+                 there is no such second, links with a coefficient of variation above 0.5.",
                 self.traces.describe()
             ),
             "A claim holds where the paper's number is met within a fifth of it (percentages from \
              ten on within three points at least; of a degree of balance, what is above one \
-             counts), holds in direction where more or less came out in the same direction, and otherwise \
-             does not hold. Ratios are compared where links or processors are not the paper's. The \
+             counts), holds in direction where a comparison came out in the same direction, by \
+             more or less, and otherwise does not hold. A value that compares nothing, such as \
+             seconds, holds or does not; the least of a range may be more, the most of one may \
+             not. Ratios are compared where links or processors are not the paper's. The \
              values that a paper's text prints stand beside ours: in parentheses in tables, as \
              hollow marks in charts."
                 .to_string(),
@@ -137,7 +139,8 @@ impl Reproduction<'_> {
             lines.push(
                 "With --quick, figures that have many requests of applications under way \
                  (chameleonec) are measured with a quarter of them and of the lost chunks, in all \
-                 of their settings: their values are not those of a whole run."
+                 of their settings: their values are not those of a whole run, of which the texts \
+                 beside them are."
                     .to_string(),
             );
         }

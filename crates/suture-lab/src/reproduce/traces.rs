@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use serde::Serialize;
+use suture_edge::checksum::crc32c;
 use suture_edge::error::bad_input;
 use suture_repair::cluster::Rate;
 use suture_repair::random::Random;
@@ -44,14 +45,14 @@ pub enum TraceName {
 pub enum Start {
     /// At any moment, drawn by the seed.
     Random,
-    /// One in which more helpers are congested than can be left out, and a tree gets around it.
+    /// One in which every path leads through a congested link, and a tree gets around it.
     Congested,
 }
 
 /// What a start came to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum StartKind {
-    /// More helpers are congested than can be left out.
+    /// Every path of helpers leads through a congested link.
     Congested,
     /// There is no such second: one with uneven links.
     Uneven,
@@ -59,10 +60,19 @@ pub enum StartKind {
     Any,
 }
 
+/// Where what links have over time is from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LinkSource {
+    /// Drawn from the built-in models of the published measurements.
+    Models,
+    /// The files of measurements that were named.
+    Measurements,
+}
+
 /// The measurements of both directions, for each of the three workloads.
 pub struct Traces {
     /// Where they are from; none: from the models.
-    pub folder: Option<PathBuf>,
+    folder: Option<PathBuf>,
     /// By model, in the order of all.
     links: Vec<LinkTrace>,
 }
@@ -98,6 +108,15 @@ impl Traces {
         };
         let both = |model: LinkModel| -> Result<LinkTrace> {
             let (up, down) = (trace(model, Direction::Up)?, trace(model, Direction::Down)?);
+            if up.seconds() != down.seconds() {
+                let name = model.name();
+                return Err(bad_input(format!(
+                    "--traces: {name}_upload.csv has {} rows and {name}_download.csv {}: both are \
+                     of the same seconds, a row each",
+                    up.seconds(),
+                    down.seconds(),
+                )));
+            }
             Ok(LinkTrace { up, down })
         };
         let links = LinkModel::ALL.into_iter().map(both).collect::<Result<_>>()?;
@@ -150,12 +169,36 @@ impl Traces {
         (StartKind::Any, (0..up.seconds()).collect())
     }
 
+    /// Where they are from.
+    pub fn source(&self) -> LinkSource {
+        self.folder.as_ref().map_or(LinkSource::Models, |_| LinkSource::Measurements)
+    }
+
     /// In words, for the report.
     pub fn describe(&self) -> String {
+        let seconds = || self.links.iter().map(|links| links.up.seconds()).min().unwrap_or(0);
         match &self.folder {
-            Some(folder) => format!("the measurements in {}", folder.display()),
+            Some(folder) => {
+                format!("the measurements in {} ({} s)", folder.display(), seconds())
+            }
             None => "the built-in models of the published measurements".to_string(),
         }
+    }
+
+    /// What distinguishes them from all others, wherever their files lie: whoever goes on with a
+    /// reproduction has to have the same.
+    pub fn fingerprint(&self) -> String {
+        if self.source() == LinkSource::Models {
+            return self.describe();
+        }
+        let rates = self.links.iter().flat_map(|LinkTrace { up, down }| {
+            [up, down].into_iter().flat_map(|trace| {
+                let seconds = 0..trace.seconds();
+                seconds.flat_map(move |second| (0..NODES).map(move |node| trace.rate(node, second)))
+            })
+        });
+        let bytes: Vec<u8> = rates.flat_map(|rate| rate.0.to_le_bytes()).collect();
+        format!("measurements with the checksum {:08x}", crc32c(&bytes))
     }
 }
 
@@ -164,10 +207,10 @@ pub fn available(up: &BandwidthTrace, down: &BandwidthTrace, node: usize, second
     up.rate(node, second).0.min(down.rate(node, second).0)
 }
 
-/// Whether more survivors of the first stripe are congested in a second, in one direction at least,
-/// than a repair can do without, while enough of them can send and the node that receives is free:
-/// the situation that PivotRepair is about (section III-B, Figure 3). A path must lead through a
-/// congested link then, and a tree need not.
+/// Whether every path of helpers of the first stripe leads through a congested link in a second,
+/// and a tree need not: enough survivors can send, and the node that receives is free, but too few
+/// can receive as well, as all helpers of a path but its first one have to. That is the situation
+/// that PivotRepair is about (section III-B, Figure 3).
 fn is_congested_start(
     up: &BandwidthTrace,
     down: &BandwidthTrace,
@@ -176,11 +219,10 @@ fn is_congested_start(
 ) -> bool {
     let survivors: Vec<usize> = survivors_of_first(input).collect();
     let needed = input.code.data_chunks();
-    let is_congested = |node: &&usize| available(up, down, **node, second) < CONGESTED;
     let sends = |node: &&usize| up.rate(**node, second).0 >= CONGESTED;
-    let congested = survivors.iter().filter(is_congested).count();
-    congested + needed > survivors.len()
-        && survivors.iter().filter(sends).count() >= needed
+    let relays = |node: &&usize| available(up, down, **node, second) >= CONGESTED;
+    survivors.iter().filter(sends).count() >= needed
+        && survivors.iter().filter(relays).count() + 1 < needed
         && is_received(up, down, second, input)
 }
 
@@ -249,23 +291,37 @@ fn read(folder: &Path, model: LinkModel, direction: Direction) -> Result<Bandwid
             path.display()
         ))
     })?;
-    BandwidthTrace::parse(&text, NODES)
-        .map_err(|fault| bad_input(format!("--traces: {}: {fault}", path.display())))
+    let trace = BandwidthTrace::parse(&text, NODES)
+        .map_err(|fault| bad_input(format!("--traces: {}: {fault}", path.display())))?;
+    let cells = (0..trace.seconds()).flat_map(|second| (0..NODES).map(move |node| (second, node)));
+    for (second, node) in cells {
+        let rate = trace.rate(node, second).0;
+        if rate > GBIT * (1.0 + 1e-6) {
+            return Err(bad_input(format!(
+                "--traces: {}: row {}, column {}: {} Mbit/s are left of a link of 1000 Mbit/s",
+                path.display(),
+                second + 1,
+                node + 1,
+                rate * 8.0 / 1e6,
+            )));
+        }
+    }
+    Ok(trace)
 }
 
 /// Of the seconds in which some node uses at least such a part of its link, in percent, those in
-/// which the nodes' used bandwidths differ by more than half of their mean (PivotRepair, Table I).
+/// which what the nodes have left has a coefficient of variation above a half (PivotRepair, Table
+/// I). Seconds in which no node has anything left have none, and do not count.
 pub fn uneven(up: &BandwidthTrace, down: &BandwidthTrace, usage: f64) -> Option<f64> {
     let (mut busy, mut differing) = (0u32, 0u32);
     for second in 0..up.seconds() {
-        let used: Vec<f64> =
-            (0..NODES).map(|node| 1.0 - available(up, down, node, second) / GBIT).collect();
-        // A trace may say a little less than nothing is left.
-        if !used.iter().any(|used| *used >= usage - 1e-9) {
+        let left: Vec<f64> = (0..NODES).map(|node| available(up, down, node, second)).collect();
+        let is_busy = left.iter().any(|left| 1.0 - left / GBIT >= usage - 1e-9);
+        if !is_busy || left.iter().all(|left| *left == 0.0) {
             continue;
         }
         busy += 1;
-        differing += u32::from(variation(&used) > 0.5);
+        differing += u32::from(variation(&left) > 0.5);
     }
     (busy > 0).then(|| 100.0 * f64::from(differing) / f64::from(busy))
 }
@@ -339,5 +395,68 @@ mod tests {
         assert!((congestion_changes(&up, &down) - 200.0 / 3.0).abs() < 1e-9);
         assert!((used_quantile(&up, &down, 0.5) - 20.0).abs() < 1e-9);
         assert!((used_quantile(&up, &down, 1.0) - 95.0).abs() < 1e-9);
+    }
+
+    /// What all nodes have in each second, in gigabits.
+    fn left(rows: &[[f64; NODES]]) -> BandwidthTrace {
+        let row = |row: &[f64; NODES]| row.iter().map(|left| Rate(left * GBIT)).collect();
+        BandwidthTrace::from_rows(rows.iter().map(row).collect())
+    }
+
+    #[test]
+    fn congested_time_is_uneven_by_what_is_left_and_not_by_what_is_used() {
+        let idle = left(&[[1.0; NODES]; 4]);
+        // One node of 16 has nothing left; ten of them do; all of them do; none does.
+        let mut rows = [[1.0; NODES]; 4];
+        rows[0][3] = 0.0;
+        rows[1][..10].fill(0.0);
+        rows[2].fill(0.0);
+        // What the first second uses varies by 3.9 times its mean, and what it has left by 0.26.
+        assert_eq!(uneven(&left(&rows), &idle, 0.9), Some(50.0));
+        assert_eq!(uneven(&idle, &idle, 0.9), None);
+        rows[0][3] = 0.08;
+        assert_eq!(uneven(&idle, &left(&rows), 1.0), Some(100.0), "the first is not congested");
+    }
+
+    /// A folder of traces of two seconds, of which one file is another.
+    fn folder(name: &str, text: &str) -> tempfile::TempDir {
+        let place = tempfile::tempdir().unwrap();
+        let row = |rate: &str| vec![rate; NODES].join(",") + "\n";
+        for model in LinkModel::ALL {
+            for ending in ["upload", "download"] {
+                let path = place.path().join(format!("{}_{ending}.csv", model.name()));
+                std::fs::write(path, row("900") + &row("1000")).unwrap();
+            }
+        }
+        std::fs::write(place.path().join(name), text).unwrap();
+        place
+    }
+
+    #[test]
+    fn measurements_that_cannot_be_those_of_one_link_are_refused() {
+        let row = vec!["700"; NODES].join(",") + "\n";
+        let refused = |text: &str| {
+            let place = folder("swim_upload.csv", text);
+            format!("{:#}", Traces::read(Some(place.path())).err().expect("it is refused"))
+        };
+        let said = refused(&row);
+        assert!(said.contains("swim_upload.csv has 1 rows and swim_download.csv 2"), "{said}");
+        let said = refused(&row.repeat(2).replacen("700", "1001", 1));
+        assert!(said.ends_with("row 1, column 1: 1001 Mbit/s are left of a link of 1000 Mbit/s"));
+    }
+
+    #[test]
+    fn measurements_are_known_by_what_they_are_and_not_by_where_they_lie() {
+        let row = vec!["700"; NODES].join(",") + "\n";
+        let of = |text: &str| {
+            let place = folder("swim_upload.csv", text);
+            let traces = Traces::read(Some(place.path())).unwrap();
+            assert!(traces.describe().ends_with(" (2 s)"), "{}", traces.describe());
+            traces.fingerprint()
+        };
+        assert_eq!(of(&row.repeat(2)), of(&row.repeat(2)));
+        assert_ne!(of(&row.repeat(2)), of(&row.repeat(2).replacen("700", "701", 1)));
+        let models = Traces::read(None).unwrap();
+        assert_eq!(models.fingerprint(), models.describe());
     }
 }

@@ -147,9 +147,9 @@ fn too_many_trees(
     let trials: &dyn fmt::Display = if trials == u64::MAX { &"countless" } else { &trials };
     write!(
         f,
-        "the shape 'ppt' tries all trees: {trials} of them with {helper_count} of \
-         {candidate_count} survivors, and no more than {TRIALS_MAX} are tried; pivot finds an \
-         equally fast one at once"
+        "the shape 'ppt' tries all choices of helpers and of their numbers of children: {trials} \
+         with {helper_count} of {candidate_count} survivors, and no more than {TRIALS_MAX} are \
+         tried; pivot finds an equally fast tree at once"
     )
 }
 

@@ -85,15 +85,15 @@ enum On {
 /// Bad input for a name, traces or a folder that cannot be used; a failure when it is interrupted
 /// or the folder cannot be written.
 pub fn run(args: Args) -> Result<Outcome> {
-    let Some(what) = &args.what else { return list(args.format) };
-    let experiments = papers::find(what)?;
+    let experiments = args.what.as_deref().map(papers::find).transpose()?;
     let traces = Traces::read(args.traces.as_deref())?;
+    let Some(experiments) = experiments else { return list(args.format) };
     let configuration = Configuration {
         format: "suture-reproduce-1".to_string(),
         version: env!("CARGO_PKG_VERSION").to_string(),
         quick: args.quick,
         seeds: if args.quick { REPETITIONS_QUICK } else { REPETITIONS },
-        traces: traces.describe(),
+        traces: traces.fingerprint(),
         testbed: args.on.is_some(),
     };
     if args.on.is_some() {
@@ -196,6 +196,7 @@ fn perform(
             let seconds = started.elapsed().as_secs_f64();
             errln!("{place}: {}. {}", format_seconds(seconds), tally.describe());
         } else {
+            folder.keep_values(&finished[at])?;
             errln!("{place}: finished before");
         }
     }

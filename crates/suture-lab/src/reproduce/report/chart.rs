@@ -36,6 +36,10 @@ const NO_BAR: f64 = 70.0;
 /// Half of a hollow mark.
 const MARK: f64 = 4.5;
 
+/// How many times as long as those of another group the longest bar of a group is at most in a
+/// chart that is not logarithmic.
+const UNSEEN: f64 = 100.0;
+
 const SUTURE: &str = "#1d5f94";
 
 /// The shades of published policies, in turn.
@@ -57,7 +61,7 @@ pub fn svg(panel: &ShownPanel<'_>) -> String {
         escape(&what),
     );
     text(&mut out, 0.0, 14.0, Lettering::start(13.0, INK), &table.title);
-    let kind = if table.is_logarithmic { ", logarithmic" } else { "" };
+    let kind = if is_logarithmic(table) { ", logarithmic" } else { "" };
     text(&mut out, 0.0, 30.0, Lettering::start(11.0, MUTED), &format!("{what}{kind}"));
     text(&mut out, 0.0, 45.0, Lettering::start(11.0, MUTED), panel.means());
     if panel.has_printed() {
@@ -159,6 +163,15 @@ fn cells(table: &PanelTable) -> impl Iterator<Item = (&Group, &Cell)> {
     table.groups.iter().flat_map(|group| group.cells.iter().map(move |cell| (group, cell)))
 }
 
+/// Whether bars are as long as the logarithm of their values: where these are apart by orders of
+/// magnitude, or the longest bars of some groups would leave nothing to be seen of those of others.
+fn is_logarithmic(table: &PanelTable) -> bool {
+    let longest = |group: &Group| group.cells.iter().filter_map(Cell::mean).fold(0.0, f64::max);
+    let longest = || table.groups.iter().map(longest).filter(|value| *value > 0.0);
+    let least = longest().fold(f64::INFINITY, f64::min);
+    table.is_logarithmic || longest().any(|value| value > UNSEEN * least)
+}
+
 /// Where bars begin, how long they may be, and from values to places.
 struct Scale {
     left: f64,
@@ -187,7 +200,7 @@ impl Scale {
         Scale {
             left,
             bars: WIDTH - left - right,
-            is_logarithmic: table.is_logarithmic,
+            is_logarithmic: is_logarithmic(table),
             least: least.min(most) / 2.0,
             most,
         }
@@ -238,6 +251,23 @@ mod tests {
         assert_eq!(scale.most, 13100.0);
         let letters = "1.75 (1.64)".len() as f64;
         assert!(scale.at(13100.0) + GAP + letters * VALUE_LETTER < WIDTH + 0.1);
+    }
+
+    #[test]
+    fn groups_that_could_not_be_seen_beside_others_make_a_chart_logarithmic() {
+        let mut table = panel();
+        let other = |times: f64| {
+            let mut group = panel().groups.remove(0);
+            let values = group.cells.iter_mut().flat_map(|cell| &mut cell.values);
+            values.for_each(|value| *value *= times);
+            group
+        };
+        table.groups.push(other(90.0));
+        assert!(!is_logarithmic(&table));
+        table.groups.push(other(0.5));
+        assert!(is_logarithmic(&table), "the longest is 180 times as long as another");
+        let svg = svg(&ShownPanel { spec: &TIMED, table: &table });
+        assert!(svg.contains(", logarithmic<"), "{svg}");
     }
 
     #[test]

@@ -10,6 +10,8 @@ use crate::reproduce::claim::Verdict;
 use crate::reproduce::emulated::{FailedPoint, Spread};
 use crate::reproduce::experiment::Paper;
 use crate::reproduce::folder::{Emulated, Finished};
+use crate::reproduce::papers;
+use crate::reproduce::traces::LinkSource;
 
 /// The whole report, as Markdown.
 pub fn report(reproduction: &Reproduction<'_>) -> String {
@@ -23,7 +25,7 @@ pub fn report(reproduction: &Reproduction<'_>) -> String {
         }
         let _ = writeln!(out, "\n## {paper}\n\n{}.\n", paper.source());
         for finished in of_paper {
-            experiment(&mut out, finished);
+            experiment(&mut out, finished, reproduction.traces.source());
         }
     }
     out
@@ -32,18 +34,27 @@ pub fn report(reproduction: &Reproduction<'_>) -> String {
 /// The claims alone: those that hold, and those that do not and why.
 pub fn claims(reproduction: &Reproduction<'_>) -> String {
     let configuration = reproduction.configuration;
-    let mut command = "suture reproduce all".to_string();
-    for (is_given, option) in
-        [(configuration.quick, " --quick"), (configuration.testbed, " --on testbed")]
-    {
+    let all = papers::all().count();
+    let is_all = reproduction.planned == all;
+    let mut command = format!("suture reproduce {}", if is_all { "all" } else { "PAPER[/ID]" });
+    for (is_given, option) in [
+        (configuration.quick, " --quick"),
+        (configuration.testbed, " --on testbed"),
+        (reproduction.traces.source() == LinkSource::Measurements, " --traces TRACES"),
+    ] {
         command.push_str(if is_given { option } else { "" });
     }
+    let which = if is_all {
+        "every figure and table of the evaluations of five papers".to_string()
+    } else {
+        format!("{} of the {all} figures and tables of five papers", reproduction.planned)
+    };
     let mut out = format!(
         "<!-- Made by `{command} -o DIR`: this is DIR/claims.md. Change the command, not this \
-         file. -->\n# What the papers say, and what holds here\n\n`{command}` measures every figure \
-         and table of the evaluations of five papers again, and holds what their texts say of them \
-         against what came out. Its report has all values, charts and settings; this is its list \
-         of claims. `suture reproduce` lists the experiments.\n\n"
+         file. -->\n# What the papers say, and what holds here\n\n`{command}` measures {which} \
+         again, and holds what their texts say of them against what came out. Its report has all \
+         values, charts and settings; this is its list of claims. `suture reproduce` lists the \
+         experiments.\n\n"
     );
     summary(&mut out, reproduction);
     for (verdict, heading) in [
@@ -60,7 +71,7 @@ pub fn claims(reproduction: &Reproduction<'_>) -> String {
         let _ = writeln!(out, "\n## {heading}\n");
         for (finished, judged) in those {
             let name = finished.experiment.name();
-            let why = judged.why();
+            let why = judged.why(reproduction.traces.source());
             let _ = writeln!(
                 out,
                 "- `{name}` {} ({}): {} in the paper, {} here. {why}",
@@ -104,7 +115,7 @@ fn summary(out: &mut String, reproduction: &Reproduction<'_>) {
     }
 }
 
-fn experiment(out: &mut String, finished: &Finished) {
+fn experiment(out: &mut String, finished: &Finished, links: LinkSource) {
     let experiment = finished.experiment;
     let _ = writeln!(out, "### {}: {}\n", experiment.name(), experiment.title);
     let _ = writeln!(out, "Paper: {}\n\nHere: {}\n", experiment.did, experiment.here);
@@ -128,7 +139,7 @@ fn experiment(out: &mut String, finished: &Finished) {
             judged.claim.said.describe(),
             measured(judged),
             judged.verdict.name(),
-            match judged.why() {
+            match judged.why(links) {
                 "" => String::new(),
                 why => format!(". {why}"),
             },

@@ -11,6 +11,7 @@ use crate::reproduce::claim::{Judged, Verdict};
 use crate::reproduce::emulated::{FailedPoint, Spread};
 use crate::reproduce::experiment::Paper;
 use crate::reproduce::folder::{Emulated, Finished};
+use crate::reproduce::traces::LinkSource;
 use crate::svg::escape;
 
 const STYLE: &str = "*{box-sizing:border-box}body{font:15px/1.5 Inter,'Helvetica Neue',Arial,\
@@ -51,7 +52,8 @@ pub fn html(reproduction: &Reproduction<'_>) -> String {
             "<h2 id=\"{paper}\">{paper}</h2>\n<p class=\"muted\">{}</p>",
             escape(paper.source())
         );
-        of_paper.into_iter().for_each(|finished| experiment(&mut out, finished));
+        let links = reproduction.traces.source();
+        of_paper.into_iter().for_each(|finished| experiment(&mut out, finished, links));
     }
     out + "</body></html>\n"
 }
@@ -102,13 +104,14 @@ fn summary(out: &mut String, reproduction: &Reproduction<'_>) {
         );
         for (finished, judged) in those {
             let name = finished.experiment.name();
-            claim(out, judged, &format!("<a href=\"#{name}\">{name}</a>: "));
+            let links = reproduction.traces.source();
+            claim(out, judged, links, &format!("<a href=\"#{name}\">{name}</a>: "));
         }
         out.push_str("</ul></details>\n");
     }
 }
 
-fn experiment(out: &mut String, finished: &Finished) {
+fn experiment(out: &mut String, finished: &Finished, links: LinkSource) {
     let experiment = finished.experiment;
     let name = experiment.name();
     let _ = writeln!(
@@ -130,7 +133,7 @@ fn experiment(out: &mut String, finished: &Finished) {
         emulation(out, &of.emulated);
     }
     out.push_str("<ul class=\"claims\">\n");
-    finished.judged().iter().for_each(|judged| claim(out, judged, ""));
+    finished.judged().iter().for_each(|judged| claim(out, judged, links, ""));
     out.push_str("</ul>\n");
 }
 
@@ -160,8 +163,8 @@ fn cells(kind: &str, texts: &[String]) -> String {
     texts.iter().map(cell).collect()
 }
 
-/// One claim, behind a text that is HTML already.
-fn claim(out: &mut String, judged: &Judged, before: &str) {
+/// One claim, on links from there, behind a text that is HTML already.
+fn claim(out: &mut String, judged: &Judged, links: LinkSource, before: &str) {
     let class = match judged.verdict {
         Verdict::Holds => "holds",
         Verdict::Direction => "direction",
@@ -178,7 +181,7 @@ fn claim(out: &mut String, judged: &Judged, before: &str) {
         judged.verdict.name(),
         escape(&claim.said.describe()),
         escape(&measured(judged)),
-        escape(judged.why()),
+        escape(judged.why(links)),
     );
 }
 

@@ -59,7 +59,9 @@ pub fn who_helps(policy: Policy) -> String {
         Shape::Star => "helpers send straight to the destination",
         Shape::Ppr => "helpers add up in pairs, round by round",
         Shape::Chain => "each helper adds to what the one before it sent",
-        Shape::Ppt => "of all trees the one whose slowest link is fastest, by trying each",
+        Shape::Ppt => {
+            "of all trees the one whose slowest link is fastest, by trying all numbers of children"
+        }
         Shape::Pivot => "trees whose slowest link is fastest, the best nodes placed first",
         Shape::Rack => "helpers of a rack add up first, so that a rack sends one sum",
         Shape::Tunable => "trees that follow from how much each node was given to send and receive",

@@ -54,7 +54,8 @@ pub const FIGURE15: PaperExperiment = PaperExperiment {
             quantity: Mean(of(&["50 iterations"]).at(&["CFS1"])),
             said: Said::Degree(1.02, 1.02),
             apart: "How far racks can be evened out depends on where chunks lie, which is drawn \
-                anew here: a stripe that needs one rack in particular cannot be changed.",
+                anew here: where no stripe needs one rack in particular all of them come out even, \
+                and what such stripes there are leave above one.",
         },
         Claim {
             text: "load balancing lowers the rate in all settings",

@@ -3,8 +3,8 @@
 //! Place: experiments as data.
 
 use super::{
-    ALGORITHMS, BASE, CHAMELEON, LENGTHENED, LINKED, OTHERS, PUBLISHED, panel, percent, point,
-    printed, series,
+    ALGORITHMS, BASE, CHAMELEON, LENGTHENED, LINKED, OTHERS, PUBLISHED, panel, percent,
+    percent_from, percent_up_to, point, printed, series,
 };
 use crate::reproduce::claim::Quantity::{Above, LeastAbove, Minus, MostAbove};
 use crate::reproduce::claim::{Claim, Said, of};
@@ -69,14 +69,14 @@ pub const FIGURE18: PaperExperiment = PaperExperiment {
             35.1,
             IDLE,
         ),
-        percent(
+        percent_from(
             "by 25.0 % at least",
             "section V, findings",
             LeastAbove(CHAMELEON.panel(&["throughput"]), OTHERS),
             25.0,
             IDLE,
         ),
-        percent(
+        percent_up_to(
             "by 41.3 % at most",
             "section V, findings",
             MostAbove(CHAMELEON.panel(&["throughput"]), OTHERS),
@@ -91,7 +91,7 @@ pub const FIGURE18: PaperExperiment = PaperExperiment {
                 PUBLISHED.panel(&["beside YCSB-A"]).at(&["1 Gb/s", "10 Gb/s"]),
             ),
             said: Said::Positive,
-            apart: "",
+            apart: LENGTHENED,
         },
         percent(
             "ECPipe has 199.9 instead of 110.6 MB/s, 80.7 % more, if both are of 10 Gb/s",
@@ -176,14 +176,14 @@ pub const FIGURE23: PaperExperiment = PaperExperiment {
             35.7,
             STORED,
         ),
-        percent(
+        percent_from(
             "with storage as the bottleneck repairs are 25.4 % faster at least",
             "abstract",
             LeastAbove(of(&["ChameleonEC-IO"]), OTHERS),
             25.4,
             STORED,
         ),
-        percent(
+        percent_up_to(
             "and 73.5 % faster at most",
             "abstract",
             MostAbove(of(&["ChameleonEC-IO"]), OTHERS),
@@ -233,7 +233,7 @@ pub const FIGURE24: PaperExperiment = PaperExperiment {
             place: "section V-B, Exp#13",
             quantity: LeastAbove(PUBLISHED.at(&["10 Gb/s"]), PUBLISHED.at(&["1 Gb/s"])),
             said: Said::Positive,
-            apart: "",
+            apart: DISKS,
         },
         Claim {
             text: "the improvement decreases as the bandwidth grows",
@@ -243,7 +243,7 @@ pub const FIGURE24: PaperExperiment = PaperExperiment {
                 &Above(CHAMELEON.at(&["10 Gb/s"]), OTHERS),
             ),
             said: Said::Positive,
-            apart: "",
+            apart: DISKS,
         },
     ],
 };

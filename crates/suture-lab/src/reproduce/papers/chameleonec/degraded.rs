@@ -2,7 +2,7 @@
 //!
 //! Place: experiments as data.
 
-use super::{BASE, CHAMELEON, FAST, OTHERS, panel, percent, point};
+use super::{BASE, CHAMELEON, FAST, OTHERS, panel, percent, percent_from, percent_up_to, point};
 use crate::reproduce::claim::Quantity::{Above, LeastAbove, Minus, MostAbove};
 use crate::reproduce::claim::{Claim, Pick, Said};
 use crate::reproduce::experiment::{Paper, PaperExperiment};
@@ -20,7 +20,6 @@ const DEGRADED: &str = "For one chunk on idle links CR takes k times as long as 
     all that limits a repair here, and of these a star leaves the more idle the larger k is.";
 
 const READ: Pick = CHAMELEON.panel(&["throughput"]);
-const READ_FAST: Pick = CHAMELEON.panel(&["throughput, 10 Gb/s"]);
 
 pub const FIGURE21: PaperExperiment = PaperExperiment {
     paper: Paper::ChameleonEc,
@@ -28,8 +27,9 @@ pub const FIGURE21: PaperExperiment = PaperExperiment {
     title: "Exp#10, degraded read",
     did: "A client requests a chunk of a failed node, which is repaired for it, beside YCSB-A, at \
         10 Gb/s.",
-    here: "The simulator at 1 Gb/s and at 10 Gb/s, with the requests and the monitor of Exp#1: one \
-        chunk, rebuilt at a node with a link of its own. A node with one link receives no faster \
+    here: "The simulator at 1 Gb/s, by which claims are judged as those of the other figures are, \
+        and at 10 Gb/s, with the requests and the monitor of Exp#1: one chunk, rebuilt at a node \
+        with a link of its own. A node with one link receives no faster \
         than it; all pipelined schemes reach that on idle links.",
     panels: &[
         panel(
@@ -52,14 +52,14 @@ pub const FIGURE21: PaperExperiment = PaperExperiment {
         ),
     ],
     claims: &[
-        percent(
+        percent_from(
             "ChameleonEC improves degraded reads by 20.9 % at least",
             "section V-B, Exp#10",
             LeastAbove(READ, OTHERS),
             20.9,
             DEGRADED,
         ),
-        percent(
+        percent_up_to(
             "by up to 152.0 %",
             "section V-B, Exp#10",
             MostAbove(READ, OTHERS),
@@ -86,44 +86,6 @@ pub const FIGURE21: PaperExperiment = PaperExperiment {
             quantity: Minus(
                 &Above(READ.at(&["RS(6,3)"]), OTHERS),
                 &Above(READ.at(&["RS(10,4)"]), OTHERS),
-            ),
-            said: Said::Positive,
-            apart: DEGRADED,
-        },
-        percent(
-            "at 10 Gb/s by 20.9 % at least",
-            "section V-B, Exp#10",
-            LeastAbove(READ_FAST, OTHERS),
-            20.9,
-            DEGRADED,
-        ),
-        percent(
-            "and by up to 152.0 %",
-            "section V-B, Exp#10",
-            MostAbove(READ_FAST, OTHERS),
-            152.0,
-            DEGRADED,
-        ),
-        percent(
-            "at 10 Gb/s by 59.1 % on average for RS(6,3)",
-            "section V-B, Exp#10",
-            Above(READ_FAST.at(&["RS(6,3)"]), OTHERS),
-            59.1,
-            DEGRADED,
-        ),
-        percent(
-            "and by 35.7 % on average for RS(10,4)",
-            "section V-B, Exp#10",
-            Above(READ_FAST.at(&["RS(10,4)"]), OTHERS),
-            35.7,
-            DEGRADED,
-        ),
-        Claim {
-            text: "and drops as k grows at 10 Gb/s",
-            place: "section V-B, Exp#10",
-            quantity: Minus(
-                &Above(READ_FAST.at(&["RS(6,3)"]), OTHERS),
-                &Above(READ_FAST.at(&["RS(10,4)"]), OTHERS),
             ),
             said: Said::Positive,
             apart: DEGRADED,
