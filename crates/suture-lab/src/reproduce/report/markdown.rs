@@ -72,14 +72,14 @@ pub fn claims(reproduction: &Reproduction<'_>) -> String {
         for (finished, judged) in those {
             let name = finished.experiment.name();
             let why = judged.why(reproduction.traces.source());
-            let _ = writeln!(
-                out,
+            let line = format!(
                 "- `{name}` {} ({}): {} in the paper, {} here. {why}",
                 judged.claim.text,
                 judged.claim.place,
                 judged.claim.said.describe(),
                 measured(judged),
             );
+            let _ = writeln!(out, "{}", line.trim_end());
         }
     }
     let emulated = reproduction.finished.iter();
