@@ -158,7 +158,8 @@ pub struct LinkReport {
     pub sent: Moved,
     /// What it has received.
     pub received: Moved,
-    /// What 99 of 100 probes waited at the most, where there were any.
+    /// What all of the last hundred probes but one waited at the most; none where there was none
+    /// since the last report.
     pub latency: Option<Span>,
     /// At how many bytes per second peers have sent when they were asked to send all they can.
     pub probed: Vec<(NodeId, u64)>,

@@ -266,3 +266,28 @@ pub fn watch(run: &str) -> Result<()> {
     let left = all()?.into_iter().find(|record| record.run == run && !record.is_live());
     left.map_or(Ok(()), |record| record.take_down())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn namespaces_of_others_are_of_no_testbed_whatever_they_begin_with() {
+        let names = [
+            "suture-abcd-core",
+            "suture-abcd-client",
+            "suture-abcd-n0",
+            "suture-prod-a",
+            "suture-test-4711",
+            "suture-0000-core",
+            "suture-0000-client",
+            "suture-node",
+        ];
+        let names = names.map(str::to_string);
+        let found: Vec<Option<&str>> = names.iter().map(|name| run_of(name, &names)).collect();
+        // Run ids have no zero.
+        let (ours, others) = found.split_at(3);
+        assert_eq!(ours, [Some("abcd"); 3]);
+        assert!(others.iter().all(Option::is_none), "{others:?}");
+    }
+}

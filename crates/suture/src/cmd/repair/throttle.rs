@@ -238,7 +238,10 @@ fn sentences(wanted: &proto::Throttle) -> Vec<String> {
         }
     }));
     lines.extend(wanted.p99_ns.map(|ns| {
-        format!("less while 1 of 100 probes waits longer than {}", format_seconds(ns as f64 / 1e9))
+        format!(
+            "less while more than 1 of 100 probes waits longer than {}",
+            format_seconds(ns as f64 / 1e9)
+        )
     }));
     lines.extend(
         wanted
