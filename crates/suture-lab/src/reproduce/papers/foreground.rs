@@ -91,10 +91,10 @@ pub const fn percent_from(
     text: &'static str,
     place: &'static str,
     quantity: Quantity,
-    percent: f64,
+    end: f64,
     apart: &'static str,
 ) -> Claim {
-    Claim { text, place, quantity, said: Said::From(percent), apart }
+    Claim { said: Said::From(end), ..percent(text, place, quantity, end, apart) }
 }
 
 /// The most of a range, in percent.
@@ -102,10 +102,10 @@ pub const fn percent_up_to(
     text: &'static str,
     place: &'static str,
     quantity: Quantity,
-    percent: f64,
+    end: f64,
     apart: &'static str,
 ) -> Claim {
-    Claim { text, place, quantity, said: Said::UpTo(percent), apart }
+    Claim { said: Said::UpTo(end), ..percent(text, place, quantity, end, apart) }
 }
 
 const REPAIRS: &[Series] =
