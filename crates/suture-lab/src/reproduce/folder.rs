@@ -295,6 +295,10 @@ impl Folder {
         let emulated = experiment.name() + "-emulated";
         self.remove(&format!("{emulated}.csv"))?;
         let scenarios = self.path.join(&emulated);
+        if scenarios.is_symlink() {
+            // What it leads to is not of this folder.
+            return self.remove(&emulated);
+        }
         let cannot = || format!("cannot remove '{}'", scenarios.display());
         let entries = match fs::read_dir(&scenarios) {
             Err(error) if is_missing(&error) => return Ok(()),

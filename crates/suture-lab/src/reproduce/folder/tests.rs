@@ -231,3 +231,16 @@ fn values_that_were_removed_are_written_again_and_a_table_of_something_else_is_r
         assert!(said.ends_with("its table has not the values of its panels"), "{said}");
     }
 }
+
+#[test]
+fn what_a_link_leads_to_is_not_removed_with_it() {
+    let (place, other) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    let folder = open(&place, Holdings::Refused).unwrap();
+    keep(&folder);
+    fs::write(other.path().join("mine.toml"), "mine").unwrap();
+    let link = place.path().join("car/fig8-emulated");
+    std::os::unix::fs::symlink(other.path(), &link).unwrap();
+    open(&place, Holdings::Removed).unwrap();
+    assert!(!link.is_symlink());
+    assert_eq!(fs::read_to_string(other.path().join("mine.toml")).unwrap(), "mine");
+}
