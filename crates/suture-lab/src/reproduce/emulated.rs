@@ -278,10 +278,16 @@ pub struct ShareFacts {
     pub requests: u64,
     /// The same part in the simulator.
     pub simulated: f64,
-    /// In what part of the time in which bytes of requests move their links are full.
+    /// In what part of the time in which bytes of requests move their links are full and shared.
     pub full_time: f64,
     /// The same in the simulator.
     pub simulated_full_time: f64,
+    /// What part of the bytes of requests moves on such links.
+    pub full_bytes: f64,
+    /// The same in the simulator where it is simulated again.
+    pub reached_full_bytes: f64,
+    /// In what part of the time they do so there.
+    pub reached_full_time: f64,
     /// So many times the share of a lane requests have where it is simulated again.
     pub factor: f64,
     /// What part of its full link a request has there, which is the nearest to the testbed's.
@@ -496,6 +502,9 @@ fn request_facts(of: Option<&RequestFacts>) -> Vec<(&'static str, Option<f64>)> 
         ("simulated_full_share", share(|s| s.simulated)),
         ("full_time", share(|s| s.full_time)),
         ("simulated_full_time", share(|s| s.simulated_full_time)),
+        ("full_bytes", share(|s| s.full_bytes)),
+        ("reached_full_bytes", share(|s| s.reached_full_bytes)),
+        ("reached_full_time", share(|s| s.reached_full_time)),
         ("share_factor", share(|s| s.factor)),
         ("reached_full_share", share(|s| s.reached)),
         ("share_lanes_ms", share(|s| s.lanes_ms)),

@@ -13,6 +13,9 @@ use suture_sim::workload::Access;
 /// From this part on, a link or the processor counts as full.
 pub const FULL: f64 = 0.85;
 
+/// Where others carry less than this part of what a link can, a request does not share it.
+const SHARED: f64 = 0.05;
+
 /// Fewer requests on full links measure nothing.
 const REQUESTS_MIN: usize = 20;
 
@@ -32,8 +35,10 @@ pub struct LinkSteps {
 pub struct FullShare {
     /// What part of its full link a request had while its bytes moved, on average over that time.
     pub part: f64,
-    /// In what part of the time in which bytes of requests moved their links were full.
+    /// In what part of the time in which bytes of requests moved their links were full and shared.
     pub time_part: f64,
+    /// What part of all bytes of requests those are that moved on such links.
+    pub bytes_part: f64,
     /// So many requests moved on full links.
     pub requests: usize,
 }
@@ -47,14 +52,18 @@ impl LinkSteps {
 
     /// What these requests had of links that were full while their bytes moved; `None` where there
     /// are too few of them. The average is over time, as clients wait: a request that has a tenth
-    /// of a link counts ten times as long as one that has all of it.
+    /// of a link counts ten times as long as one that has nine tenths of it. One that has a link to
+    /// itself is left out, because it shares nothing: a fluid network fills the link with it, and a
+    /// connection that begins slowly does not.
     pub fn full_share(&self, requests: &[MovedRequest]) -> Option<FullShare> {
         let (mut count, mut bytes, mut possible) = (0, 0.0, 0.0);
-        let (mut seconds, mut full_seconds) = (0.0, 0.0);
+        let (mut seconds, mut full_seconds, mut all_bytes) = (0.0, 0.0, 0.0);
         for request in requests.iter().filter(|request| request.bytes > 0.0) {
             let Some(link) = self.carried_beside(request) else { continue };
             seconds += request.to - request.from;
-            if link.carried >= FULL * link.possible {
+            all_bytes += request.bytes;
+            let is_shared = link.carried - request.bytes >= SHARED * link.possible;
+            if link.carried >= FULL * link.possible && is_shared {
                 full_seconds += request.to - request.from;
                 bytes += request.bytes;
                 possible += link.possible;
@@ -64,6 +73,7 @@ impl LinkSteps {
         (count >= REQUESTS_MIN).then(|| FullShare {
             part: bytes / possible,
             time_part: full_seconds / seconds,
+            bytes_part: bytes / all_bytes,
             requests: count,
         })
     }
@@ -123,11 +133,17 @@ mod tests {
 
     #[test]
     fn a_request_has_its_bytes_of_what_its_full_link_could_carry_meanwhile() {
-        // Ten have a quarter of the link for a second, and ten all of it for a quarter of one.
+        // Ten have a quarter of the link for a second, and ten four fifths for a quarter of one.
         let mut requests = vec![read(50.0, 0.0, 1.0); 10];
-        requests.extend([read(50.0, 0.25, 0.5); 10]);
-        let expected = FullShare { part: 1000.0 / 2500.0, time_part: 1.0, requests: 20 };
+        requests.extend([read(40.0, 0.25, 0.5); 10]);
+        let part = 900.0 / 2500.0;
+        let expected = FullShare { part, time_part: 1.0, bytes_part: 1.0, requests: 20 };
         assert_eq!(steps().full_share(&requests), Some(expected));
+        // Others have all of it, and share it with nothing.
+        let alone = [read(50.0, 0.25, 0.5); 10];
+        let with_alone: Vec<MovedRequest> = requests.iter().copied().chain(alone).collect();
+        let found = steps().full_share(&with_alone).unwrap();
+        assert_eq!((found.part, found.requests), (expected.part, 20));
         // Others move where it is not full: later, and in the other direction.
         requests.extend([read(5.0, 1.0, 1.5); 5]);
         let write = MovedRequest { access: Access::Write, ..read(5.0, 0.0, 1.0) };
@@ -135,6 +151,7 @@ mod tests {
         let found = steps().full_share(&requests).unwrap();
         assert_eq!((found.part, found.requests), (expected.part, 20));
         assert!((found.time_part - 12.5 / 25.0).abs() < 1e-12, "{found:?}");
+        assert!((found.bytes_part - 900.0 / 975.0).abs() < 1e-12, "{found:?}");
     }
 
     #[test]

@@ -79,6 +79,9 @@ fn share_facts(shared: &SharedAgain, drawn: &[Vec<f64>]) -> Option<ShareFacts> {
         simulated: simulated.part,
         full_time: measured.time_part,
         simulated_full_time: simulated.time_part,
+        full_bytes: measured.bytes_part,
+        reached_full_bytes: draw.full_share.bytes_part,
+        reached_full_time: draw.full_share.time_part,
         factor: *factor,
         reached: draw.full_share.part,
         lanes_ms: means.lanes,
@@ -191,7 +194,8 @@ mod tests {
         assert_eq!(facts.p99_within.unwrap().of, 4);
         assert_eq!((facts.degree_within.unwrap().of, facts.share), (2, None));
         // What requests have of full links takes the place of connections.
-        let share = |part| FullShare { part, time_part: part / 2.0, requests: 40 };
+        let share =
+            |part| FullShare { part, time_part: part / 2.0, bytes_part: part / 4.0, requests: 40 };
         let beside = vec![vec![1.0], vec![4.0, 5.0]];
         let draw = SharedDraw { full_share: share(0.62), seconds: 12.0, beside };
         let (measured, simulated) = (share(0.6), share(0.4));
@@ -202,6 +206,8 @@ mod tests {
         assert_eq!((share.measured, share.simulated, share.reached), (0.6, 0.4, 0.62));
         assert_eq!((share.full_time, share.simulated_full_time), (0.3, 0.2));
         assert_eq!((share.factor, share.seconds, share.requests), (2.5, 12.0, 40));
+        let reached = (share.reached_full_bytes, share.reached_full_time);
+        assert_eq!((share.full_bytes, reached), (0.15, (0.155, 0.31)));
         near(share.mean_ms, 10e3 / 3.0);
         near(share.lanes_ms, 83e3 / 3.0);
         near(share.p99_ms, 5e3);
