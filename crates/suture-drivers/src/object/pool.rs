@@ -136,6 +136,10 @@ impl ConnectionPool {
             return true;
         }
         self.note(agent, result);
+        if matches!(result, Err(ChunkError::Unreachable { .. })) {
+            // What was idle meanwhile is of the same agent, which may have begun anew since.
+            self.idle.lock().expect("no thread panics here").remove(agent);
+        }
         let is_usable = matches!(
             result,
             Ok(_) | Err(ChunkError::Fault { .. }) | Err(ChunkError::Refused { .. })

@@ -18,7 +18,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
@@ -35,7 +35,7 @@ use tokio::time::sleep;
 use tracing::{debug, trace};
 
 use super::answer_times::AnswerTimes;
-use super::layout::{Checksum, SummedPrefix, data_in_chunk, object_checksum};
+use super::layout::{Checksum, data_in_chunk, object_checksum};
 use super::lookup::Lookup;
 use super::pool::ConnectionPool;
 use super::stripe_sums::StripeSums;
@@ -87,6 +87,13 @@ pub struct Fetched {
     pub bad_copies: u64,
 }
 
+/// What reads one after the other, and beside each other, know of the agents of one cluster:
+/// connections that serve again, and who does not answer.
+#[derive(Default)]
+pub struct GetAgents {
+    pool: OnceLock<ConnectionPool>,
+}
+
 /// Reads a whole object into `sink`.
 ///
 /// # Errors
@@ -94,13 +101,15 @@ pub struct Fetched {
 /// object's checksum; a failure when `sink` fails.
 pub async fn get(
     client: &Client,
+    agents: &Arc<GetAgents>,
     mut lookup: Lookup,
     sink: &mut impl Sink,
     progress: &Progress<'_>,
 ) -> Result<Fetched> {
     let (reports, reporter) = report_bad_copies(client.clone());
+    agents.pool.get_or_init(|| ConnectionPool::new(lookup.cluster, client.credentials.clone()));
     let reader = Arc::new(Reader {
-        pool: ConnectionPool::new(lookup.cluster, client.credentials.clone()),
+        agents: agents.clone(),
         nodes: lookup.nodes.clone(),
         bad: Mutex::default(),
         times: Mutex::default(),
@@ -142,30 +151,8 @@ pub async fn get(
     }
     drop(reader);
     fetched.bad_copies = reporter.await?;
-    check_whole(&lookup.object, checksum.so_far(), &stripe_sums, sink.takes_any_order())?;
+    stripe_sums.check(&lookup.object, checksum.so_far(), sink.takes_any_order())?;
     Ok(fetched)
-}
-
-/// Refuses what is not the object.
-fn check_whole(
-    object: &Object,
-    found: SummedPrefix,
-    stripe_sums: &StripeSums,
-    is_kept_back: bool,
-) -> Result<()> {
-    let SummedPrefix { bytes: found, checksum: sum } = found;
-    if (found, sum) == (object.bytes, object.checksum) {
-        return Ok(());
-    }
-    let what = if is_kept_back { "nothing of it was kept" } else { "what was given out is wrong" };
-    Err(unreadable(format!(
-        "'{}' came back with {found} bytes and checksum {sum:016x}, {} bytes and {:016x} were \
-         stored: {}; {what}",
-        object.name,
-        object.bytes,
-        object.checksum,
-        stripe_sums.describe(),
-    )))
 }
 
 fn pieces_at_once(object: &Object) -> usize {
@@ -300,7 +287,7 @@ fn pieces(entry: ObjectStripe, stripe_offset: u64, order: PieceOrder) -> Vec<Wan
 }
 
 struct Reader {
-    pool: ConnectionPool,
+    agents: Arc<GetAgents>,
     nodes: BTreeMap<NodeId, AgentAddress>,
     /// Copies that are known to be of no use.
     bad: Mutex<BTreeSet<CopyAt>>,
@@ -309,6 +296,10 @@ struct Reader {
 }
 
 impl Reader {
+    fn pool(&self) -> &ConnectionPool {
+        self.agents.pool.get().expect("a get begins with it")
+    }
+
     async fn fetch(self: Arc<Self>, want: Want) -> Result<Piece> {
         let (read, is_decoded) = self.fetch_bytes(&want).await?;
         let (offset, bytes) = (want.offset, want.bytes);
@@ -389,7 +380,7 @@ impl Reader {
     /// noted.
     fn is_late(&self, stripe: &Stripe, chunk: ChunkIndex, bytes: u64, since: Instant) -> bool {
         let Some((_, agent, _)) = self.holder(stripe, chunk) else { return false };
-        let (received, now) = (self.pool.moved(agent), Instant::now());
+        let (received, now) = (self.pool().moved(agent), Instant::now());
         let mut times = self.times.lock().expect("no thread panics here");
         if times.is_quiet(agent, received, since, now) {
             return true;
@@ -425,7 +416,7 @@ impl Reader {
         let CopyAt { node, copy } = stripe.copy(chunk)?;
         let agent = self.nodes.get(&node)?;
         let is_bad = self.bad.lock().expect("no thread panics here").contains(&copy.at(node));
-        (!is_bad && !self.pool.is_silent(agent)).then_some((node, agent, copy))
+        (!is_bad && !self.pool().is_silent(agent)).then_some((node, agent, copy))
     }
 
     /// Reads a range of a chunk from its location.
@@ -437,9 +428,9 @@ impl Reader {
         let digest = stripe.record(chunk).digest();
         let mut buffer = vec![0; bytes as usize];
         let result = loop {
-            let mut connection = self.pool.take(agent).await?;
+            let mut connection = self.pool().take(agent).await?;
             let result = connection.read(ListedCopy { copy, digest }, from, &mut buffer).await;
-            if !self.pool.give(agent, connection, &result) {
+            if !self.pool().give(agent, connection, &result) {
                 break result;
             }
         };

@@ -8,9 +8,12 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
+use anyhow::Result;
+use suture_edge::error::unreadable;
 use suture_repair::id::StripeId;
 
-use super::layout::Checksum;
+use super::layout::{Checksum, SummedPrefix};
+use crate::metadata::Object;
 
 /// Stripes that are named of those that are wrong.
 const NAMED_MAX: usize = 8;
@@ -54,6 +57,28 @@ impl StripeSums {
         }
         let is_wrong = stripe.recorded.is_some_and(|recorded| recorded != found.checksum);
         self.wrong.extend(self.open.remove(index).filter(|_| is_wrong));
+    }
+
+    /// Refuses what is not the object, of which that many bytes with that checksum came, and
+    /// nothing was given out if it was kept back.
+    ///
+    /// # Errors
+    /// Unreadable, with the stripes that are wrong as far as they are known.
+    pub fn check(&self, object: &Object, found: SummedPrefix, is_kept_back: bool) -> Result<()> {
+        let SummedPrefix { bytes: found, checksum: sum } = found;
+        if (found, sum) == (object.bytes, object.checksum) {
+            return Ok(());
+        }
+        let what =
+            if is_kept_back { "nothing of it was kept" } else { "what was given out is wrong" };
+        Err(unreadable(format!(
+            "'{}' came back with {found} bytes and checksum {sum:016x}, {} bytes and {:016x} were \
+             stored: {}; {what}",
+            object.name,
+            object.bytes,
+            object.checksum,
+            self.describe(),
+        )))
     }
 
     /// Which of them are wrong, as far as that is known: a part of a sentence.

@@ -281,12 +281,13 @@ fn helper_counts(code: &Code) -> String {
 /// When one cannot be read or differs.
 pub async fn verify(scenario: &DemoScenario, client: &Client) -> Result<()> {
     let progress = Progress::bytes(scenario.format, "verifying", scenario.bytes());
-    let mut reads = JoinSet::new();
+    let (mut reads, agents) = (JoinSet::new(), Arc::default());
     for source in &scenario.sources {
         if reads.len() == VERIFIED_AT_ONCE {
             reads.join_next().await.expect("there are some")??;
         }
-        reads.spawn(compare(client.clone(), source.clone(), progress.listener()));
+        let agents = Arc::clone(&agents);
+        reads.spawn(compare(client.clone(), agents, source.clone(), progress.listener()));
     }
     while let Some(read) = reads.join_next().await {
         read??;
@@ -297,13 +298,14 @@ pub async fn verify(scenario: &DemoScenario, client: &Client) -> Result<()> {
 /// Reads an object and compares it with its source.
 async fn compare(
     mut client: Client,
+    agents: Arc<read::GetAgents>,
     source: Source,
     listener: impl Fn(Step) + Send + Sync,
 ) -> Result<()> {
     let lookup = Lookup::of(&mut client, &source.name).await?;
     let file = File::open(&source.path)?;
     let mut comparison = ComparingSink { file, name: &source.name, buffer: Vec::new() };
-    let fetched = read::get(&client, lookup, &mut comparison, &listener).await?;
+    let fetched = read::get(&client, &agents, lookup, &mut comparison, &listener).await?;
     ensure!(
         fetched.bytes == source.bytes,
         "'{}' came back with {} bytes instead of {}",

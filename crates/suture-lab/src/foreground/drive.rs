@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use anyhow::{Result, anyhow};
+use anyhow::Result;
 use suture_drivers::control::client::Client;
 use suture_repair::id::NodeId;
 use suture_repair::random::Random;
@@ -123,7 +123,7 @@ pub struct Driven {
     pub latencies: Latencies,
     /// Requests that were due in the time that counts.
     pub offered: u64,
-    /// Of these, those that were answered, or begun, while others still came.
+    /// Of these, those that were answered and did not fail, or begun, while others still came.
     pub kept_up: u64,
     /// All that was answered in the time that counts, whenever it was due.
     pub answered: u64,
@@ -183,7 +183,7 @@ pub async fn drive(
     let ended = Instant::now();
     let answered = shared.answered.load(Ordering::Relaxed);
     let running = lock(&shared.running).iter().flatten().filter(|due| due.is_counted).count();
-    let kept_up = lock(&shared.latencies).count() + running as u64;
+    let kept_up = lock(&shared.latencies).answered() + running as u64;
     let drain = if is_stopped { STOP_DRAIN } else { demand.drain };
     if timeout_at(ended + drain, all_done(&mut tasks)).await.is_err() {
         shared.is_over.store(true, Ordering::Relaxed);
@@ -208,9 +208,7 @@ async fn count_unanswered(shared: &Shared, latencies: &mut Latencies) {
         left.push(next);
     }
     for due in left.into_iter().filter(|due| due.is_counted) {
-        let error = anyhow!("not answered when it ended");
-        latencies.add(kind(&due.request), due.at.elapsed(), Err(&error));
-        latencies.unanswered += 1;
+        latencies.add_unanswered(kind(&due.request), due.at.elapsed());
     }
 }
 
@@ -223,8 +221,7 @@ async fn serve(shared: Arc<Shared>, index: usize, mut client: Client) {
         if shared.is_over.load(Ordering::Relaxed) {
             return;
         }
-        let mut former = None;
-        let result = perform(&shared.keyspace, &mut client, &due.request, &mut former).await;
+        let result = perform(&shared.keyspace, &mut client, &due.request).await;
         lock(&shared.running)[index] = None;
         if result.is_ok() && Instant::now() >= shared.counted_from {
             shared.answered.fetch_add(1, Ordering::Relaxed);
@@ -233,26 +230,17 @@ async fn serve(shared: Arc<Shared>, index: usize, mut client: Client) {
             let result = result.as_ref().map(|bytes| *bytes);
             lock(&shared.latencies).add(kind(&due.request), due.at.elapsed(), result);
         }
-        if let Some(version) = former {
-            // It disturbs nothing; what is left can be removed by its prefix.
-            let _ = shared.keyspace.remove(&mut client, due.request.key, version).await;
-        }
+        shared.keyspace.tidy(&mut client).await;
     }
 }
 
-/// Performs a request; gives how many bytes of values it moved, and in `former` what is to be
-/// removed after it.
-async fn perform(
-    keyspace: &Keyspace,
-    client: &mut Client,
-    request: &Request,
-    former: &mut Option<u64>,
-) -> Result<u64> {
+/// Performs a request; gives how many bytes of values it moved.
+async fn perform(keyspace: &Keyspace, client: &mut Client, request: &Request) -> Result<u64> {
     match kind(request) {
         OperationKind::Read => keyspace.read(client, request.key).await,
         OperationKind::Miss => keyspace.miss(client, request.key).await.map(|()| 0),
         OperationKind::Update => {
-            *former = keyspace.write(client, request.key, request.bytes).await?;
+            keyspace.write(client, request.key, request.bytes).await?;
             Ok(request.bytes)
         }
     }

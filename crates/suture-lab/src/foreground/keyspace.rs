@@ -3,8 +3,8 @@
 //! Place: between a workload's keys and the names of the store.
 //! An object that is overwritten is gone for a client that reads it then. So a key is written under
 //! a name of a new version, reads turn to it from then on, and the former one is removed when
-//! no client reads it any more. What is stored is noise of a seed, so that nothing has to be kept
-//! to make it.
+//! no client reads it any more. No request waits for another of its key: what is measured is the
+//! store. What is stored is noise of a seed, so that nothing has to be kept to make it.
 //!
 //! Whatever may be stored is known here from the moment that its put begins, so that nothing is
 //! left behind by a put that was cut off. What is known not to be stored is forgotten.
@@ -26,11 +26,10 @@ use suture_drivers::control::proto;
 use suture_drivers::object::cut::ObjectSource;
 use suture_drivers::object::lookup::Lookup;
 use suture_drivers::object::put_stream::PutOptions;
-use suture_drivers::object::read::{self, Sink};
+use suture_drivers::object::read::{self, GetAgents, Sink};
 use suture_drivers::object::unanswered::NotKnown;
-use suture_drivers::object::write;
+use suture_drivers::object::write::{self, PutAgents};
 use suture_repair::random::Random;
-use tokio::sync::RwLock;
 
 /// Noise that all values are cut from.
 const NOISE_BYTES: usize = 1 << 20;
@@ -41,9 +40,14 @@ pub struct Keyspace {
     code: Code,
     chunk_bytes: u64,
     noise: Arc<Vec<u8>>,
-    /// Key by key the version that is read; no client holds it for writing while one reads.
-    versions: Vec<RwLock<Option<u64>>>,
+    /// Key by key the version that is read; who reads it holds it.
+    versions: Vec<Mutex<Option<Arc<u64>>>>,
     next_version: AtomicU64,
+    /// Former versions of keys, to be removed when nobody reads them any more.
+    former: Mutex<Vec<(usize, Arc<u64>)>>,
+    /// Connections that serve all requests, as those of an application do.
+    readers: Arc<GetAgents>,
+    writers: Arc<PutAgents>,
     /// What is stored, or may be: keys and versions.
     left: Mutex<BTreeSet<(usize, u64)>>,
 }
@@ -64,8 +68,11 @@ impl Keyspace {
             code,
             chunk_bytes,
             noise: Arc::new(noise),
-            versions: (0..keys).map(|_| RwLock::new(None)).collect(),
+            versions: (0..keys).map(|_| Mutex::new(None)).collect(),
             next_version: AtomicU64::new(0),
+            former: Mutex::default(),
+            readers: Arc::default(),
+            writers: Arc::default(),
             left: Mutex::default(),
         })
     }
@@ -80,11 +87,11 @@ impl Keyspace {
         self.versions.len()
     }
 
-    /// Writes a new version of a key. Gives the former one, which is to be removed.
+    /// Writes a new version of a key. The former one is to be removed ([`Self::tidy`]).
     ///
     /// # Errors
     /// When it cannot be stored; the former one is read still.
-    pub async fn write(&self, client: &mut Client, key: usize, bytes: u64) -> Result<Option<u64>> {
+    pub async fn write(&self, client: &mut Client, key: usize, bytes: u64) -> Result<()> {
         let version = self.next_version.fetch_add(1, Ordering::Relaxed);
         self.left().insert((key, version));
         let options = PutOptions {
@@ -97,9 +104,21 @@ impl Keyspace {
         let noise = Noise { noise: self.noise.clone(), at: version as usize, left: bytes };
         let source = ObjectSource::Stream(Box::new(noise));
         let progress: Arc<suture_edge::progress::Progress<'static>> = Arc::new(|_| {});
-        let put = write::put(client, &Arc::default(), &options, source, &progress).await;
+        let put = write::put(client, &self.writers, &options, source, &progress).await;
         put.inspect_err(|why| self.not_stored(key, version, why))?;
-        Ok(self.versions[key].write().await.replace(version))
+        let former = lock(&self.versions[key]).replace(Arc::new(version));
+        lock(&self.former).extend(former.map(|former| (key, former)));
+        Ok(())
+    }
+
+    /// Removes former versions that nobody reads any more; what cannot be removed is left, and can
+    /// be by its prefix.
+    pub async fn tidy(&self, client: &mut Client) {
+        let is_unread = |(_, version): &mut (usize, Arc<u64>)| Arc::strong_count(version) == 1;
+        let unread: Vec<(usize, Arc<u64>)> = lock(&self.former).extract_if(.., is_unread).collect();
+        for (key, version) in unread {
+            let _ = self.remove(client, key, *version).await;
+        }
     }
 
     /// A put failed: what has the name now, if anything has it, is not to be removed. Only where
@@ -115,10 +134,9 @@ impl Keyspace {
     /// # Errors
     /// When it is not stored, or cannot be read.
     pub async fn read(&self, client: &mut Client, key: usize) -> Result<u64> {
-        let version = self.versions[key].read().await;
-        let Some(version) = *version else { anyhow::bail!("the key was never stored") };
-        let lookup = Lookup::of(client, &self.name(key, version)).await?;
-        Ok(read::get(client, lookup, &mut Nowhere, &|_| {}).await?.bytes)
+        let version = lock(&self.versions[key]).clone().context("the key was never stored")?;
+        let lookup = Lookup::of(client, &self.name(key, *version)).await?;
+        Ok(read::get(client, &self.readers, lookup, &mut Nowhere, &|_| {}).await?.bytes)
     }
 
     /// Asks for a key that is not there.
@@ -158,12 +176,16 @@ impl Keyspace {
     }
 
     fn left(&self) -> MutexGuard<'_, BTreeSet<(usize, u64)>> {
-        self.left.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.left)
     }
 
     fn name(&self, key: usize, version: u64) -> String {
         format!("{}{key}.{version}", self.prefix)
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Bytes of a value, as they are read.

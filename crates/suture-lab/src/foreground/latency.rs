@@ -1,7 +1,8 @@
 //! How long requests took, and what became of those that failed.
 //!
 //! Place: behind each request of the foreground. Every latency counts from the moment when its
-//! request was to begin, and what was never answered counts with what it had waited by then.
+//! request was to begin, and what was never answered counts with what it had waited by then. What
+//! failed has no latency: a store that refuses at once is not fast.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -44,9 +45,9 @@ impl OperationKind {
 pub struct LatencyFigures {
     /// The kind of operation, by its name.
     pub operation: &'static str,
-    /// Requests that were answered, or waited to the end.
+    /// Requests that were answered, failed, or waited to the end.
     pub count: u64,
-    /// Of these, those that failed.
+    /// Of these, those that were not answered; latencies are of all but those that failed.
     pub errors: u64,
     /// Milliseconds that operations took on average.
     pub mean_ms: f64,
@@ -71,54 +72,83 @@ pub struct ErrorCount {
     pub count: u64,
 }
 
+/// What became of the requests of one kind.
+struct OfKind {
+    /// Of those that were answered, or waited to the end.
+    latencies: Histogram<u64>,
+    failed: u64,
+    unanswered: u64,
+}
+
+impl OfKind {
+    fn new() -> OfKind {
+        let latencies = Histogram::new_with_bounds(1, MICROS_MAX, DIGITS);
+        OfKind { latencies: latencies.expect("the bounds are valid"), failed: 0, unanswered: 0 }
+    }
+
+    fn record(&mut self, took: Duration) {
+        self.latencies.saturating_record((took.as_micros() as u64).max(1));
+    }
+}
+
 /// All that was counted.
 #[derive(Default)]
 pub struct Latencies {
-    kinds: BTreeMap<OperationKind, (Histogram<u64>, u64)>,
+    kinds: BTreeMap<OperationKind, OfKind>,
     errors: BTreeMap<String, u64>,
     /// Bytes of values that were read, and written.
     pub bytes: (u64, u64),
-    /// Requests that were not answered when it ended.
-    pub unanswered: u64,
 }
 
 impl Latencies {
     /// A request is over; `result` is how many bytes it moved.
     pub fn add(&mut self, kind: OperationKind, took: Duration, result: Result<u64, &Error>) {
-        let new = || {
-            let histogram = Histogram::new_with_bounds(1, MICROS_MAX, DIGITS);
-            (histogram.expect("the bounds are valid"), 0)
-        };
-        let (histogram, errors) = self.kinds.entry(kind).or_insert_with(new);
-        histogram.saturating_record((took.as_micros() as u64).max(1));
-        match (result, kind) {
-            (Ok(bytes), OperationKind::Update) => self.bytes.1 += bytes,
-            (Ok(bytes), _) => self.bytes.0 += bytes,
-            (Err(error), _) => {
-                *errors += 1;
-                let mut words = without_names(&format!("{error:#}"));
-                if self.errors.len() >= NAMED_MAX && !self.errors.contains_key(&words) {
-                    words = "others".to_string();
+        let of_kind = self.kinds.entry(kind).or_insert_with(OfKind::new);
+        match result {
+            Ok(bytes) => {
+                of_kind.record(took);
+                match kind {
+                    OperationKind::Update => self.bytes.1 += bytes,
+                    OperationKind::Read | OperationKind::Miss => self.bytes.0 += bytes,
                 }
-                *self.errors.entry(words).or_default() += 1;
+            }
+            Err(error) => {
+                of_kind.failed += 1;
+                self.count_error(without_names(&format!("{error:#}")));
             }
         }
     }
 
+    /// A request was not answered when it ended, after it had waited so long.
+    pub fn add_unanswered(&mut self, kind: OperationKind, waited: Duration) {
+        let of_kind = self.kinds.entry(kind).or_insert_with(OfKind::new);
+        of_kind.record(waited);
+        of_kind.unanswered += 1;
+        self.count_error("not answered when it ended".to_string());
+    }
+
+    fn count_error(&mut self, mut words: String) {
+        if self.errors.len() >= NAMED_MAX && !self.errors.contains_key(&words) {
+            words = "others".to_string();
+        }
+        *self.errors.entry(words).or_default() += 1;
+    }
+
     /// Each kind that there was.
     pub fn figures(&self) -> Vec<LatencyFigures> {
-        let figures = |(kind, (histogram, errors)): (&OperationKind, &(Histogram<u64>, u64))| {
-            let ms = |quantile: f64| histogram.value_at_quantile(quantile) as f64 / 1e3;
+        let figures = |(kind, of_kind): (&OperationKind, &OfKind)| {
+            let OfKind { latencies, failed, unanswered } = of_kind;
+            let ms = |quantile: f64| latencies.value_at_quantile(quantile) as f64 / 1e3;
             LatencyFigures {
                 operation: kind.name(),
-                count: histogram.len(),
-                errors: *errors,
-                mean_ms: histogram.mean() / 1e3,
+                count: latencies.len() + failed,
+                errors: failed + unanswered,
+                mean_ms: latencies.mean() / 1e3,
                 p50_ms: ms(0.5),
                 p90_ms: ms(0.9),
                 p99_ms: ms(0.99),
                 p999_ms: ms(0.999),
-                max_ms: histogram.max() as f64 / 1e3,
+                max_ms: latencies.max() as f64 / 1e3,
             }
         };
         self.kinds.iter().map(figures).collect()
@@ -133,9 +163,14 @@ impl Latencies {
         errors
     }
 
-    /// Requests that are counted.
-    pub fn count(&self) -> u64 {
-        self.kinds.values().map(|(histogram, _)| histogram.len()).sum()
+    /// Requests that were answered.
+    pub fn answered(&self) -> u64 {
+        self.kinds.values().map(|of_kind| of_kind.latencies.len() - of_kind.unanswered).sum()
+    }
+
+    /// Requests that were not answered when it ended.
+    pub fn unanswered(&self) -> u64 {
+        self.kinds.values().map(|of_kind| of_kind.unanswered).sum()
     }
 }
 
@@ -173,10 +208,16 @@ mod tests {
             let error = anyhow!("there is no object '{name}7' at 10.0.0.{}", name.len());
             all.add(OperationKind::Update, Duration::from_millis(5), Err(&error));
         }
+        all.add_unanswered(OperationKind::Update, Duration::from_secs(2));
         let figures = all.figures();
-        assert_eq!((figures[0].count, figures[1].errors, all.bytes), (100, 2, (1000, 0)));
+        assert_eq!((figures[0].count, figures[0].errors, all.bytes), (100, 0, (1000, 0)));
+        assert_eq!((figures[1].count, figures[1].errors), (3, 3));
+        assert!((figures[1].p50_ms - 2000.0).abs() < 2.0, "what failed at once is not fast");
+        assert_eq!((all.answered(), all.unanswered()), (100, 1));
         assert!((figures[0].p99_ms - 99.0).abs() < 0.2 && (figures[0].max_ms - 100.0).abs() < 0.2);
         let error = "there is no object '..' at #.#.#.#".to_string();
-        assert_eq!(all.errors(), [ErrorCount { error, count: 2 }]);
+        let unanswered = "not answered when it ended".to_string();
+        let expected = [(error, 2), (unanswered, 1)];
+        assert_eq!(all.errors(), expected.map(|(error, count)| ErrorCount { error, count }));
     }
 }

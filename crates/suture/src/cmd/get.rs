@@ -7,6 +7,7 @@ use std::fs::OpenOptions;
 use std::io::{Write, stdout};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::{Context, Error, Result, anyhow};
@@ -14,7 +15,7 @@ use serde_json::json;
 use suture_drivers::control::client::Client;
 use suture_drivers::metadata::Object;
 use suture_drivers::object::lookup::Lookup;
-use suture_drivers::object::read::{Fetched, Sink, get};
+use suture_drivers::object::read::{Fetched, GetAgents, Sink, get};
 use suture_edge::error::{ErrorKind, bad_input, kind, quoted};
 use suture_edge::progress::Progress as Listener;
 use suture_edge::units::{format_rate, format_seconds, format_size};
@@ -101,7 +102,7 @@ async fn fetch(args: Args) -> Result<Outcome> {
         Output::open(&named_in(&args.output, &args.name)?, args.existing())?
     };
     let is_file = matches!(output, Output::File(..));
-    let result = read(&client, lookup, output, &progress.listener()).await;
+    let result = read(&client, &Arc::default(), lookup, output, &progress.listener()).await;
     drop(progress);
     let fetched = result?;
     let seconds = started.elapsed().as_secs_f64();
@@ -126,12 +127,13 @@ async fn fetch(args: Args) -> Result<Outcome> {
 /// Reads an object from its first byte to its last.
 async fn read(
     client: &Client,
+    agents: &Arc<GetAgents>,
     lookup: Lookup,
     mut output: Output,
     listener: &Listener<'_>,
 ) -> Result<Fetched> {
     let object = lookup.object.clone();
-    let result = match get(client, lookup, &mut output, listener).await {
+    let result = match get(client, agents, lookup, &mut output, listener).await {
         Ok(fetched) => output.finish().map(|()| fetched),
         Err(why) => Err(changed(client, &object).await.unwrap_or(why)),
     };

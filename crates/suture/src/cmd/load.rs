@@ -210,7 +210,7 @@ fn show(args: &Args, prefix: &str, driven: &Driven, interrupted: bool) -> Result
         offered: driven.offered,
         answered_per_second: driven.answered as f64 / seconds,
         keeps_up: driven.kept_up as f64 >= KEEPS_UP * driven.offered as f64,
-        unanswered: latencies.unanswered,
+        unanswered: latencies.unanswered(),
         read_bytes: latencies.bytes.0,
         written_bytes: latencies.bytes.1,
         operations: latencies.figures(),

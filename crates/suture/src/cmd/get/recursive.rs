@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use suture_drivers::control::client::Client;
 use suture_drivers::metadata::Object;
 use suture_drivers::object::lookup::Lookup;
-use suture_drivers::object::read::Fetched;
+use suture_drivers::object::read::{Fetched, GetAgents};
 use suture_edge::error::{bad_input, quoted};
 use suture_edge::progress::Progress as Listener;
 use suture_edge::units::format_size;
@@ -97,15 +97,16 @@ async fn fetch_all(
     let total = objects.iter().map(|(object, _)| object.bytes).sum();
     let progress = Progress::bytes(args.format, "reading", total);
     let listener: Arc<Listener<'static>> = Arc::new(progress.listener());
+    let agents: Arc<GetAgents> = Arc::default();
     let mut left = objects.into_iter().enumerate().peekable();
     let (mut in_flight, mut got) = (InFlight::new(), Vec::new());
     loop {
         if let Some((index, (object, path))) = left.next_if(|(_, (it, _))| in_flight.fits(it.bytes))
         {
-            let (client, listener) = (client.clone(), listener.clone());
+            let (client, agents, listener) = (client.clone(), agents.clone(), listener.clone());
             let existing = args.existing();
             in_flight.begin(object.bytes, async move {
-                let result = fetch_one(client, &object, &path, existing, &*listener).await;
+                let result = fetch_one(client, &agents, &object, &path, existing, &*listener).await;
                 (
                     object.name.clone(),
                     result.map(|fetched| Got { index, name: object.name, path, fetched }),
@@ -131,6 +132,7 @@ async fn fetch_all(
 
 async fn fetch_one(
     mut client: Client,
+    agents: &Arc<GetAgents>,
     object: &Object,
     path: &Path,
     existing: Existing,
@@ -138,7 +140,7 @@ async fn fetch_one(
 ) -> Result<Fetched> {
     let lookup = Lookup::of(&mut client, &object.name).await?;
     make_folder(folder_of(path))?;
-    read(&client, lookup, Output::open(path, existing)?, listener).await
+    read(&client, agents, lookup, Output::open(path, existing)?, listener).await
 }
 
 fn print(
