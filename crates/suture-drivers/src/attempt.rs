@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use suture_repair::event::{Commit, Report};
-use suture_repair::id::{ChunkCopy, ChunkIndex, CopyAt, NodeId, RepairId, StripeId};
+use suture_repair::id::{ChunkCopy, ChunkIndex, CopyAt, NodeId, RepairId, Stamp, StripeId};
 use suture_repair::plan::Plan;
 use suture_repair::stripe::StripeMap;
 use suture_repair::time::Time;
@@ -34,6 +34,7 @@ struct BegunRepair {
     edges: usize,
     bytes: u64,
     chunks_left: usize,
+    destinations: BTreeMap<NodeId, ChunkIndex>,
 }
 
 /// A chunk that was rebuilt, and from what.
@@ -134,6 +135,7 @@ impl Attempts {
             edges: senders.len(),
             bytes: edges().map(|edge| edge.bytes).sum(),
             chunks_left: plan.lost.len(),
+            destinations: plan.destinations.iter().map(|(chunk, node)| (*node, *chunk)).collect(),
         };
         self.running.insert(repair, begun);
         self.of_stripe.insert(plan.stripe, repair);
@@ -158,6 +160,21 @@ impl Attempts {
         let stripe = stripes.get(commit.copy.stripe)?;
         let bytes = stripe.chunks.get(usize::from(commit.copy.chunk.0))?.bytes;
         self.rebuilt(now, commit.repair, commit.copy.at(commit.node), bytes, stripes)
+    }
+
+    /// What is known of the chunk that a destination of a repair is to publish now.
+    pub fn published(
+        &self,
+        now: Time,
+        repair: RepairId,
+        node: NodeId,
+        stripes: &StripeMap,
+    ) -> Option<RebuiltChunk> {
+        let begun = self.running.get(&repair)?;
+        let (stripe, chunk) = (begun.stripe, *begun.destinations.get(&node)?);
+        let copy = ChunkCopy { stripe, chunk, stamp: Stamp::from(repair) };
+        let bytes = stripes.get(stripe)?.chunks.get(usize::from(chunk.0))?.bytes;
+        self.rebuilt(now, repair, copy.at(node), bytes, stripes)
     }
 
     fn committed(
@@ -206,7 +223,7 @@ impl Attempts {
 
 #[cfg(test)]
 mod tests {
-    use suture_repair::id::{Generation, Stamp};
+    use suture_repair::id::Generation;
     use suture_repair::message::Failure;
     use suture_repair::plan::{Carries, Edge, Lane, Mode, Range, Start};
     use suture_repair::stripe::{ChunkRecord, Stripe};
@@ -300,6 +317,11 @@ mod tests {
         attempts.note(at(1), &started(1, 0, &[1, 2]), &stripes);
         let asked = attempts.asked(at(4), &commit, &stripes).unwrap();
         assert_eq!(attempts.asked(at(4), &commit, &stripes), Some(asked.clone()), "as often");
+        // It was to publish it before.
+        let published = |node| attempts.published(at(4), RepairId(1), NodeId(node), &stripes);
+        let stamp = Stamp::from(RepairId(1));
+        assert_eq!(published(9).unwrap().copy, ChunkCopy { stamp, ..copy });
+        assert_eq!((published(9).unwrap().sources, published(1)), (asked.sources.clone(), None));
         assert_eq!(attempts.note(at(4), &committed(1, 0), &stripes), Some(asked));
     }
 

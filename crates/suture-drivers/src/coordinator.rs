@@ -476,7 +476,12 @@ impl CoordinatorDriver {
 
     fn perform_one(&mut self, output: Output) {
         match output {
-            Output::Send { to, message } => self.send(to, message),
+            Output::Send { to, message } => {
+                if let (ToAgent::Publish(repair), true) = (&message, self.hdfs.is_some()) {
+                    self.note_published(*repair, to);
+                }
+                self.send(to, message);
+            }
             // Where the keeper does not answer the core asks again.
             Output::Commit(_) | Output::Claim(_) | Output::ReleaseClaim(_) | Output::Protect(_)
                 if self.hdfs.is_some() =>

@@ -7,7 +7,7 @@
 use std::time::Instant;
 
 use suture_repair::event::{Commit, Health, Input, Output, Report};
-use suture_repair::id::{NodeId, StripeId};
+use suture_repair::id::{NodeId, RepairId, StripeId};
 
 use super::CoordinatorDriver;
 use crate::attempt::RebuiltChunk;
@@ -78,14 +78,24 @@ impl CoordinatorDriver {
         }
     }
 
+    /// Writes down what a destination is to publish, in case that it does so and never reports it.
+    pub(super) fn note_published(&mut self, repair: RepairId, node: NodeId) {
+        let published = self.attempts.published(self.now(), repair, node, self.core.stripes());
+        if let (Some(published), Some(hdfs)) = (&published, &mut self.hdfs) {
+            hdfs.log.ask(published, &self.core);
+        }
+    }
+
     /// Writes down what a report says of a block that was rebuilt.
     pub(super) fn note_rebuilt(&mut self, report: &Report, rebuilt: Option<&RebuiltChunk>) {
         let Some(hdfs) = &mut self.hdfs else { return };
         if let Some(rebuilt) = rebuilt {
             hdfs.log.note(rebuilt, &self.core);
         }
-        if let Report::Committed { repair, copy, .. } = report {
-            hdfs.log.settle(*repair, *copy);
+        match report {
+            Report::Committed { repair, copy, .. } => hdfs.log.settle(*repair, *copy),
+            Report::Failed { repair, .. } => hdfs.log.failed(*repair),
+            _ => {}
         }
     }
 

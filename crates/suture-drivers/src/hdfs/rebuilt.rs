@@ -8,10 +8,10 @@
 //! go on.
 //!
 //! A block is HDFS's as soon as its DataNode has finalized it, and its line is written when the
-//! NameNode has it. Where the coordinator is killed in between, the next one finds the group whole,
-//! and nothing to write down. So the line is kept in `rebuilt-asked.jsonl` from when the commit is
-//! asked for, and what a start finds there gets into the other file, with
-//! `confirmed` false.
+//! NameNode has it. Where the coordinator or the agent is killed in between, what comes after finds
+//! the group whole, and nothing to write down. So the line is kept in `rebuilt-asked.jsonl` from
+//! when an agent is to publish the block, and what a start finds there, and what of a repair
+//! that fails, gets into the other file, with `confirmed` false.
 
 mod asked;
 
@@ -63,7 +63,8 @@ impl RebuiltLog {
         Ok(log)
     }
 
-    /// A commit of the chunk is asked for: from now on its line outlives this process.
+    /// The chunk is to be published, or its commit is asked for: from now on its line outlives this
+    /// process.
     pub fn ask(&mut self, chunk: &RebuiltChunk, core: &Coordinator) {
         let line = line(chunk, core, false);
         let result = self.asked.add(chunk.repair, chunk.copy, line);
@@ -81,6 +82,15 @@ impl RebuiltLog {
     pub fn settle(&mut self, repair: RepairId, copy: ChunkCopy) {
         let result = self.asked.remove(repair, |asked| asked == copy);
         self.warn_of(result);
+    }
+
+    /// The repair has failed: what it was to publish may be HDFS's all the same.
+    pub fn failed(&mut self, repair: RepairId) {
+        for line in self.asked.lines(repair) {
+            let result = self.write(&line.to_string());
+            self.warn_of(result);
+        }
+        self.refused(repair);
     }
 
     /// The commit that a repair has asked for was refused: the block is not HDFS's.
@@ -175,11 +185,16 @@ mod tests {
         log.settle(RepairId(2), copy(2));
         log.refused(RepairId(3));
         log.settle(RepairId(9), copy(9));
+        log.failed(RepairId(9));
         assert!(lines().is_empty(), "none is confirmed");
+        log.asked.add(RepairId(5), copy(5), json!({ "index": 5, "confirmed": false })).unwrap();
+        log.failed(RepairId(5));
+        let failed = json!({ "index": 5, "confirmed": false });
+        assert_eq!(lines(), [failed], "its agent may have finalized it");
         // It is killed.
         drop(log);
         drop(RebuiltLog::open(dir.path()).unwrap());
-        let expected = [1, 4].map(|chunk| json!({ "index": chunk, "confirmed": false }));
+        let expected = [5, 1, 4].map(|chunk| json!({ "index": chunk, "confirmed": false }));
         assert_eq!(lines(), expected);
         drop(RebuiltLog::open(dir.path()).unwrap());
         assert_eq!(lines(), expected, "once each");

@@ -85,6 +85,12 @@ impl AskedLines {
         self.write(&AskedEntry::Asked(number, line))
     }
 
+    /// What is asked for and not answered of a repair.
+    pub(super) fn lines(&self, repair: RepairId) -> Vec<Value> {
+        let its = self.open.values().filter(|open| open.repair == repair);
+        its.map(|open| open.line.clone()).collect()
+    }
+
     /// The commits of a repair were answered that are about such copies.
     pub(super) fn remove(
         &mut self,
