@@ -113,7 +113,7 @@ fn check_names(config: &ThrottleConfig) -> bool {
     let is_node = |name: &String| cluster.find(name).is_some();
     let is_known = config.nodes.keys().all(is_node)
         && config.racks.keys().all(|name| cluster.racks.contains(name));
-    match throttle::check_names(config, &cluster) {
+    match throttle::check_names(config, &ThrottleConfig::default(), &cluster) {
         Ok(()) => assert!(is_known, "{config:?}"),
         Err(why) => assert!(!is_known && why.message().contains("suture node list"), "{why:?}"),
     }

@@ -356,7 +356,8 @@ impl World {
     fn limit(&mut self, bytes: &[u8]) {
         let Ok(wanted) = proto::Throttle::decode(bytes) else { return };
         let Ok(ThrottleIntent { config, .. }) = throttle::decode(wanted) else { return };
-        if throttle::check_names(&config, self.core.cluster()).is_err() {
+        if throttle::check_names(&config, &ThrottleConfig::default(), self.core.cluster()).is_err()
+        {
             return;
         }
         // Single nodes may be given more than all.

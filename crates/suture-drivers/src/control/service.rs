@@ -364,6 +364,10 @@ impl ControlService {
         reply.warnings.extend(unsaved.map(backup_warning));
         reply.warnings.extend(self.query(CoordinatorDriver::scrub_warnings).await?);
         reply.warnings.extend(self.query(CoordinatorDriver::beat_warnings).await?);
+        let unknown = |driver: &CoordinatorDriver| {
+            throttle::name_warnings(&driver.throttle().config, driver.core().cluster())
+        };
+        reply.warnings.extend(self.query(unknown).await?);
         reply.warnings.extend(self.query(CoordinatorDriver::hdfs_warnings).await?);
         let copies = self.query(|driver| driver.core().unknown_copies()).await?;
         if copies > 0 && !self.is_hdfs {
@@ -462,7 +466,8 @@ impl ControlService {
     pub(super) async fn set_throttle(&self, wanted: Option<ThrottleIntent>) -> Result<(), Status> {
         if let Some(wanted) = wanted.clone() {
             let check = move |driver: &CoordinatorDriver| {
-                throttle::check_names(&wanted.config, driver.core().cluster())
+                let before = &driver.throttle().config;
+                throttle::check_names(&wanted.config, before, driver.core().cluster())
             };
             self.query(check).await??;
         }

@@ -72,20 +72,41 @@ pub fn decode(wanted: proto::Throttle) -> Result<ThrottleIntent, Status> {
     Ok(ThrottleIntent { config, window })
 }
 
-/// Refuses names that no node has: such a cap would silently have no effect.
+/// The nodes and racks that limits name and the cluster has not: those limits limit nothing.
+fn unknown_names(config: &ThrottleConfig, cluster: &Cluster) -> Vec<String> {
+    let nodes = config.nodes.keys().filter(|name| cluster.find(name).is_none());
+    let racks = config.racks.keys().filter(|name| !cluster.racks.contains(name));
+    let of = |kind: &'static str| move |name: &String| format!("{kind} {}", quoted(name));
+    nodes.map(of("node")).chain(racks.map(of("rack"))).collect()
+}
+
+/// Refuses names that no node has: such a cap would silently have no effect. Those that limits have
+/// `before` are left as they are.
 ///
 /// # Errors
 /// The first such name.
-pub fn check_names(config: &ThrottleConfig, cluster: &Cluster) -> Result<(), Status> {
-    if let Some(name) = config.nodes.keys().find(|name| cluster.find(name).is_none()) {
-        let what = format!("there is no node {} (see suture node list)", quoted(name));
-        return Err(Status::not_found(what));
-    }
-    if let Some(name) = config.racks.keys().find(|name| !cluster.racks.contains(name)) {
-        let what = format!("there is no rack {} (see suture node list)", quoted(name));
-        return Err(Status::not_found(what));
-    }
-    Ok(())
+pub fn check_names(
+    config: &ThrottleConfig,
+    before: &ThrottleConfig,
+    cluster: &Cluster,
+) -> Result<(), Status> {
+    let known = unknown_names(before, cluster);
+    let new = unknown_names(config, cluster).into_iter().find(|name| !known.contains(name));
+    new.map_or(Ok(()), |name| {
+        Err(Status::not_found(format!("there is no {name} (see suture node list)")))
+    })
+}
+
+/// That limits name what the cluster has not, a sentence for each.
+pub fn name_warnings(config: &ThrottleConfig, cluster: &Cluster) -> Vec<String> {
+    let warning = |name: String| {
+        let option = if name.starts_with("rack") { "--rack" } else { "--node" };
+        format!(
+            "a limit of repair is for {name}, which this cluster has not, and limits nothing: \
+             correct [throttle], or suture repair throttle {option} NAME=off"
+        )
+    };
+    unknown_names(config, cluster).into_iter().map(warning).collect()
 }
 
 /// What it comes to now.
@@ -174,6 +195,24 @@ pub fn describe_rack_link(link: LinkStatus) -> proto::LinkStatus {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_that_the_cluster_has_not_is_refused_when_it_is_new_and_warned_of_when_it_is_not() {
+        let config = |names: &[&str]| ThrottleConfig {
+            nodes: names.iter().map(|name| (name.to_string(), 1)).collect(),
+            racks: [("r7".to_string(), 1)].into(),
+            ..ThrottleConfig::default()
+        };
+        let cluster = Cluster::uniform(2, suture_repair::cluster::Rate(1.0));
+        let named = cluster.nodes[1].name.clone();
+        let (before, after) = (config(&["n99"]), config(&["n99", &named]));
+        assert!(check_names(&after, &before, &cluster).is_ok(), "nobody has asked for n99 now");
+        let refused = check_names(&config(&["n98"]), &before, &cluster).unwrap_err();
+        assert!(refused.message().contains("there is no node 'n98'"), "{refused}");
+        let warnings = name_warnings(&after, &cluster);
+        assert!(warnings[0].contains("for node 'n99'") && warnings[1].contains("for rack 'r7'"));
+        assert!(warnings.len() == 2 && warnings[1].contains("--rack NAME=off"), "{warnings:?}");
+    }
 
     #[test]
     fn a_limit_above_what_the_link_carries_is_not_called_a_part_of_it() {
