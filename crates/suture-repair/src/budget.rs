@@ -112,10 +112,11 @@ impl Budget {
     }
 
     /// Reserves what `plan` needs in the place of what `old` holds, or leaves everything as it is:
-    /// a repair that goes on another way needs no room for both.
+    /// a repair that goes on another way needs no room for both. Where nodes that are new to it
+    /// have little memory left, it goes on in smaller slices, since to wait would be to begin anew.
     ///
     /// # Errors
-    /// As [`admit`](Budget::admit).
+    /// As [`admit`](Budget::admit), where not even the smallest slices find memory.
     pub fn exchange(
         &mut self,
         old: RepairId,
@@ -125,11 +126,42 @@ impl Budget {
     ) -> Result<Fit, NotAdmitted> {
         let needs = self.held(old).map(<[_]>::to_vec);
         self.release(old);
-        let fit = self.admit(repair, plan, alignment);
+        let mut fit = self.admit(repair, plan, alignment);
+        if fit == Err(NotAdmitted::Later)
+            && let Some(smaller) = self.fit_what_is_free(plan, alignment)
+        {
+            self.hold(repair, smaller.needs.clone());
+            fit = Ok(smaller);
+        }
         if let (Err(_), Some(needs)) = (&fit, needs) {
             self.hold(old, needs);
         }
         fit
+    }
+
+    /// The largest slice, then the widest window, with which the plan takes its share of each pool
+    /// and no more than is free of it; `None` where a node has no memory for the smallest, or too
+    /// many tasks.
+    fn fit_what_is_free(&self, plan: &Plan, alignment: u32) -> Option<Fit> {
+        let smallest = align(SLICE_BYTES_LEAST, alignment);
+        let Fit { slice_bytes: mut slice, mut window, .. } = self.fit(plan, alignment).ok()?;
+        loop {
+            let needs = memory(plan, slice, alignment).into_iter();
+            let needs = needs.map(|(node, bytes)| (node, bytes * u64::from(window)));
+            let needs: Vec<(NodeId, u64)> = needs.collect();
+            let pools = || needs.iter().map(|(node, need)| (self.pool(*node), *need));
+            if pools().any(|(pool, _)| pool.tasks >= TASKS_MAX) {
+                return None;
+            }
+            if pools().all(|(pool, need)| need <= pool.free()) {
+                return Some(Fit { slice_bytes: slice, window, needs });
+            }
+            match (slice > smallest, window) {
+                (true, _) => slice = align(slice / 2, alignment),
+                (false, 1) => return None,
+                (false, _) => window /= 2,
+            }
+        }
     }
 
     fn hold(&mut self, repair: RepairId, needs: Vec<(NodeId, u64)>) {
@@ -268,6 +300,30 @@ mod tests {
         assert_eq!(budget.pool(NodeId(6)), before);
         assert_eq!(budget.held_count() as u64, admitted);
         budget.assert_invariants();
+    }
+
+    #[test]
+    fn what_goes_on_through_a_node_with_little_memory_left_does_so_in_smaller_slices() {
+        let mut budget = budget(8, 10 << 20);
+        let plan = star(6, 64 << 20);
+        let (old, other, next) = (RepairId(0), RepairId(1), RepairId(2));
+        let before = budget.admit(old, &plan, 64).expect("pools are empty");
+        let little = 8 << 10;
+        budget.hold(other, vec![(NodeId(7), (10 << 20) - little)]);
+        let mut with_new = plan.clone();
+        let lane = &mut with_new.lanes[0];
+        lane.edges.iter_mut().find(|edge| edge.child == NodeId(0)).unwrap().child = NodeId(7);
+        assert_eq!(budget.clone().admit(RepairId(3), &with_new, 64), Err(NotAdmitted::Later));
+        let found = budget.exchange(old, next, &with_new, 64).expect("in smaller slices");
+        assert!(found.slice_bytes < before.slice_bytes, "{found:?}");
+        assert!(u64::from(found.slice_bytes) * u64::from(found.window) <= little, "{found:?}");
+        assert!(budget.held(old).is_none() && budget.held(next).is_some());
+        budget.assert_invariants();
+        // Without any memory left it stays as it is.
+        budget.hold(RepairId(4), vec![(NodeId(7), budget.pool(NodeId(7)).free())]);
+        budget.hold(old, vec![]);
+        assert_eq!(budget.exchange(old, RepairId(5), &with_new, 64), Err(NotAdmitted::Later));
+        assert!(budget.held(old).is_some());
     }
 
     #[test]
