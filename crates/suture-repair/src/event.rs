@@ -137,7 +137,8 @@ pub enum Liveness {
     /// The coordinator, by silence against its timers.
     #[default]
     Own,
-    /// The keeper. A silent node is not used, but its chunks are not lost.
+    /// The keeper. A silent node is not used, but its chunks are not lost. Such a keeper also says
+    /// which nodes chunks may go to, and spreads those of a stripe evenly over racks (HDFS).
     Keeper,
 }
 

@@ -506,6 +506,26 @@ fn where_the_keeper_decides_silence_loses_no_chunk() {
 }
 
 #[test]
+fn where_the_keeper_places_chunks_each_rack_is_given_as_few_as_an_even_spread_gives() {
+    let racks = ["a", "b", "c", "d", "b", "c", "d", "e"];
+    let destinations = |gone: &[u32]| {
+        let stripes = (0..3).map(|id| stripe(id, [0, 1, 2, 3]));
+        let mut story = Story::with("suture", Liveness::Keeper, 8, stripes);
+        (0..).zip(racks).for_each(|(node, rack)| story.move_to(node, rack));
+        for node in gone.iter().chain(&[0]) {
+            let state = if *node == 0 { NodeState::Dead } else { NodeState::Decommissioning };
+            story.give(Input::NodeState { node: NodeId(*node), state });
+        }
+        let tasks = story.dispatched();
+        let to = |task: &suture_repair::message::Task| task.plan.destinations[&ChunkIndex(0)].0;
+        tasks.iter().map(to).collect::<Vec<u32>>()
+    };
+    assert_eq!(destinations(&[]), [7, 7, 7], "four chunks in four racks that are left");
+    let others = destinations(&[7]);
+    assert!(others.len() == 3 && others.iter().all(|to| (4..7).contains(to)), "{others:?}");
+}
+
+#[test]
 fn by_its_own_timers_the_coordinator_heeds_no_keeper() {
     let mut story = Story::new(5, [stripe(0, [0, 1, 2, 3])]);
     story.give(Input::NodeState { node: NodeId(0), state: NodeState::Dead });

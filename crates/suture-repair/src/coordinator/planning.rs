@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use super::Coordinator;
 use crate::cluster::Cluster;
-use crate::event::{Blocked, Report};
+use crate::event::{Blocked, Liveness, Report};
 use crate::id::{ChunkIndex, NodeId, StripeId};
 use crate::mutant::Mutant;
 use crate::plan::load::Load;
@@ -274,12 +274,46 @@ impl Coordinator {
             excluded: if self.ledger.mistake.is(Mutant::ShareNode) {
                 Vec::new()
             } else {
-                others.filter_map(|chunk| Some(stripe.copy(chunk)?.node)).collect()
+                let holders = others.filter_map(|chunk| Some(stripe.copy(chunk)?.node));
+                holders.chain(self.evenly_full(stripe, all_lost, &lost)).collect()
             },
             avoid: self.avoided(id),
             lost,
             source: None,
         })
+    }
+
+    /// Nodes in racks that hold as many chunks of a stripe as an even spread over all racks gives
+    /// any, where the keeper of the stripes places chunks by that rule and refuses others (HDFS
+    /// does); none where those in other racks are too few for what is `wanted`. Chunks that are
+    /// `gone` count nowhere.
+    pub(super) fn evenly_full(
+        &self,
+        stripe: &Stripe,
+        gone: &BTreeSet<ChunkIndex>,
+        wanted: &[ChunkIndex],
+    ) -> Vec<NodeId> {
+        let cluster = self.ledger.cluster();
+        if self.config.liveness != Liveness::Keeper || cluster.racks.len() < 2 {
+            return Vec::new();
+        }
+        let live = cluster.count_by_rack(cluster.ids().filter(|node| self.health.is_up(*node)));
+        let racks = live.iter().filter(|nodes| **nodes > 0).count();
+        let chunks = stripe.chunks.iter().filter(|record| record.bytes > 0).count();
+        let there = stripe.indices().filter(|chunk| !gone.contains(chunk));
+        let holders = there.filter_map(|chunk| Some(stripe.copy(chunk)?.node));
+        let (held, most) = (cluster.count_by_rack(holders), chunks.div_ceil(racks.max(1)));
+        let is_crowded = |node: &NodeId| {
+            cluster.rack_of(*node).is_some_and(|rack| held[rack.0 as usize] >= most)
+        };
+        let bytes = stripe.reach(wanted);
+        let may_keep = |node: &NodeId| {
+            let has_space = self.health.get(*node).free_bytes > bytes;
+            has_space && self.health.takes_chunks(*node) && stripe.chunk_on(*node).is_none()
+        };
+        let others = cluster.ids().filter(|node| !is_crowded(node) && may_keep(node)).count();
+        let is_enough = others >= wanted.len();
+        cluster.ids().filter(|node| is_enough && is_crowded(node)).collect()
     }
 
     /// Nodes because of which an earlier attempt at a stripe failed.
