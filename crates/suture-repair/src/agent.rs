@@ -18,6 +18,7 @@ mod lost;
 mod outcomes;
 mod peer_watch;
 mod running;
+mod stalls;
 mod status;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -176,7 +177,7 @@ impl Agent {
             | AgentInput::SliceSpilled { .. }
             | AgentInput::SliceLeft(_) => unreachable!("a slice is under way"),
             AgentInput::Connected { epoch } => self.connected(now, epoch),
-            AgentInput::Disconnected => self.connected = false,
+            AgentInput::Disconnected => self.disconnected(now),
             AgentInput::Message(message) => self.message(now, *message),
             AgentInput::SliceRead { id, result: Err(why) } => self.fail(id.repair, why),
             AgentInput::WriteFailed { repair, .. } if self.mistake.is(Mutant::DropSilently) => {
@@ -513,19 +514,7 @@ impl Agent {
         }
     }
 
-    /// Time in which this agent did not run, though its beat was due, is not the standstill of its
-    /// tasks: what came meanwhile waits to be taken. A beat that is a little late changes nothing.
-    fn excuse_sleep(&mut self, now: Time) {
-        let late = now.since(self.next_beat);
-        if late.ns <= self.config.stall_after.ns / 4 {
-            return;
-        }
-        for task in self.tasks.values_mut() {
-            task.progressed_at = now.min(task.progressed_at + late);
-        }
-    }
-
-    /// Gives up what stalls, and reports the rest.
+    /// Reports everything to the coordinator, or gives up what stalls without one.
     #[inline(never)]
     fn report(&mut self, now: Time) {
         self.excuse_sleep(now);
@@ -537,14 +526,8 @@ impl Agent {
         }
         let idle = self.tasks.values_mut().filter(|task| task.is_idle());
         idle.for_each(|task| task.progressed_at = now);
-        let limit = self.links.stall_timeout(self.config.stall_after);
-        let is_stalled =
-            |t: &Running| !t.state.has_received_all() && now.since(t.progressed_at) > limit;
-        let stalled: Vec<RepairId> =
-            self.tasks.iter().filter(|(_, t)| is_stalled(t)).map(|(id, _)| *id).collect();
-        stalled.into_iter().for_each(|repair| self.fail(repair, Failure::Stalled));
         if !self.connected {
-            return;
+            return self.give_up_stalled(now);
         }
         let (incarnation, free_bytes, disk) = (self.config.incarnation, self.free_bytes, self.disk);
         let AgentStatus { running, arrived, written, .. } = self.status();

@@ -554,7 +554,8 @@ impl Coordinator {
 
     /// Looks for repairs that stand still and commits that were not answered.
     fn sweep(&mut self, now: Time) {
-        let overdue = self.ledger.overdue(now, &self.config.timers, self.throttle.limits_any());
+        let limit_of = |node| self.throttle.limits(node).least();
+        let overdue = self.ledger.overdue(now, &self.config.timers, limit_of);
         self.outputs.extend(overdue.unanswered.into_iter().map(Output::Commit));
         self.outputs.extend(overdue.unclaimed.into_iter().map(Output::Claim));
         for id in overdue.stalled {

@@ -179,6 +179,16 @@ impl Scheduler {
         }
     }
 
+    /// The plan that was to take the place of a running repair's does not: there is no memory for
+    /// it, or some of the repair has come in full meanwhile.
+    pub fn refused(&mut self, id: RepairId, stripe: StripeId) {
+        match &mut self.rule {
+            Rule::All | Rule::Concurrency(_) | Rule::Adaptive(_) | Rule::Slots(_) => {}
+            Rule::Phases(phases) => phases.refused(stripe),
+            Rule::Waves(waves) => waves.refused(id, stripe),
+        }
+    }
+
     /// `cluster` has other links than before.
     pub fn links_changed(&mut self, now: Time, cluster: &Cluster) {
         match &mut self.rule {

@@ -11,7 +11,7 @@
 //! |---|---|
 //! | `keep` | its capacity, less what applications take, less what is to stay free |
 //! | `p99` | a part of its capacity that falls while probes wait longer, and rises again |
-//! | a closed window | the least that keeps repairs alive |
+//! | a closed window, unless a stripe has no margin left | the least that keeps repairs alive |
 //! | the floor, while a stripe has no margin left | never below it |
 //! | caps of the node, of its rack, of the cluster | never above them |
 //!
@@ -34,7 +34,7 @@ use crate::cluster::Cluster;
 use crate::id::{NodeId, RackId};
 use crate::message::{LinkReport, RepairLimit};
 use crate::mutant::Mistake;
-use crate::plan::load::Load;
+use crate::plan::load::{Load, NodeLoad};
 use crate::time::{Span, Time};
 
 /// How often limits are decided anew.
@@ -44,9 +44,19 @@ const DECIDE_EVERY: Span = Span::from_secs(1);
 /// slowly. Caps may be lower.
 pub const LIMIT_MIN: u64 = 125_000;
 
-/// Where repair is limited, what stands still for so many times the limit of a stall has stalled:
-/// slices of many repairs share little.
+/// Where repair is limited, what stands still for so many times the limit of a stall has stalled at
+/// the soonest: slices of many repairs share little.
 pub const STALLS_LIMITED: u64 = 8;
+
+/// A limit changes within seconds, so nothing is waited for for longer than that because of one.
+const FLIGHT_MAX: Span = Span::from_secs(3600);
+
+/// How long so many bytes take that are under way at once through a port with a limit in bytes per
+/// second; an hour at the most. Ports serve their lanes in turn, a slice each.
+pub fn flight(bytes: u64, limit: u64) -> Span {
+    let ns = u128::from(bytes) * 1_000_000_000 / u128::from(limit.max(1));
+    Span { ns: ns.min(u128::from(FLIGHT_MAX.ns)) as u64 }
+}
 
 /// The floor where none was set: the capacity divided by this.
 const FLOOR_DIVISOR: u64 = 10;
@@ -158,11 +168,39 @@ impl NodeLimits {
         RepairLimit { up: rate(self.up), down: rate(self.down) }
     }
 
+    /// The tighter of both in bytes per second; `None` where neither is limited.
+    pub fn least(&self) -> Option<u64> {
+        let rates = [self.up, self.down].into_iter().flatten().map(|limited| limited.limit);
+        rates.min()
+    }
+
     fn of(&self, direction: Direction) -> Option<Limited> {
         match direction {
             Direction::Up => self.up,
             Direction::Down => self.down,
         }
+    }
+}
+
+/// A cap of several nodes: of what they send together, and of what they receive.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SharedCap {
+    /// The nodes that share it.
+    pub members: Vec<NodeId>,
+    /// Bytes per second, in each direction.
+    pub cap: u64,
+    /// Whose cap it is: a rack's, or that of the cluster.
+    pub reason: Reason,
+}
+
+impl SharedCap {
+    /// How long this load takes within the cap, in seconds.
+    pub fn seconds(&self, load: &Load) -> f64 {
+        let sum = |bytes: fn(&NodeLoad) -> u64| -> u64 {
+            self.members.iter().map(|id| bytes(&load.node(*id))).sum()
+        };
+        let most = sum(|node| node.up_bytes).max(sum(|node| node.down_bytes));
+        most as f64 / self.cap.max(1) as f64
     }
 }
 
@@ -254,11 +292,6 @@ impl Throttle {
         !self.config.is_off() || self.closed_until.is_some()
     }
 
-    /// Whether repair is limited anywhere, by the operator or by an agent's own configuration.
-    pub fn limits_any(&self) -> bool {
-        self.is_on() || self.reported.values().any(|reported| reported.cap.is_some())
-    }
-
     /// An agent has reported what its links carry.
     pub fn report(&mut self, node: NodeId, report: &LinkReport) {
         let reported = self.reported.entry(node).or_insert_with(|| Reported {
@@ -338,12 +371,19 @@ mod tests {
         let mut throttle = Throttle::default();
         let with = |cap| LinkReport { cap, ..LinkReport::default() };
         throttle.report(node, &with(None));
-        assert!(!throttle.limits_any());
+        assert_eq!(throttle.limits(node).least(), None);
         throttle.report(node, &with(Some(7)));
-        assert!(throttle.limits_any());
+        assert_eq!(throttle.limits(node).least(), Some(7));
         throttle.forget(node);
-        assert_eq!(throttle.limits(node).up.map(|limited| limited.limit), Some(7));
+        assert_eq!(throttle.limits(node).least(), Some(7));
         throttle.report(node, &with(None));
-        assert!(!throttle.limits_any());
+        assert_eq!(throttle.limits(node).least(), None);
+    }
+
+    #[test]
+    fn what_is_under_way_takes_as_long_as_its_port_is_limited_to_and_no_longer_than_an_hour() {
+        assert_eq!(flight(3 * LIMIT_MIN, LIMIT_MIN), Span::from_secs(3));
+        assert_eq!(flight(u64::MAX, 1), FLIGHT_MAX);
+        assert_eq!(flight(7, 0), Span::from_secs(7));
     }
 }

@@ -67,22 +67,23 @@ fn releases_that_come_before_the_task_are_remembered_unless_it_is_over() {
 }
 
 #[test]
-fn who_waits_for_a_release_or_is_held_does_not_stall_and_who_waits_for_slices_does() {
+fn without_a_coordinator_who_waits_for_a_release_or_is_held_does_not_stall_and_others_do() {
     let long = Span { ns: 3 * STALL.ns };
     let stalled = [(OLD, Failure::Stalled)];
     let mut host = Host::new(POOL);
     host.begin(gated());
-    assert!(failures(&host.pass(long)).is_empty(), "it waits for a release");
+    assert!(failures(&host.pass_alone(long)).is_empty(), "it waits for a release");
     host.tell(release(HELPERS[0]));
-    assert!(failures(&host.pass(Span { ns: STALL.ns / 2 })).is_empty(), "the clock began anew");
-    assert_eq!(failures(&host.pass(STALL))[..1], stalled);
+    assert!(failures(&host.pass(long)).is_empty(), "a coordinator decides by itself");
+    assert!(failures(&host.pass_alone(STALL)).is_empty(), "the clock began anew");
+    assert_eq!(failures(&host.pass_alone(long))[..1], stalled);
 
     let mut host = Host::new(POOL);
     host.begin(star(OLD, 0, CHUNK));
     host.tell(ToAgent::Hold { repair: OLD, held: true });
-    assert!(failures(&host.pass(long)).is_empty(), "it is held");
+    assert!(failures(&host.pass_alone(long)).is_empty(), "it is held");
     host.tell(ToAgent::Hold { repair: OLD, held: false });
-    assert_eq!(failures(&host.pass(long))[..1], stalled);
+    assert_eq!(failures(&host.pass_alone(long))[..1], stalled);
 }
 
 #[test]
@@ -248,22 +249,27 @@ fn a_grant_of_a_parent_that_is_gone_is_not_kept_for_another_attempt() {
 fn time_in_which_the_agent_slept_is_no_standstill() {
     let mut host = Host::new(POOL);
     host.begin(star(OLD, 0, CHUNK));
-    assert!(failures(&host.pass(Span::from_secs(50))).is_empty());
+    let runs = |host: &Host| !host.agent.status().running.is_empty();
+    host.handle(AgentInput::Disconnected);
+    host.pass(Span::from_secs(50));
     host.now = host.now + Span::from_secs(30);
-    assert!(failures(&host.handle(AgentInput::Tick)).is_empty(), "nobody was there to take slices");
-    assert!(failures(&host.pass(Span::from_secs(9))).is_empty());
-    assert_eq!(failures(&host.pass(Span::from_secs(3)))[..1], [(OLD, Failure::Stalled)]);
+    host.handle(AgentInput::Tick);
+    host.pass(Span::from_secs(9));
+    assert!(runs(&host), "nobody was there to take slices");
+    host.pass(Span::from_secs(3));
+    assert!(!runs(&host));
 }
 
 #[test]
 fn a_beat_that_is_a_little_late_excuses_nothing() {
     let mut host = Host::new(POOL);
     host.begin(star(OLD, 0, CHUNK));
-    let mut outputs = Vec::new();
+    host.handle(AgentInput::Disconnected);
     for _ in 0..7 {
         host.now = host.now + Span::from_secs(10);
-        outputs.extend(host.handle(AgentInput::Tick));
+        host.handle(AgentInput::Tick);
     }
+    let outputs = host.handle(AgentInput::Connected { epoch: 1 });
     assert_eq!(failures(&outputs)[..1], [(OLD, Failure::Stalled)]);
 }
 

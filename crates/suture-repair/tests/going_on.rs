@@ -133,7 +133,7 @@ fn what_is_kept_ends_with_its_cancel_and_by_itself_when_nobody_answers() {
     assert!(matches!(outputs[..], [AgentOutput::Discard(OLD)]), "{outputs:?}");
     assert_eq!(host.agent.status().reserved_bytes, 0);
     let mut host = lost();
-    let last = host.pass(Span::from_secs(70));
+    let last = host.pass_alone(Span::from_secs(70));
     assert!(failures(&last).contains(&(OLD, Failure::Stalled)));
     assert!(host.agent.status().running.is_empty());
 }

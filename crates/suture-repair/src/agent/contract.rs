@@ -29,7 +29,7 @@ pub struct AgentConfig {
     pub pool_bytes: u64,
     /// How often it reports.
     pub heartbeat_every: Span,
-    /// A task in which nothing moves for so long is given up.
+    /// A task in which nothing moves for so long without a coordinator is given up.
     pub stall_after: Span,
     /// How often it lists its copies unasked, so that a lost message costs only delay.
     pub inventory_every: Span,

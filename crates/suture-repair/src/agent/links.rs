@@ -30,7 +30,8 @@ impl LinkState {
         Some(Box::new(LinkReport { limit: self.limit, ..*report }))
     }
 
-    /// How long a task may stand still: where repair is limited, slices take their time.
+    /// How long a task may stand still without a coordinator: where repair is limited, slices take
+    /// their time.
     pub fn stall_timeout(&self, stall_after: Span) -> Span {
         let is_limited = self.is_capped || self.limit != RepairLimit::default();
         stall_after.times(if is_limited { STALLS_LIMITED } else { 1 })

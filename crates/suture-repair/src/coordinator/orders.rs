@@ -72,7 +72,10 @@ impl Coordinator {
         let mut left = rebuild.planned.plan.participants();
         left.retain(|node| !stay.contains(node));
         job.avoid.extend(left);
-        self.replace(now, repair, PlannedRepair::new(job, plan));
+        let stripe = plan.stripe;
+        if !self.replace(now, repair, PlannedRepair::new(job, plan)) {
+            self.ledger.refused(repair, stripe);
+        }
     }
 
     /// Puts another plan in the place of a running one, where there is memory for it and agents

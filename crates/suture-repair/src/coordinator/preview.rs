@@ -17,6 +17,7 @@ use crate::plan::load::Load;
 use crate::planner::{self, Abilities, Job, PlanError, View};
 use crate::policy::Policy;
 use crate::stripe::Stripe;
+use crate::throttle::SharedCap;
 
 /// What would be dispatched, as far as it has been planned.
 #[derive(Clone, Debug)]
@@ -37,6 +38,8 @@ pub struct Preview {
     load_now: Load,
     /// What each node takes now, in bytes: 0 for nodes that take nothing.
     takes: Vec<u64>,
+    /// What repair may move at several nodes together.
+    caps: Vec<SharedCap>,
     cluster: Cluster,
     abilities: Abilities,
     policy: Policy,
@@ -94,6 +97,7 @@ impl Coordinator {
             bounds: Vec::new(),
             load_now: self.ledger.load().clone(),
             takes: self.takes(),
+            caps: self.throttle.shared_caps(&cluster),
             abilities: self.health.abilities(),
             policy: self.config.policy,
             seed: self.seed(),
@@ -160,9 +164,12 @@ impl Preview {
         }
     }
 
-    /// What the fullest link or disk needs for this and for what runs and waits, in seconds.
+    /// What the fullest link or disk needs for this and for what runs and waits, in seconds, or
+    /// all nodes of a cap that they share.
     pub fn max_load_seconds(&self) -> f64 {
-        self.load_of_all().max_seconds(&self.cluster)
+        let all = self.load_of_all();
+        let within_caps = self.caps.iter().map(|cap| cap.seconds(&all));
+        within_caps.fold(all.max_seconds(&self.cluster), f64::max)
     }
 
     /// The least that any plans could need for this and for what runs and waits, in seconds; `None`

@@ -15,8 +15,8 @@ use crate::queue::Margin;
 use crate::throttle::{Direction, Limited, Situation, ThrottleConfig};
 use crate::time::Time;
 
-/// Stripes that can lose only so many more chunks, none, are repaired whatever the window says, and
-/// have the floor.
+/// Stripes that can lose only so many more chunks, none, are repaired whatever the window says, at
+/// the rates of an open one, and have the floor.
 const URGENT_MARGIN: Margin = 0;
 
 /// A link that has changed by less than such a fraction is the same to planners.
@@ -123,14 +123,20 @@ impl Coordinator {
         }
     }
 
-    /// What a rack's links carry, if one of them has been the limit.
+    /// What a rack's links carry, if one of them has been the limit or repair has a cap there. The
+    /// cap is for what moves within the rack, too, which planners do not count.
     fn measured_rack(&self, rack: RackId) -> Option<Core> {
         let [up, down] = self.rates.rack_status(rack);
-        up.or(down)?;
         let cluster = self.ledger.cluster();
+        let cap = self.throttle.rack_cap(rack, cluster);
+        if up.or(down).is_none() && cap.is_none() {
+            return None;
+        }
         let ceiling = cluster.core.unwrap_or_else(|| cluster.links_of_members(rack));
+        let cap = cap.map_or(f64::INFINITY, |cap| cap as f64);
         let least = |known: Option<LinkStatus>, most: Rate| {
-            Rate(known.map_or(most.0, |known| most.0.min(known.capacity as f64)))
+            let most = most.0.min(cap);
+            Rate(known.map_or(most, |known| most.min(known.capacity as f64)))
         };
         Some(Core {
             rack_uplink: least(up, ceiling.rack_uplink),

@@ -15,7 +15,8 @@
 //! - It has sent nothing for longer than a beat: it is left at once, in all of its repairs, as
 //!   after a broken session (`leave_silent` in `failed.rs`).
 //! - It speaks, and yet nothing comes of it for several beats, and for longer than its links take
-//!   for a slice to each other node, and it moves nothing elsewhere: only here. One that is busy
+//!   for a slice to each other node (where repair is limited, than the limits of both give all
+//!   slices that are under way), and it moves nothing elsewhere: only here. One that is busy
 //!   with other repairs may wait for a child that is, which it does not report. Of a chunk that
 //!   lacks its last slices one beat is enough, whatever else it moves, since nothing else moves
 //!   meanwhile that could make up for it.
@@ -151,19 +152,23 @@ impl Coordinator {
         since: Time,
         rebuild: &Rebuild,
     ) -> bool {
-        // Where repair is limited, slices take their time.
-        if self.throttle.limits_any() || self.waits.is_excused(waiter, edge) {
+        if self.waits.is_excused(waiter, edge) {
             return false;
         }
         let before = Span { ns: self.config.timers.suspect_after.ns / QUIET_DIVISOR };
         let bytes = rebuild.planned.plan.range.bytes();
         let left = bytes.saturating_sub(rebuild.bytes_come());
         let is_last = left <= bytes / LAST_DIVISOR;
+        // Where repair is limited, slices take their time, and the last ones of one repair share
+        // links with others.
+        let limit_of = |node| self.throttle.limits(node).least();
+        let flight = self.ledger.flight([edge.peer, waiter], limit_of);
+        let is_last = is_last && flight.is_none();
         if !is_last && self.ledger.has_moved(edge.peer, since) {
             return false;
         }
         let still = if is_last { before } else { self.silence_max() };
-        let late = self.slice_span(edge.peer, rebuild).times(LATE);
+        let late = self.slice_span(edge.peer, rebuild).times(LATE).max(flight.unwrap_or_default());
         now + before >= since + still.times(STILL).max(late)
     }
 

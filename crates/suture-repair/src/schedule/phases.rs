@@ -164,6 +164,11 @@ impl Phases {
         }
     }
 
+    /// The next repair of the stripe takes no other's place.
+    pub fn refused(&mut self, stripe: StripeId) {
+        self.replaced.remove(&stripe);
+    }
+
     pub fn ended(&mut self, id: RepairId) {
         self.expected.remove(&id);
         self.treated.remove(&id);

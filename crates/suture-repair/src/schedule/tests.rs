@@ -492,6 +492,27 @@ fn what_gets_less_than_half_of_its_share_goes_on_with_another_helper() {
 }
 
 #[test]
+fn what_could_not_go_on_another_way_may_later_and_what_went_on_may_not() {
+    for is_refused in [false, true] {
+        let mut bench = Bench::new("waves");
+        bench.plan(all_planned(&[&[(1, 3), (2, 3)], &[(4, 6), (5, 6)]]));
+        bench.start();
+        bench.now = at(3.0);
+        bench.progress(0, 48);
+        bench.progress(1, 120);
+        let (repair, _) = bench.replacement();
+        if is_refused {
+            bench.scheduler.refused(RepairId(repair), StripeId(0));
+        }
+        bench.now = at(6.0);
+        bench.progress(0, 48);
+        bench.progress(1, 128);
+        let again = bench.directives();
+        assert_eq!(again.len(), usize::from(is_refused), "{again:?}");
+    }
+}
+
+#[test]
 fn the_node_is_blamed_of_whose_repairs_the_largest_share_is_late() {
     let cases: [(&[Edges<'_>], &[Edges<'_>], Option<u32>); 4] = [
         (&[], &[&[(1, 2)]], None),

@@ -186,6 +186,12 @@ impl Waves {
         }
     }
 
+    /// A repair is as it was, and may leave a helper when it is looked at again.
+    pub fn refused(&mut self, id: RepairId, stripe: StripeId) {
+        self.treated.remove(&id);
+        self.replaced.remove(&stripe);
+    }
+
     pub fn ended(&mut self, id: RepairId, repair: &ActiveRepair) {
         for &(node, links) in &repair.planned.link_loads {
             if let Some(load) = self.load.get_mut(&node) {

@@ -5,7 +5,7 @@
 use super::share::share;
 use super::{
     DECIDE_EVERY, Direction, FLOOR_DIVISOR, Keep, LATENCY_SHARE_WHOLE, LIMIT_MIN, Limited,
-    NEAR_DIVISOR, NodeLimits, Reason, Reported, Situation, Throttle,
+    NEAR_DIVISOR, NodeLimits, Reason, Reported, SharedCap, Situation, Throttle,
 };
 use crate::cluster::{Cluster, Node};
 use crate::id::{NodeId, RackId};
@@ -45,6 +45,7 @@ impl Throttle {
             self.keep_near(&before);
         } else {
             self.share_caps(&situation);
+            self.cap_alone(situation.cluster);
         }
         let differs = |id: &NodeId| {
             let kept = self.reported.get(id).and_then(|reported| reported.kept);
@@ -77,7 +78,8 @@ impl Throttle {
                 / u128::from(LATENCY_SHARE_WHOLE)) as u64;
             tighten(&mut limit, Limited { limit: part, reason: Reason::Latency(*seen) });
         }
-        if self.is_closed(situation.now) {
+        // What is urgent does not wait for a window, nor crawl until it opens.
+        if self.is_closed(situation.now) && !situation.is_urgent {
             tighten(&mut limit, closed);
         }
         let floor = self.config.floor.unwrap_or(capacity / FLOOR_DIVISOR);
@@ -124,20 +126,46 @@ impl Throttle {
 
     /// Shares the caps of racks, and then that of the cluster.
     fn share_caps(&mut self, situation: &Situation<'_>) {
-        for (rack, cap) in self.rack_caps(situation.cluster) {
-            let is_member = |id: &NodeId| situation.cluster.node(*id).rack == Some(rack);
-            let members: Vec<NodeId> = situation.cluster.ids().filter(is_member).collect();
-            self.share_cap(situation, &members, (cap, Reason::Rack(rack)));
-        }
-        if let Some(cap) = self.config.total {
-            let all: Vec<NodeId> = situation.cluster.ids().collect();
-            self.share_cap(situation, &all, (cap, Reason::Total));
+        for cap in self.shared_caps(situation.cluster) {
+            self.share_cap(situation, &cap.members, (cap.cap, cap.reason));
         }
     }
 
+    /// No node has more of a cap than all of it, if it is the only one.
+    fn cap_alone(&mut self, cluster: &Cluster) {
+        for SharedCap { members, cap: limit, reason } in self.shared_caps(cluster) {
+            for id in members {
+                let NodeLimits { up, down } = &mut self.alone[id.index()];
+                tighten(up, Limited { limit, reason });
+                tighten(down, Limited { limit, reason });
+            }
+        }
+    }
+
+    /// The caps of several nodes: those of racks, and then that of the cluster.
+    pub fn shared_caps(&self, cluster: &Cluster) -> Vec<SharedCap> {
+        let of_rack = |(rack, cap): (RackId, u64)| {
+            let is_member = |id: &NodeId| cluster.node(*id).rack == Some(rack);
+            let members = cluster.ids().filter(is_member).collect();
+            SharedCap { members, cap, reason: Reason::Rack(rack) }
+        };
+        let of_all = |cap| {
+            let members = cluster.ids().collect();
+            SharedCap { members, cap, reason: Reason::Total }
+        };
+        let racks = self.rack_caps(cluster).into_iter().map(of_rack);
+        racks.chain(self.config.total.map(of_all)).collect()
+    }
+
+    /// The cap of all nodes of a rack together, in bytes per second.
+    pub fn rack_cap(&self, rack: RackId, cluster: &Cluster) -> Option<u64> {
+        let name = cluster.racks.get(rack.0 as usize)?;
+        self.config.racks.get(name).copied()
+    }
+
     fn rack_caps(&self, cluster: &Cluster) -> Vec<(RackId, u64)> {
-        let racks = (0..).map(RackId).zip(&cluster.racks);
-        racks.filter_map(|(id, name)| Some((id, *self.config.racks.get(name)?))).collect()
+        let racks = (0..cluster.racks.len() as u32).map(RackId);
+        racks.filter_map(|rack| Some((rack, self.rack_cap(rack, cluster)?))).collect()
     }
 
     fn share_cap(&mut self, situation: &Situation<'_>, members: &[NodeId], cap: (u64, Reason)) {
@@ -360,8 +388,11 @@ mod tests {
         bench.throttle.close(Some(Time::ZERO + Span::from_secs(3)));
         bench.decide();
         assert_eq!(bench.up(0), Some(Limited { limit: LIMIT_MIN, reason: Reason::Window }));
+        bench.is_urgent = true;
         bench.decide();
         assert!(bench.throttle.is_closed(bench.now));
+        assert_eq!(bench.up(0), None, "what is urgent has what it has in an open one");
+        bench.is_urgent = false;
         bench.decide();
         assert_eq!(bench.up(0), None);
     }
@@ -378,6 +409,13 @@ mod tests {
         assert_eq!(all[1], Limited { limit: 200_000, reason: Reason::Rack(RackId(0)) });
         assert_eq!(all[3], Limited { limit: 100_000, reason: Reason::Node });
         assert_eq!(all[2], Limited { limit: 600_000, reason: Reason::Total });
+        // Planners count each as the only one.
+        let alone = [0, 1, 2, 3].map(|node| bench.throttle.alone(NodeId(node)).up.unwrap().limit);
+        assert_eq!(alone, [300_000, 300_000, 1_000_000, 100_000]);
+        // 3 kB of a rack with 0.3 MB a second, and 10 kB of all with 1 MB.
+        let caps = bench.throttle.shared_caps(&bench.cluster);
+        let seconds: Vec<f64> = caps.iter().map(|cap| cap.seconds(&bench.load)).collect();
+        assert_eq!(seconds, [0.01, 0.01]);
     }
 
     #[test]

@@ -72,6 +72,15 @@ impl Host {
         outputs
     }
 
+    /// Lets time pass without a coordinator, second by second; the outputs are those of the session
+    /// that follows, too.
+    pub fn pass_alone(&mut self, span: Span) -> Vec<AgentOutput> {
+        let mut outputs = self.handle(AgentInput::Disconnected);
+        outputs.extend(self.pass(span));
+        outputs.extend(self.handle(AgentInput::Connected { epoch: 1 }));
+        outputs
+    }
+
     /// Begins a task at this node, its destination.
     pub fn begin(&mut self, task: Task) -> Vec<AgentOutput> {
         let repair = task.repair;

@@ -234,13 +234,16 @@ fn print(preview: &proto::PreviewReply, now: &proto::StatusReply) {
         outln!("nothing more to start{object}; {}", status::summary(now));
         return;
     }
+    let is_shared = shares_caps(now);
     outln!(
-        "would rebuild {} ({}){object} by moving {}; the busiest link needs {}{}",
+        "would rebuild {} ({}){object} by moving {}; the busiest {} needs {}{}",
         counted(preview.chunks, "chunk"),
         format_size(preview.bytes),
         format_size(preview.moved_bytes),
+        if is_shared { "link or cap" } else { "link" },
         format_seconds(preview.max_load_seconds),
-        above_bound(preview),
+        // No bound counts with a cap of several nodes.
+        if is_shared { String::new() } else { above_bound(preview) },
     );
     let busy: Vec<_> =
         preview.load.iter().filter(|node| node.up_bytes + node.down_bytes > 0).collect();
@@ -258,6 +261,12 @@ fn print(preview: &proto::PreviewReply, now: &proto::StatusReply) {
         print_table(&rows);
     }
     status::print_blocked(&preview.blocked);
+}
+
+/// Whether a rack or the cluster has a cap.
+fn shares_caps(now: &proto::StatusReply) -> bool {
+    let wanted = now.throttle.as_ref().and_then(|throttle| throttle.wanted.as_ref());
+    wanted.is_some_and(|wanted| wanted.total.is_some() || !wanted.racks.is_empty())
 }
 
 /// How far it is above what any plans need.

@@ -6,9 +6,9 @@
 use crate::coordinator::attempt::{Attempt, ClaimState, Proof, Rebuild};
 use crate::coordinator::ledger::{Ledger, Scene};
 use crate::event::{Claim, Commit, Timers};
-use crate::id::{NodeId, RepairId};
+use crate::id::{NodeId, RepairId, StripeId};
 use crate::schedule::{Directive, EdgeRelease};
-use crate::throttle::STALLS_LIMITED;
+use crate::throttle::{self, STALLS_LIMITED};
 use crate::time::{Span, Time};
 
 /// Writing a finished chunk to disk may take this many times the stall limit.
@@ -112,21 +112,43 @@ impl Ledger {
         self.consult(scene, |schedule, snapshot| schedule.directives(snapshot))
     }
 
+    /// A plan of a stripe did not take the place of that of a running repair.
+    pub fn refused(&mut self, repair: RepairId, stripe: StripeId) {
+        self.schedule.refused(repair, stripe);
+    }
+
     /// When the schedule is to be asked although nothing has happened.
     pub fn schedule_deadline(&mut self, scene: Scene) -> Option<Time> {
         self.consult(scene, |schedule, snapshot| schedule.next_deadline(snapshot))
     }
 
+    /// The longest that all slices under way at one of these nodes take, by the limits of repair;
+    /// `None` where none of them is limited.
+    pub fn flight(
+        &self,
+        nodes: impl IntoIterator<Item = NodeId>,
+        limit_of: impl Fn(NodeId) -> Option<u64>,
+    ) -> Option<Span> {
+        let flight =
+            |node| Some(throttle::flight(self.budget.pool(node).reserved, limit_of(node)?));
+        nodes.into_iter().filter_map(flight).max()
+    }
+
     /// Repairs that stand still, and unanswered commits, which count as asked again. Where repair
-    /// is `limited`, everything may take longer.
-    pub fn overdue(&mut self, now: Time, timers: &Timers, limited: bool) -> Overdue {
+    /// is limited, everything may take longer: the limits of nodes are in bytes per second.
+    pub fn overdue(
+        &mut self,
+        now: Time,
+        timers: &Timers,
+        limit_of: impl Fn(NodeId) -> Option<u64>,
+    ) -> Overdue {
         let mut overdue = Overdue::default();
+        let mut still: Vec<RepairId> = Vec::new();
         let is_held = |id: &RepairId| self.active.get(id).is_some_and(|active| active.is_held);
         let waits = |id: &RepairId| self.edges.as_ref().is_some_and(|edges| edges.is_waiting(*id));
         for (id, attempt) in &mut self.running {
             if let Attempt::Rebuild(rebuild) = attempt {
                 let stalls = if rebuild.is_publishing() { PUBLISH_STALLS } else { 1 };
-                let stalls = if limited { stalls.max(STALLS_LIMITED) } else { stalls };
                 let limit = timers.stall_after.times(stalls);
                 let is_still = now.since(rebuild.progressed_at) > limit;
                 if let ClaimState::Asked { claim, asked_at, .. } = &mut rebuild.claim {
@@ -137,7 +159,7 @@ impl Ledger {
                     continue;
                 }
                 if is_still && rebuild.is_transferring() && !is_held(id) && !waits(id) {
-                    overdue.stalled.push(*id);
+                    still.push(*id);
                 }
             }
             if let Some(pending) = attempt.pending_mut()
@@ -147,6 +169,22 @@ impl Ledger {
                 overdue.unanswered.push(pending.commit);
             }
         }
+        still.retain(|id| self.is_still_within_limits(now, timers, *id, &limit_of));
+        overdue.stalled = still;
         overdue
+    }
+
+    /// Whether a repair stands still for longer than the limits of its nodes explain.
+    fn is_still_within_limits(
+        &self,
+        now: Time,
+        timers: &Timers,
+        id: RepairId,
+        limit_of: impl Fn(NodeId) -> Option<u64>,
+    ) -> bool {
+        let Some(rebuild) = self.get(id).and_then(Attempt::rebuild) else { return false };
+        let flight = self.flight(rebuild.planned.plan.participants(), limit_of);
+        let longest = |flight| timers.stall_after.times(STALLS_LIMITED).max(flight);
+        flight.map(longest).is_none_or(|longest| now.since(rebuild.progressed_at) > longest)
     }
 }
