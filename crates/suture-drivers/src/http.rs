@@ -354,10 +354,24 @@ impl<P: HttpPages> Exchange<P> {
             .auto_date_header(false)
             .serve_connection(TokioIo::new(stream), answer)
             .await;
-        served.map_err(io::Error::other)
+        match served {
+            // What it answers says its status alone.
+            Err(error) if error.is_parse() => {
+                self.server.refusals.note_of("request", self.from, error);
+                Ok(())
+            }
+            served => served.map_err(io::Error::other),
+        }
     }
 
     async fn answer(&self, request: Request<Incoming>, proven: Option<&Arc<Proven>>) -> HttpReply {
+        let (parts, body) = request.into_parts();
+        // What is refused by its head is not waited for.
+        let command = match self.refuse(&parts, proven.map(Arc::as_ref)) {
+            Some(refusal) => Err(refusal),
+            None if parts.method == Method::POST => self.command(body).await.map(Some),
+            None => Ok(None),
+        };
         let came = self.came.lock().unwrap_or_else(PoisonError::into_inner).take();
         // The receiver is gone where the connection ends.
         came.map(|came| came.send(()));
@@ -366,41 +380,47 @@ impl<P: HttpPages> Exchange<P> {
             return HttpReply::refusal(StatusCode::SERVICE_UNAVAILABLE, why);
         };
         *self.place.lock().unwrap_or_else(PoisonError::into_inner) = Some(place);
-        if let Some(refusal) = self.server.refuse(proven.map(Arc::as_ref)) {
-            return refusal;
+        match command {
+            Err(refusal) => refusal,
+            Ok(command) => {
+                let (proven, from) = (proven.cloned(), self.from);
+                self.server.pages.answer(HttpRequest { parts, proven, from, command }).await
+            }
         }
-        let (parts, body) = request.into_parts();
+    }
+
+    /// The refusal of a request by its first line, its headers and who asks, if so.
+    fn refuse(&self, parts: &Parts, proven: Option<&Proven>) -> Option<HttpReply> {
+        if let Some(refusal) = self.server.refuse(proven) {
+            return Some(refusal);
+        }
         // A client that sends none is no browser.
         let hosts = parts.headers.get_all(header::HOST).iter();
         let mut hosts = hosts.map(|host| host.to_str().is_ok_and(is_local));
         if self.server.is_local_only && !hosts.all(|is_local| is_local) {
             let why = "this is answered to localhost, 127.0.0.1 and [::1] only, and another Host \
                        was asked for";
-            return HttpReply::refusal(StatusCode::MISDIRECTED_REQUEST, why);
+            return Some(HttpReply::refusal(StatusCode::MISDIRECTED_REQUEST, why));
         }
-        let command = match &parts.method {
+        match &parts.method {
             &Method::GET | &Method::HEAD => None,
-            &Method::POST if P::COMMANDS => match self.command(&parts.headers, body).await {
-                Ok(command) => Some(command),
-                Err(refusal) => return refusal,
-            },
+            &Method::POST if P::COMMANDS => {
+                let why = foreign(&parts.headers)?;
+                Some(HttpReply::refusal(StatusCode::FORBIDDEN, why))
+            }
             method => {
                 let others = if P::COMMANDS { "GET, HEAD and POST" } else { "GET and HEAD" };
                 let why = format!("{method} is not answered here: only {others} are");
-                return HttpReply::refusal(StatusCode::METHOD_NOT_ALLOWED, why);
+                Some(HttpReply::refusal(StatusCode::METHOD_NOT_ALLOWED, why))
             }
-        };
-        let (proven, from) = (proven.cloned(), self.from);
-        self.server.pages.answer(HttpRequest { parts, proven, from, command }).await
+        }
     }
 
-    /// The whole of a command, if it may come from where it comes.
-    async fn command(&self, headers: &HeaderMap, body: Incoming) -> Result<Bytes, HttpReply> {
-        if let Some(why) = foreign(headers) {
-            return Err(HttpReply::refusal(StatusCode::FORBIDDEN, why));
-        }
+    /// The whole of a command.
+    async fn command(&self, body: Incoming) -> Result<Bytes, HttpReply> {
         let limits = self.server.limits;
-        let (most, within) = (limits.command_bytes, limits.request);
+        // So there is time to say that it did not come.
+        let (most, within) = (limits.command_bytes, limits.request * 4 / 5);
         let refused = |status, why: String| Err(HttpReply::refusal(status, why));
         match timeout(within, Limited::new(body, most).collect()).await {
             Ok(Ok(whole)) => Ok(whole.to_bytes()),

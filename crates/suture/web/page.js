@@ -4,6 +4,8 @@
 'use strict';
 
 const EVERY_MS = 1500;
+const ANSWER_MS = 8000;
+const COMMAND_MS = 20000;
 const SHOWN = 10;
 const LINKS_SHOWN = 40;
 const RATES = 240;
@@ -507,6 +509,7 @@ async function send() {
   try {
     const answer = await fetch('command', {
       method: 'POST',
+      signal: AbortSignal.timeout(COMMAND_MS),
       headers: { 'Content-Type': 'application/json' },
       body: JSON.stringify(command),
     });
@@ -522,7 +525,9 @@ async function send() {
 }
 
 async function json(path) {
-  const answer = await fetch(path, { cache: 'no-store' });
+  // A coordinator that hangs takes connections and says nothing.
+  const signal = AbortSignal.timeout(ANSWER_MS);
+  const answer = await fetch(path, { cache: 'no-store', signal });
   if (!answer.ok) throw new Error((await answer.text()).trim());
   return answer.json();
 }
