@@ -113,19 +113,26 @@ pub fn is_read_only(of: &StatVfs) -> bool {
     of.f_flag.contains(StatVfsMountFlags::RDONLY)
 }
 
-/// What another start of the machine has another of.
-const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
+/// What another start of the machine has another of, and what another machine has, where the first
+/// is hidden from a service.
+const MACHINE_IDS: [&str; 2] = ["/proc/sys/kernel/random/boot_id", "/etc/machine-id"];
 
 /// A number of the file system that the folder is on, among those of all machines: folders on one
 /// have the same. It is of this start of the machine, which numbers its file systems anew at each.
 /// None where the system does not report that.
 pub fn file_system(folder: &Path) -> Option<u64> {
-    let boot = fs::read_to_string(BOOT_ID).ok()?;
-    Some(numbered(boot.trim(), fs::metadata(folder).ok()?.dev()))
+    let machine = first_of(&MACHINE_IDS.map(Path::new))?;
+    Some(numbered(&machine, fs::metadata(folder).ok()?.dev()))
 }
 
-fn numbered(boot: &str, device: u64) -> u64 {
-    crc_fast::checksum(CrcAlgorithm::Crc64Nvme, format!("{boot} {device}").as_bytes())
+/// What the first of these files says that is there and says something.
+fn first_of(files: &[&Path]) -> Option<String> {
+    let said = files.iter().filter_map(|file| fs::read_to_string(file).ok());
+    said.map(|text| text.trim().to_string()).find(|text| !text.is_empty())
+}
+
+fn numbered(machine: &str, device: u64) -> u64 {
+    crc_fast::checksum(CrcAlgorithm::Crc64Nvme, format!("{machine} {device}").as_bytes())
 }
 
 /// Refuses a folder that holds anything: in a folder that no node owns, files are not Suture's to
@@ -154,6 +161,12 @@ mod tests {
         assert_eq!(file_system(&inner), number);
         assert_ne!(file_system(Path::new("/proc")), number);
         assert_eq!(file_system(&inner.join("nowhere")), None);
+        let [hidden, empty, other] = ["hidden", "empty", "other"].map(|name| inner.join(name));
+        fs::write(&empty, "\n").unwrap();
+        fs::write(&other, "a machine\n").unwrap();
+        let first = first_of(&[&hidden, &empty, &other]);
+        assert_eq!(first.as_deref(), Some("a machine"), "where the boot is hidden from a service");
+        assert_eq!(first_of(&[&hidden, &empty]), None);
         assert_eq!(numbered("boot", 1), numbered("boot", 1));
         assert_ne!(numbered("boot", 1), numbered("boot", 2));
         assert_ne!(numbered("boot", 1), numbered("another", 1), "devices of two machines");

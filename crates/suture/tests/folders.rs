@@ -163,12 +163,14 @@ fn what_would_be_removed_is_said_and_stays() {
     let said = cluster.ok(&["rm", "-r", "many", "--dry-run"]);
     assert!(said.contains("many/a: would be removed, 2.00 KiB"), "{said}");
     assert!(said.contains("2 objects of 4.00 KiB in all would be removed, nothing is"), "{said}");
+    let twice = cluster.ok(&["rm", "-r", "many", "many/a", "--dry-run"]);
+    assert!(twice.contains("2 objects of 4.00 KiB in all would be removed"), "once each: {twice}");
     let said = cluster.run(&["rm", "one", "nope", "--dry-run", "--format", "json"]);
     let listed: serde_json::Value = serde_json::from_str(&said.stdout).unwrap();
     assert_eq!((&listed["would_remove"][0]["name"], said.status), (&"one".into(), 2));
     assert_eq!(listed["failed"][0]["name"], "nope");
     assert_eq!(names(&cluster), ["many/a", "many/b", "one"]);
     // There is no question where no operator could answer.
-    cluster.ok(&["rm", "-r", "many"]);
+    cluster.ok(&["rm", "-r", "many", "many/a"]);
     assert_eq!(names(&cluster), ["one"]);
 }

@@ -1,5 +1,6 @@
 //! `suture agent`: keeps chunks, serves them, and takes its part in repairs.
 
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
@@ -79,11 +80,15 @@ async fn serve(config: AgentConfig, path: Option<&Path>, args: Args) -> Result<O
     let mut stop = Stop::new(args.until_stdin_closes)?;
     let reloads = Reloads::new()?;
     let mut config = config;
+    let manager = ServiceManager::from_environment();
     let mut datanode = None;
     if config.hdfs.socket.is_some() {
+        // A machine that boots must not wait for another service.
+        manager.ready(&format!("waiting for {}", shown(&config)));
         datanode = tokio::select! {
             found = find_datanode(&mut config) => Some(found?),
             () = stop.requested() => return Ok(Outcome::Done),
+            () = manager.keep_alive(|| std::future::ready(true)) => return Ok(Outcome::Done),
         };
     }
     // Before the node announces itself: what it has may belong elsewhere, or be of no use.
@@ -124,7 +129,6 @@ async fn serve(config: AgentConfig, path: Option<&Path>, args: Args) -> Result<O
         datanode,
         metrics,
     };
-    let manager = ServiceManager::from_environment();
     // Also without a coordinator: a machine that boots must not wait for another one.
     manager.ready(&format!("listening on {address}"));
     let ended = tokio::select! {
@@ -407,17 +411,25 @@ fn link_settings(config: &AgentConfig, listening: SocketAddr) -> RateSettings {
     }
 }
 
+/// A number that no other start of this agent has: two are further apart than a nanosecond. A clock
+/// that stands before 1970 shows none, so that it is drawn.
+fn incarnation(now: SystemTime) -> u64 {
+    match now.duration_since(UNIX_EPOCH) {
+        Ok(since_1970) => since_1970.as_nanos() as u64,
+        // Sessions are numbered from there on.
+        Err(_) => RandomState::new().build_hasher().finish() >> 1,
+    }
+}
+
 fn agent_config(
     config: &AgentConfig,
     joined: Welcome,
     metrics: Arc<AgentMetrics>,
 ) -> agent::Config {
-    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     agent::Config {
         me: joined.node,
         cluster: joined.cluster,
-        // Two starts of one agent are further apart than a nanosecond.
-        incarnation: since_1970.as_nanos() as u64,
+        incarnation: incarnation(SystemTime::now()),
         pool_bytes: config.pool_bytes(),
         heartbeat_every: span(config.timers.heartbeat),
         stall_after: span(config.timers.stall),
@@ -431,5 +443,18 @@ fn agent_config(
         credentials: None,
         clients: ClientLimits::default(),
         metrics,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn starts_have_other_numbers_by_the_clock_and_without_one() {
+        assert_eq!(incarnation(UNIX_EPOCH + Duration::from_nanos(7)), 7);
+        let before = UNIX_EPOCH - Duration::from_secs(1);
+        let numbers = [incarnation(before), incarnation(before)];
+        assert!(numbers[0] != numbers[1] && numbers.iter().all(|number| *number <= u64::MAX >> 1));
     }
 }

@@ -1,5 +1,6 @@
 //! `suture rm`: objects go.
 
+use std::collections::BTreeSet;
 use std::io::{self, BufRead, IsTerminal};
 
 use anyhow::{Result, bail};
@@ -102,18 +103,24 @@ impl Named {
 /// What the arguments name. Whether single ones exist is asked only where nothing is removed: what
 /// removes them says it.
 async fn named(client: &mut Client, args: &Args, failures: &mut Failures) -> Vec<Named> {
-    let mut named = Vec::new();
+    let (mut named, mut known) = (Vec::new(), BTreeSet::new());
     for name in &args.names {
         let found = match (args.recursive, args.dry_run) {
             (true, _) => list_selected(client, name).await,
             (false, true) => find_one(client, name).await.map(|object| vec![object]),
             (false, false) => {
-                named.push(Named { name: name.clone(), bytes: None });
+                if known.insert(name.clone()) {
+                    named.push(Named { name: name.clone(), bytes: None });
+                }
                 continue;
             }
         };
         match found {
-            Ok(objects) => named.extend(objects.into_iter().map(Named::of)),
+            Ok(objects) => {
+                // One may be below several of the names.
+                let new = objects.into_iter().filter(|object| known.insert(object.name.clone()));
+                named.extend(new.map(Named::of));
+            }
             Err(error) => failures.add(name, error),
         }
     }
