@@ -74,7 +74,7 @@ impl CoordinatorDriver {
     fn note_asked(&mut self, commit: &Commit) {
         let asked = self.attempts.asked(self.now(), commit, self.core.stripes());
         if let (Some(asked), Some(hdfs)) = (&asked, &mut self.hdfs) {
-            hdfs.log.ask(asked, &self.core);
+            hdfs.log.ask(asked, true, &self.core);
         }
     }
 
@@ -82,7 +82,7 @@ impl CoordinatorDriver {
     pub(super) fn note_published(&mut self, repair: RepairId, node: NodeId) {
         let published = self.attempts.published(self.now(), repair, node, self.core.stripes());
         if let (Some(published), Some(hdfs)) = (&published, &mut self.hdfs) {
-            hdfs.log.ask(published, &self.core);
+            hdfs.log.ask(published, false, &self.core);
         }
     }
 
@@ -93,8 +93,13 @@ impl CoordinatorDriver {
             hdfs.log.note(rebuilt, &self.core);
         }
         match report {
-            Report::Committed { repair, copy, .. } => hdfs.log.settle(*repair, *copy),
-            Report::Failed { repair, .. } => hdfs.log.failed(*repair),
+            Report::Committed { repair, copy, .. } => {
+                hdfs.log.settle(*repair, *copy, rebuilt.is_some());
+            }
+            Report::Failed { repair, .. } | Report::Replaced { repair, .. } => {
+                hdfs.log.ended(*repair);
+            }
+            Report::Started { repair, plan } => hdfs.log.begun(plan.stripe, *repair),
             _ => {}
         }
     }

@@ -22,13 +22,13 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
 use suture_repair::coordinator::Coordinator;
-use suture_repair::id::{ChunkCopy, ChunkIndex, NodeId, RepairId};
+use suture_repair::id::{ChunkCopy, ChunkIndex, NodeId, RepairId, StripeId};
 use tracing::warn;
 
 use super::group::{block_id, group_id};
 use crate::attempt::RebuiltChunk;
 use crate::data_dir;
-use asked::AskedLines;
+use asked::{AskedLine, AskedLines};
 
 /// What the file is called.
 pub const REBUILT_NAME: &str = "rebuilt.jsonl";
@@ -65,9 +65,9 @@ impl RebuiltLog {
 
     /// The chunk is to be published, or its commit is asked for: from now on its line outlives this
     /// process.
-    pub fn ask(&mut self, chunk: &RebuiltChunk, core: &Coordinator) {
-        let line = line(chunk, core, false);
-        let result = self.asked.add(chunk.repair, chunk.copy, line);
+    pub fn ask(&mut self, chunk: &RebuiltChunk, is_committing: bool, core: &Coordinator) {
+        let (repair, copy, line) = (chunk.repair, chunk.copy, line(chunk, core, false));
+        let result = self.asked.add(AskedLine { repair, copy, line, is_committing });
         self.warn_of(result);
     }
 
@@ -78,24 +78,45 @@ impl RebuiltLog {
         self.warn_of(result);
     }
 
-    /// The commit was answered, and its line written if it was done.
-    pub fn settle(&mut self, repair: RepairId, copy: ChunkCopy) {
-        let result = self.asked.remove(repair, |asked| asked == copy);
+    /// The commit was done, and its line written where the attempt was still known (`is_noted`).
+    pub fn settle(&mut self, repair: RepairId, copy: ChunkCopy, is_noted: bool) {
+        let is_it = |asked: &AskedLine| (asked.repair, asked.copy) == (repair, copy);
+        if !is_noted {
+            for mut line in self.asked.find(is_it) {
+                line["confirmed"] = json!(true);
+                let result = self.write(&line.to_string());
+                self.warn_of(result);
+            }
+        }
+        let result = self.asked.remove(is_it);
         self.warn_of(result);
     }
 
-    /// The repair has failed: what it was to publish may be HDFS's all the same.
-    pub fn failed(&mut self, repair: RepairId) {
-        for line in self.asked.lines(repair) {
+    /// The repair has failed, or another one goes on in its place: what it was to publish may be
+    /// HDFS's all the same. What it commits is answered.
+    pub fn ended(&mut self, repair: RepairId) {
+        self.give_up(|asked| asked.repair == repair);
+    }
+
+    /// Another repair of the stripe begins: those before it have ended, with a word or without.
+    pub fn begun(&mut self, stripe: StripeId, repair: RepairId) {
+        self.give_up(|asked| asked.copy.stripe == stripe && asked.repair != repair);
+    }
+
+    /// Writes down what is not being committed, since nothing will confirm it.
+    fn give_up(&mut self, is_meant: impl Fn(&AskedLine) -> bool) {
+        let is_it = |asked: &AskedLine| !asked.is_committing && is_meant(asked);
+        for line in self.asked.find(is_it) {
             let result = self.write(&line.to_string());
             self.warn_of(result);
         }
-        self.refused(repair);
+        let result = self.asked.remove(is_it);
+        self.warn_of(result);
     }
 
     /// The commit that a repair has asked for was refused: the block is not HDFS's.
     pub fn refused(&mut self, repair: RepairId) {
-        let result = self.asked.remove(repair, |_| true);
+        let result = self.asked.remove(|asked| asked.repair == repair);
         self.warn_of(result);
     }
 
@@ -145,8 +166,6 @@ fn line(rebuilt: &RebuiltChunk, core: &Coordinator, is_confirmed: bool) -> Value
 mod tests {
     use std::os::unix::fs::PermissionsExt;
 
-    use suture_repair::id::StripeId;
-
     use super::*;
 
     #[test]
@@ -162,39 +181,54 @@ mod tests {
         }
     }
 
+    fn copy_of(chunk: u8) -> ChunkCopy {
+        let stamp = RepairId(u64::from(chunk)).into();
+        ChunkCopy { stripe: StripeId(1), chunk: ChunkIndex(chunk), stamp }
+    }
+
     #[test]
     fn blocks_whose_commit_a_killed_coordinator_had_asked_for_have_a_line() {
         let dir = tempfile::tempdir().unwrap();
-        let copy = |chunk| ChunkCopy {
-            stripe: StripeId(1),
-            chunk: ChunkIndex(chunk),
-            stamp: RepairId(u64::from(chunk)).into(),
-        };
         let lines = || -> Vec<Value> {
             let text = fs::read_to_string(dir.path().join(REBUILT_NAME)).unwrap();
             text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
         };
         let mut log = RebuiltLog::open(dir.path()).unwrap();
+        let asked = |chunk: u8, is_committing| AskedLine {
+            repair: RepairId(u64::from(chunk)),
+            copy: copy_of(chunk),
+            line: json!({ "index": chunk, "confirmed": false }),
+            is_committing,
+        };
         for chunk in 1..=4u8 {
-            let line = json!({ "index": chunk, "confirmed": false });
-            let repair = RepairId(u64::from(chunk));
-            log.asked.add(repair, copy(chunk), line.clone()).unwrap();
+            log.asked.add(asked(chunk, false)).unwrap();
             // Asked again, as the core does while nothing answers.
-            log.asked.add(repair, copy(chunk), line).unwrap();
+            log.asked.add(asked(chunk, true)).unwrap();
+            log.asked.add(asked(chunk, true)).unwrap();
         }
-        log.settle(RepairId(2), copy(2));
+        log.settle(RepairId(2), copy_of(2), true);
         log.refused(RepairId(3));
-        log.settle(RepairId(9), copy(9));
-        log.failed(RepairId(9));
-        assert!(lines().is_empty(), "none is confirmed");
-        log.asked.add(RepairId(5), copy(5), json!({ "index": 5, "confirmed": false })).unwrap();
-        log.failed(RepairId(5));
-        let failed = json!({ "index": 5, "confirmed": false });
-        assert_eq!(lines(), [failed], "its agent may have finalized it");
+        log.settle(RepairId(9), copy_of(9), false);
+        log.ended(RepairId(1));
+        log.begun(StripeId(1), RepairId(9));
+        assert!(lines().is_empty(), "none is confirmed, and all commits will be answered");
+        // An agent may have finalized what it was to publish.
+        for (chunk, end) in [
+            (5, (|log: &mut RebuiltLog| log.ended(RepairId(5))) as fn(&mut RebuiltLog)),
+            (6, |log| log.begun(StripeId(1), RepairId(9))),
+            (7, |log| log.settle(RepairId(7), copy_of(7), false)),
+        ] {
+            log.asked.add(asked(chunk, false)).unwrap();
+            end(&mut log);
+        }
+        let expected = [(5, false), (6, false), (7, true)];
+        let ended = expected.map(|(index, is)| json!({ "index": index, "confirmed": is }));
+        assert_eq!(lines(), ended);
         // It is killed.
         drop(log);
         drop(RebuiltLog::open(dir.path()).unwrap());
-        let expected = [5, 1, 4].map(|chunk| json!({ "index": chunk, "confirmed": false }));
+        let killed = [1, 4].map(|chunk| json!({ "index": chunk, "confirmed": false }));
+        let expected = [&ended[..], &killed[..]].concat();
         assert_eq!(lines(), expected);
         drop(RebuiltLog::open(dir.path()).unwrap());
         assert_eq!(lines(), expected, "once each");

@@ -34,11 +34,16 @@ pub(super) struct AskedLines {
 }
 
 /// A line that is not answered, with what it is about.
-#[derive(Debug)]
-struct AskedLine {
-    repair: RepairId,
-    copy: ChunkCopy,
-    line: Value,
+#[derive(Clone, Debug)]
+pub(super) struct AskedLine {
+    /// The attempt that makes the block.
+    pub repair: RepairId,
+    /// The copy that it makes.
+    pub copy: ChunkCopy,
+    /// What is to be written of it.
+    pub line: Value,
+    /// Its commit is asked for, and will be answered; else it is to be published.
+    pub is_committing: bool,
 }
 
 /// A line of the file.
@@ -74,30 +79,27 @@ impl AskedLines {
         self.file.set_len(0)
     }
 
-    /// A commit is asked for; again, where it is known.
-    pub(super) fn add(&mut self, repair: RepairId, copy: ChunkCopy, line: Value) -> io::Result<()> {
-        if self.open.values().any(|open| (open.repair, open.copy) == (repair, copy)) {
+    /// A block is to be published, or its commit is asked for; again, where it is known.
+    pub(super) fn add(&mut self, new: AskedLine) -> io::Result<()> {
+        let is_it = |open: &&mut AskedLine| (open.repair, open.copy) == (new.repair, new.copy);
+        if let Some(known) = self.open.values_mut().find(is_it) {
+            known.is_committing |= new.is_committing;
             return Ok(());
         }
-        let number = self.next;
+        let (number, line) = (self.next, new.line.clone());
         self.next += 1;
-        self.open.insert(number, AskedLine { repair, copy, line: line.clone() });
+        self.open.insert(number, new);
         self.write(&AskedEntry::Asked(number, line))
     }
 
-    /// What is asked for and not answered of a repair.
-    pub(super) fn lines(&self, repair: RepairId) -> Vec<Value> {
-        let its = self.open.values().filter(|open| open.repair == repair);
-        its.map(|open| open.line.clone()).collect()
+    /// The lines of which `is_it` holds.
+    pub(super) fn find(&self, is_it: impl Fn(&AskedLine) -> bool) -> Vec<Value> {
+        let lines = self.open.values().filter(|open| is_it(open));
+        lines.map(|open| open.line.clone()).collect()
     }
 
-    /// The commits of a repair were answered that are about such copies.
-    pub(super) fn remove(
-        &mut self,
-        repair: RepairId,
-        is_meant: impl Fn(ChunkCopy) -> bool,
-    ) -> io::Result<()> {
-        let is_it = |open: &AskedLine| open.repair == repair && is_meant(open.copy);
+    /// The lines of which `is_it` holds were answered.
+    pub(super) fn remove(&mut self, is_it: impl Fn(&AskedLine) -> bool) -> io::Result<()> {
         let numbers = self.open.iter().filter(|(_, open)| is_it(open)).map(|(number, _)| *number);
         for number in numbers.collect::<Vec<_>>() {
             self.open.remove(&number);
@@ -146,21 +148,25 @@ mod tests {
         ChunkCopy { stripe: StripeId(7), chunk: ChunkIndex(chunk), stamp: Stamp(1) }
     }
 
+    fn line(repair: u64, chunk: u8, line: Value) -> AskedLine {
+        AskedLine { repair: RepairId(repair), copy: copy(chunk), line, is_committing: true }
+    }
+
     #[test]
     fn a_file_that_grows_long_is_written_anew_and_has_what_is_left() {
         let dir = tempfile::tempdir().unwrap();
         let (mut asked, left) = AskedLines::open(dir.path()).unwrap();
         assert!(left.is_empty());
         let path = dir.path().join(ASKED_NAME);
-        asked.add(RepairId(0), copy(0), Value::from("first")).unwrap();
+        asked.add(line(0, 0, Value::from("first"))).unwrap();
         let long = Value::from("x".repeat(1000));
         for repair in 1..=3 * FILE_BYTES_MAX / 1000 {
-            asked.add(RepairId(repair), copy(1), long.clone()).unwrap();
-            asked.remove(RepairId(repair), |_| true).unwrap();
+            asked.add(line(repair, 1, long.clone())).unwrap();
+            asked.remove(|of| of.repair == RepairId(repair)).unwrap();
             assert!(fs::metadata(&path).unwrap().len() < FILE_BYTES_MAX + 2000);
         }
         // What is written after that is at its end.
-        asked.add(RepairId(1), copy(2), Value::from("last")).unwrap();
+        asked.add(line(1, 2, Value::from("last"))).unwrap();
         let (_, left) = AskedLines::open(dir.path()).unwrap();
         assert_eq!(left, ["first", "last"]);
     }
@@ -171,12 +177,12 @@ mod tests {
         let path = dir.path().join(ASKED_NAME);
         let (mut asked, _) = AskedLines::open(dir.path()).unwrap();
         for chunk in 0..2 {
-            asked.add(RepairId(1), copy(chunk), Value::from(chunk)).unwrap();
+            asked.add(line(1, chunk, Value::from(chunk))).unwrap();
         }
         let text = fs::read_to_string(&path).unwrap();
-        asked.remove(RepairId(1), |of| of == copy(0)).unwrap();
+        asked.remove(|of| of.copy == copy(0)).unwrap();
         assert!(fs::metadata(&path).unwrap().len() > text.len() as u64);
-        asked.remove(RepairId(1), |_| true).unwrap();
+        asked.remove(|_| true).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().len(), 0);
         fs::write(&path, &text[..text.len() - 3]).unwrap();
         assert_eq!(AskedLines::open(dir.path()).unwrap().1, [0]);
