@@ -136,7 +136,7 @@ impl ConnectionPool {
             return true;
         }
         self.note(agent, result);
-        if matches!(result, Err(ChunkError::Unreachable { .. })) {
+        if matches!(result, Err(ChunkError::Unreachable { .. } | ChunkError::Timeout { .. })) {
             // What was idle meanwhile is of the same agent, which may have begun anew since.
             self.idle.lock().expect("no thread panics here").remove(agent);
         }

@@ -47,7 +47,8 @@ pub struct LatencyFigures {
     pub operation: &'static str,
     /// Requests that were answered, failed, or waited to the end.
     pub count: u64,
-    /// Of these, those that were not answered; latencies are of all but those that failed.
+    /// Of these, those that were not answered; latencies are of all but those that failed, and no
+    /// numbers where there are no others.
     pub errors: u64,
     /// Milliseconds that operations took on average.
     pub mean_ms: f64,
@@ -138,17 +139,18 @@ impl Latencies {
     pub fn figures(&self) -> Vec<LatencyFigures> {
         let figures = |(kind, of_kind): (&OperationKind, &OfKind)| {
             let OfKind { latencies, failed, unanswered } = of_kind;
-            let ms = |quantile: f64| latencies.value_at_quantile(quantile) as f64 / 1e3;
+            let known = |ms: f64| if latencies.is_empty() { f64::NAN } else { ms };
+            let ms = |quantile: f64| known(latencies.value_at_quantile(quantile) as f64 / 1e3);
             LatencyFigures {
                 operation: kind.name(),
                 count: latencies.len() + failed,
                 errors: failed + unanswered,
-                mean_ms: latencies.mean() / 1e3,
+                mean_ms: known(latencies.mean() / 1e3),
                 p50_ms: ms(0.5),
                 p90_ms: ms(0.9),
                 p99_ms: ms(0.99),
                 p999_ms: ms(0.999),
-                max_ms: latencies.max() as f64 / 1e3,
+                max_ms: known(latencies.max() as f64 / 1e3),
             }
         };
         self.kinds.iter().map(figures).collect()
@@ -208,6 +210,7 @@ mod tests {
             let error = anyhow!("there is no object '{name}7' at 10.0.0.{}", name.len());
             all.add(OperationKind::Update, Duration::from_millis(5), Err(&error));
         }
+        assert!(all.figures()[1].p99_ms.is_nan() && all.figures()[1].max_ms.is_nan());
         all.add_unanswered(OperationKind::Update, Duration::from_secs(2));
         let figures = all.figures();
         assert_eq!((figures[0].count, figures[0].errors, all.bytes), (100, 0, (1000, 0)));

@@ -22,6 +22,7 @@ use super::network::Network;
 use super::requests::{ClosedLoop, LoopClients, RequestLog};
 use crate::foreground::drive::{self, Demand, Driven};
 use crate::foreground::keyspace::Keyspace;
+use crate::foreground::latency::LatencyFigures;
 
 /// Before the names of what applications store.
 const PREFIX: &str = "applications/";
@@ -278,12 +279,15 @@ impl Seen {
 
 fn of(driven: &Driven) -> Waits {
     let figures = driven.latencies.figures();
-    let requests: u64 = figures.iter().map(|kind| kind.count).sum();
-    let sum: f64 = figures.iter().map(|kind| kind.mean_ms * kind.count as f64).sum();
+    // Those that failed have no latency.
+    let known = || figures.iter().filter(|kind| kind.count > kind.errors);
+    let answered = |kind: &LatencyFigures| (kind.count - kind.errors) as f64;
+    let sum: f64 = known().map(|kind| kind.mean_ms * answered(kind)).sum();
+    let all: f64 = known().map(answered).sum();
     Waits {
-        requests,
+        requests: figures.iter().map(|kind| kind.count).sum(),
         errors: figures.iter().map(|kind| kind.errors).sum(),
-        mean_ms: sum / requests.max(1) as f64,
+        mean_ms: sum / all.max(1.0),
         p99_ms: figures.iter().map(|kind| kind.p99_ms).fold(0.0, f64::max),
     }
 }

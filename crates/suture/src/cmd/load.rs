@@ -241,7 +241,8 @@ fn print(report: &LoadReport) {
     let header = ["request", "count", "errors", "mean", "p50", "p90", "p99", "p99.9", "max"];
     let mut rows = table(header, &[1, 2, 3, 4, 5, 6, 7, 8]);
     for figures in &report.operations {
-        let ms = |ms: f64| format_seconds(ms / 1e3);
+        // None was answered.
+        let ms = |ms: f64| if ms.is_nan() { "-".to_string() } else { format_seconds(ms / 1e3) };
         rows.add_row([
             figures.operation.to_string(),
             figures.count.to_string(),
