@@ -82,14 +82,27 @@ impl MaintenanceWindow {
         if self.cron.is_time_matching(&self.minute(now)).unwrap_or(true) {
             return None;
         }
-        let opens = self.opens_at(now).unwrap_or(now);
-        Some(Duration::try_from(opens.duration_since(now)).unwrap_or_default())
+        // One that opens no more within that stays closed, and is looked at again.
+        let opens = self.opens_at(now);
+        let closed = opens.and_then(|opens| Duration::try_from(opens.duration_since(now)).ok());
+        Some(closed.unwrap_or(OPENS_WITHIN))
     }
 
+    /// The next moment that the window names. What finds it moves a time of the day that a change
+    /// of the clocks skips behind that change, where the window is closed.
     fn opens_at(&self, now: Timestamp) -> Option<Timestamp> {
-        let next = self.cron.find_next_occurrence(&self.minute(now), true).ok()?.timestamp();
-        let within = Duration::try_from(next.duration_since(now)).unwrap_or_default();
-        (within <= OPENS_WITHIN).then_some(next)
+        let mut from = self.minute(now);
+        loop {
+            let next = self.cron.find_next_occurrence(&from, true).ok()?;
+            let within = Duration::try_from(next.timestamp().duration_since(now));
+            if within.is_ok_and(|within| within > OPENS_WITHIN) {
+                return None;
+            }
+            if self.cron.is_time_matching(&next).unwrap_or(false) {
+                return Some(next.timestamp());
+            }
+            from = next.checked_add(Duration::from_secs(60)).ok()?;
+        }
     }
 
     fn minute(&self, now: Timestamp) -> Zoned {
@@ -116,6 +129,22 @@ mod tests {
         assert_eq!(closed_for(night, "2026-01-01T20:59:00Z"), Some(60));
         assert_eq!(closed_for(night, "2026-07-02T03:59:59Z"), None);
         assert_eq!(closed_for(night, "2026-07-02T04:00:00Z"), Some(16 * 3600));
+    }
+
+    #[test]
+    fn a_window_in_an_hour_that_a_change_of_the_clocks_skips_is_closed_that_night() {
+        // On 29 March 2026 it is three in Berlin after one hour and 59 minutes.
+        let two = "0-59 2 * * *;Europe/Berlin";
+        let opens = |at: &str| {
+            let now: Timestamp = at.parse().unwrap();
+            let closed = closed_for(two, at)?;
+            Some((now + Duration::from_secs(closed)).to_string())
+        };
+        assert_eq!(opens("2026-03-28T01:30:00Z"), None, "half past two");
+        let next = Some("2026-03-30T00:00:00Z".to_string());
+        for at in ["2026-03-28T02:30:00Z", "2026-03-29T00:59:00Z", "2026-03-29T01:00:00Z"] {
+            assert_eq!(opens(at), next, "{at}");
+        }
     }
 
     #[test]

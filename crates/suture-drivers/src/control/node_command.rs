@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use suture_edge::error::quoted;
 use suture_repair::coordinator::Absence;
-use suture_repair::event::Command;
+use suture_repair::event::{Command, Health};
 use suture_repair::id::{NodeId, StripeId};
 use suture_repair::time::Span;
 use tonic::{Code, Status};
@@ -83,6 +83,9 @@ impl ControlService {
         let _judging = self.judging.lock().await;
         let intent = self.metadata.ask(|store| store.intent()).await?;
         nodes.iter().try_for_each(|node| check_known(&intent, action, node))?;
+        if action == NodeAction::Pause {
+            self.check_alive(&nodes).await?;
+        }
         let (kept, apply) = intended(&command)?;
         if !command.force {
             self.check_harmless(action, &nodes).await?;
@@ -204,6 +207,20 @@ impl ControlService {
             count => format!("{count} stripes"),
         };
         Ok(format!("{stripes} ({}{more})", names.join(", ")))
+    }
+
+    /// Refuses to pause what is dead already: its chunks are lost, and are being rebuilt.
+    async fn check_alive(&self, nodes: &[Named]) -> Result<(), Status> {
+        for &Named { node, ref name } in nodes {
+            let health = move |driver: &CoordinatorDriver| driver.core().health(node);
+            if self.query(health).await? == Health::Failed {
+                return Err(Status::aborted(format!(
+                    "{name} counts as failed already, and its chunks are being rebuilt: what it \
+                     holds counts again as soon as its agent runs, and then it can be paused"
+                )));
+            }
+        }
+        Ok(())
     }
 
     async fn check_stopped(&self, nodes: &[Named]) -> Result<Vec<NodeId>, Status> {
