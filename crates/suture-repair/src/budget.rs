@@ -13,7 +13,9 @@ use std::collections::BTreeMap;
 use crate::id::{NodeId, RepairId};
 use crate::mutant::{Mistake, Mutant};
 use crate::plan::Plan;
-use crate::slice::{SLICE_BYTES_LEAST, SLICE_BYTES_MIN, align, memory, preferred_slice};
+use crate::slice::{
+    SLICE_BYTES_LEAST, SLICE_BYTES_MIN, align, memory, preferred_slice, smallest_slice,
+};
 
 /// Slices under way on one edge: one on the wire, one being summed, one being sent, one of slack;
 /// and as many again, because a grant waits behind the slice that its connection is just moving,
@@ -116,7 +118,7 @@ impl Budget {
     /// have little memory left, it goes on in smaller slices, since to wait would be to begin anew.
     ///
     /// # Errors
-    /// As [`admit`](Budget::admit), where not even the smallest slices find memory.
+    /// As [`admit`](Budget::admit), where not even small slices find memory.
     pub fn exchange(
         &mut self,
         old: RepairId,
@@ -140,10 +142,10 @@ impl Budget {
     }
 
     /// The largest slice, then the widest window, with which the plan takes its share of each pool
-    /// and no more than is free of it; `None` where a node has no memory for the smallest, or too
-    /// many tasks.
+    /// and no more than is free of it; `None` where a node has no memory for two of the smallest
+    /// that are worth their handling, or too many tasks.
     fn fit_what_is_free(&self, plan: &Plan, alignment: u32) -> Option<Fit> {
-        let smallest = align(SLICE_BYTES_LEAST, alignment);
+        let smallest = smallest_slice(alignment);
         let Fit { slice_bytes: mut slice, mut window, .. } = self.fit(plan, alignment).ok()?;
         loop {
             let needs = memory(plan, slice, alignment).into_iter();
@@ -158,8 +160,8 @@ impl Budget {
             }
             match (slice > smallest, window) {
                 (true, _) => slice = align(slice / 2, alignment),
-                (false, 1) => return None,
-                (false, _) => window /= 2,
+                (false, ..=2) => return None,
+                (false, _) => window = (window / 2).max(2),
             }
         }
     }
@@ -315,7 +317,8 @@ mod tests {
         lane.edges.iter_mut().find(|edge| edge.child == NodeId(0)).unwrap().child = NodeId(7);
         assert_eq!(budget.clone().admit(RepairId(3), &with_new, 64), Err(NotAdmitted::Later));
         let found = budget.exchange(old, next, &with_new, 64).expect("in smaller slices");
-        assert!(found.slice_bytes < before.slice_bytes, "{found:?}");
+        let is_less = (found.slice_bytes, found.window) < (before.slice_bytes, before.window);
+        assert!(is_less && found.window >= 2, "{found:?}");
         assert!(u64::from(found.slice_bytes) * u64::from(found.window) <= little, "{found:?}");
         assert!(budget.held(old).is_none() && budget.held(next).is_some());
         budget.assert_invariants();

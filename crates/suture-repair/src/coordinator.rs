@@ -463,6 +463,10 @@ impl Coordinator {
             self.throttle.forget(node);
             self.waits.forget(node);
             self.end_repairs_with(now, node);
+            // Before anything is dispatched to it.
+            if let Some(limit) = self.throttle.limit_at_first(node) {
+                self.send(node, ToAgent::Limit(limit));
+            }
         }
         true
     }
@@ -554,12 +558,14 @@ impl Coordinator {
 
     /// Looks for repairs that stand still and commits that were not answered.
     fn sweep(&mut self, now: Time) {
-        let limit_of = |node| self.throttle.limits(node).least();
-        let overdue = self.ledger.overdue(now, &self.config.timers, limit_of);
+        let limits_of = |node| self.throttle.limits(node);
+        let overdue = self.ledger.overdue(now, &self.config.timers, limits_of);
         self.outputs.extend(overdue.unanswered.into_iter().map(Output::Commit));
         self.outputs.extend(overdue.unclaimed.into_iter().map(Output::Claim));
         for id in overdue.stalled {
-            self.attempt_failed(now, id, None, Failure::Stalled);
+            // The next attempt does without it.
+            let behind = self.ledger.furthest_behind(id);
+            self.attempt_failed(now, id, behind, Failure::Stalled);
         }
     }
 }

@@ -33,7 +33,7 @@ pub(crate) use free_space::batch_bytes;
 pub(crate) use keep::{crowded_racks, full_racks, rack_places};
 
 use crate::cluster::{Cluster, Node, Rate};
-use crate::id::{ChunkIndex, NodeId, StripeId};
+use crate::id::{ChunkIndex, NodeId, RackId, StripeId};
 use crate::plan::load::Load;
 use crate::plan::{Plan, StripeFacts};
 use crate::policy::{Balance, Policy, Shape};
@@ -63,6 +63,8 @@ pub struct Job {
     pub idle: Vec<NodeId>,
     /// Nodes that must not become a destination: they hold (or should hold) another chunk.
     pub excluded: Vec<NodeId>,
+    /// Racks of which no node may become a destination: the keeper of the stripes takes none there.
+    pub full_racks: Vec<RackId>,
     /// Nodes because of which an earlier attempt failed: used only where no others suffice.
     pub avoid: Vec<NodeId>,
     /// The node that holds the chunk, where it is not lost and only to move: it may be copied from

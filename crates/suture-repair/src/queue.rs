@@ -114,11 +114,6 @@ impl Queue {
         self.ready.iter().take_while(|(place, _)| place.margin <= margin).count()
     }
 
-    /// The margin of the most urgent one.
-    pub fn first_margin(&self) -> Option<Margin> {
-        self.ready.first().map(|(place, _)| place.margin)
-    }
-
     /// When the next sleeper wakes.
     pub fn next_deadline(&self) -> Option<Time> {
         self.asleep.first().map(|(time, _)| *time)

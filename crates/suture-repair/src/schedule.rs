@@ -46,6 +46,7 @@ use crate::policy::Schedule;
 use crate::time::Time;
 use adaptive::Adaptive;
 use phases::Phases;
+pub(crate) use straggler::furthest_behind;
 use subprocess::Subprocess;
 use waves::Waves;
 
@@ -180,12 +181,12 @@ impl Scheduler {
     }
 
     /// The plan that was to take the place of a running repair's does not: there is no memory for
-    /// it, or some of the repair has come in full meanwhile.
-    pub fn refused(&mut self, id: RepairId, stripe: StripeId) {
+    /// it, so that it `may_later`, or some of the repair has come in full meanwhile.
+    pub fn refused(&mut self, id: RepairId, stripe: StripeId, may_later: bool) {
         match &mut self.rule {
             Rule::All | Rule::Concurrency(_) | Rule::Adaptive(_) | Rule::Slots(_) => {}
             Rule::Phases(phases) => phases.refused(stripe),
-            Rule::Waves(waves) => waves.refused(id, stripe),
+            Rule::Waves(waves) => waves.refused(id, stripe, may_later),
         }
     }
 

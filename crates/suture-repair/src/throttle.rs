@@ -168,13 +168,8 @@ impl NodeLimits {
         RepairLimit { up: rate(self.up), down: rate(self.down) }
     }
 
-    /// The tighter of both in bytes per second; `None` where neither is limited.
-    pub fn least(&self) -> Option<u64> {
-        let rates = [self.up, self.down].into_iter().flatten().map(|limited| limited.limit);
-        rates.min()
-    }
-
-    fn of(&self, direction: Direction) -> Option<Limited> {
+    /// The limit of a direction, if it has one.
+    pub fn of(&self, direction: Direction) -> Option<Limited> {
         match direction {
             Direction::Up => self.up,
             Direction::Down => self.down,
@@ -225,7 +220,7 @@ struct Reported {
     /// The part of capacities that the rule for latency leaves.
     latency_share: u64,
     latency: Option<Span>,
-    /// What its agent keeps to; none: it has never reported any, and may not understand limits.
+    /// What its agent keeps to; none: it has not reported any.
     kept: Option<RepairLimit>,
     /// What its agent lets repair move by its own configuration.
     cap: Option<u64>,
@@ -256,6 +251,12 @@ impl Throttle {
 
     /// Does as the operator wants from now on.
     pub fn configure(&mut self, config: ThrottleConfig) {
+        if config.p99 != self.config.p99 {
+            // What was left was for another target.
+            for reported in self.reported.values_mut() {
+                (reported.latency_share, reported.latency) = (LATENCY_SHARE_WHOLE, None);
+            }
+        }
         self.config = config;
         // What held before is nothing to be near to.
         self.limits.clear();
@@ -309,6 +310,13 @@ impl Throttle {
             reported.latency_share = latency_share(share, seen, report.span, target);
         }
         reported.cap = report.cap;
+    }
+
+    /// The limit that an agent which has just begun is to keep to from its first slice on; `None`
+    /// where it has none.
+    pub fn limit_at_first(&self, node: NodeId) -> Option<RepairLimit> {
+        let decided = self.decided(node).repair_limit();
+        (decided != RepairLimit::default()).then_some(decided)
     }
 
     /// The node has another agent now, of which nothing is known yet; its cap is taken for the one
@@ -371,13 +379,13 @@ mod tests {
         let mut throttle = Throttle::default();
         let with = |cap| LinkReport { cap, ..LinkReport::default() };
         throttle.report(node, &with(None));
-        assert_eq!(throttle.limits(node).least(), None);
+        assert_eq!(throttle.limits(node).up.map(|limited| limited.limit), None);
         throttle.report(node, &with(Some(7)));
-        assert_eq!(throttle.limits(node).least(), Some(7));
+        assert_eq!(throttle.limits(node).up.map(|limited| limited.limit), Some(7));
         throttle.forget(node);
-        assert_eq!(throttle.limits(node).least(), Some(7));
+        assert_eq!(throttle.limits(node).up.map(|limited| limited.limit), Some(7));
         throttle.report(node, &with(None));
-        assert_eq!(throttle.limits(node).least(), None);
+        assert_eq!(throttle.limits(node).up.map(|limited| limited.limit), None);
     }
 
     #[test]

@@ -172,6 +172,7 @@ impl LocalCase {
                 lost: lost.into_iter().map(|(chunk, _)| chunk).collect(),
                 survivors,
                 excluded: nodes,
+                full_racks: Vec::new(),
                 ..first.clone()
             }
         });

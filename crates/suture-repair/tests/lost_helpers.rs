@@ -84,12 +84,16 @@ fn by_whosever_word_a_helper_is_lost_its_repair_goes_on_without_it() {
         let why = Failure::Source { copy: copy(0, chunk, 0), fault: CopyFault::Unreadable };
         says(story, helper, task.repair, why);
     };
+    let declared = |story: &mut Story, _: &Task, helper: NodeId| {
+        story.give(Input::Operator(Command::FailNode(helper)));
+    };
     type Loss<'a> = &'a dyn Fn(&mut Story, &Task, NodeId);
-    let ways: [(&str, Loss<'_>); 4] = [
+    let ways: [(&str, Loss<'_>); 5] = [
         ("a destination cannot reach it", &lost),
         ("it has begun anew", &begun_anew),
         ("it is silent", &silent),
         ("it cannot read its chunk", &unreadable),
+        ("it is declared failed", &declared),
     ];
     for (name, lose) in ways {
         let (mut story, task) = one_repair();

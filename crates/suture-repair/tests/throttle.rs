@@ -2,7 +2,7 @@
 
 use crate::story::{Story, stripe};
 use suture_repair::cluster::{Node, Rate};
-use suture_repair::event::{Command, Input, Output};
+use suture_repair::event::{Command, Input, Output, Report};
 use suture_repair::id::NodeId;
 use suture_repair::message::{
     FromAgent, Heartbeat, Hello, LinkReport, Moved, RepairLimit, SentTo, Task, ToAgent,
@@ -44,6 +44,39 @@ fn throttle(story: &mut Story, config: &str) {
 
 fn both(limit: u64) -> RepairLimit {
     RepairLimit { up: Some(limit), down: Some(limit) }
+}
+
+fn failures(said: &[Output]) -> usize {
+    said.iter().filter(|output| matches!(output, Output::Report(Report::Failed { .. }))).count()
+}
+
+#[test]
+fn what_stands_still_is_given_up_only_when_no_limit_explains_it() {
+    // Whenever a sweep was last.
+    for more in 0..8 {
+        let mut story = Story::new(NODES, [stripe(0, [0, 1, 2, 3])]);
+        throttle(&mut story, "node 1");
+        story.give(Input::Operator(Command::FailNode(NodeId(0))));
+        assert_eq!(story.dispatched().len(), 1);
+        story.take();
+        story.wait(500 + 3 * more, 1..NODES);
+        assert_eq!(failures(&story.take()), 0, "at a byte a second slices take longer than that");
+        throttle(&mut story, "off");
+        story.wait(14, 1..NODES);
+        assert_eq!(failures(&story.take()), 0, "what is under way has just begun to move");
+        story.wait(20, 1..NODES);
+        assert!(failures(&story.take()) > 0, "nothing explains it any more");
+    }
+}
+
+#[test]
+fn a_cap_of_the_cluster_explains_nothing_of_directions_that_a_repair_does_not_use() {
+    let mut story = Story::new(NODES, [stripe(0, [0, 1, 2, 3])]);
+    throttle(&mut story, "total 1000000000");
+    story.give(Input::Operator(Command::FailNode(NodeId(0))));
+    assert_eq!(story.dispatched().len(), 1);
+    story.wait(300, 1..NODES);
+    assert!(failures(&story.take()) > 0, "it may take eight times as long, and no hour");
 }
 
 #[test]
@@ -95,8 +128,10 @@ fn of_a_new_agent_the_throttle_knows_nothing_yet() {
         free_bytes: 1 << 30,
     };
     story.hear(4, FromAgent::Hello(hello));
+    let limit = RepairLimit { up: Some(link / 10 * 4), down: Some(link / 10 * 9) };
+    assert_eq!(told(&story.take()), [(NodeId(4), limit)], "what the one before it was to keep to");
     story.wait(2, 0..NODES);
-    assert_eq!(told(&story.take()), [], "it may not understand");
+    assert_eq!(told(&story.take()), [], "it has not reported any");
     let limited = story.core.status().nodes[4].limits.up;
     let reason = Reason::Applications(0);
     assert_eq!(limited, Some(Limited { limit: link - link / 10, reason }));

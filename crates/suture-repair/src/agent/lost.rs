@@ -3,8 +3,8 @@
 //! Place: ... dispatch -> [slices flow -> a peer is lost] -> the rest flows another way -> ...
 //! What a helper or a relay has is of no use to another attempt. What a destination has is: where
 //! its task skips, it reports what it has lost and keeps its file, until another task takes that
-//! over or the coordinator cancels it. If neither comes it stalls in the end, as if nothing had
-//! been reported.
+//! over or the coordinator cancels it, which knows what has stalled. Where neither comes, because
+//! there is no coordinator, it stalls in the end, as if nothing had been reported.
 
 use super::Agent;
 use super::running::Running;
@@ -32,7 +32,7 @@ impl Agent {
     }
 
     /// Reports again each task that has lost a peer and keeps what has come: the report may have
-    /// been lost, and without an answer it stalls in the end.
+    /// been lost.
     pub(super) fn repeat_lost(&mut self) {
         let lost = self.tasks.iter().filter(|(_, task)| task.may_go_on());
         let lost = lost.filter_map(|(repair, task)| Some((*repair, task.lost?)));

@@ -42,6 +42,8 @@ pub(super) struct Rebuild {
     /// Bytes that each participant has last reported to have done.
     pub reported: BTreeMap<NodeId, u64>,
     pub progressed_at: Time,
+    /// When limits of repair last explained that nothing moves.
+    pub limited_at: Time,
     pub since: Time,
     pub proof: Proof,
     /// A chunk of it has ended without being committed.
@@ -259,6 +261,7 @@ impl Rebuild {
             window: fit.window,
             reported: BTreeMap::new(),
             progressed_at: now,
+            limited_at: now,
             since: now,
             proof: Proof::default(),
             is_partly_given_up: false,

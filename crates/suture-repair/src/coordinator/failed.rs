@@ -94,9 +94,14 @@ impl Coordinator {
                 // Others waited for it, and it has spoken.
                 continue;
             }
-            for id in self.flowing_through(node) {
-                self.goes_on(now, id, None, &Failure::PeerLost(node));
-            }
+            self.leave(now, node);
+        }
+    }
+
+    /// Has the repairs in which a node takes part go on without it, where they can.
+    pub(super) fn leave(&mut self, now: Time, node: NodeId) {
+        for id in self.flowing_through(node) {
+            self.goes_on(now, id, None, &Failure::PeerLost(node));
         }
     }
 

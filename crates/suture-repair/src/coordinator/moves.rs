@@ -257,10 +257,9 @@ impl Coordinator {
             others.filter_map(|other| Some((other, stripe.copy(other)?.node))).collect();
         let idle = others.iter().filter(|other| !survivors.contains(other));
         let attempts = self.failures.get(&stripe.id).map_or(0, |history| history.attempts);
-        let holders = others.iter().map(|(_, node)| *node).chain([holder]);
-        let full = self.evenly_full(stripe, &gone, &[chunk]);
         Some(Job {
-            excluded: holders.chain(full).collect(),
+            full_racks: self.evenly_full(stripe, &gone, 1),
+            excluded: others.iter().map(|(_, node)| *node).chain([holder]).collect(),
             stripe: stripe.id,
             code: stripe.shortened(),
             chunk_bytes: stripe.reach(&[chunk]),

@@ -72,9 +72,13 @@ impl Coordinator {
         let mut left = rebuild.planned.plan.participants();
         left.retain(|node| !stay.contains(node));
         job.avoid.extend(left);
+        let may_later = self.health.abilities().skips
+            && !self.ledger.is_gating()
+            && rebuild.is_all_transferring()
+            && !rebuild.is_asked();
         let stripe = plan.stripe;
         if !self.replace(now, repair, PlannedRepair::new(job, plan)) {
-            self.ledger.refused(repair, stripe);
+            self.ledger.refused(repair, stripe, may_later);
         }
     }
 

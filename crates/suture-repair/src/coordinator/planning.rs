@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use super::Coordinator;
 use crate::cluster::Cluster;
 use crate::event::{Blocked, Liveness, Report};
-use crate::id::{ChunkIndex, NodeId, StripeId};
+use crate::id::{ChunkIndex, NodeId, RackId, StripeId};
 use crate::mutant::Mutant;
 use crate::plan::load::Load;
 use crate::planner::{self, Job, PlanError, View};
@@ -274,25 +274,25 @@ impl Coordinator {
             excluded: if self.ledger.mistake.is(Mutant::ShareNode) {
                 Vec::new()
             } else {
-                let holders = others.filter_map(|chunk| Some(stripe.copy(chunk)?.node));
-                holders.chain(self.evenly_full(stripe, all_lost, &lost)).collect()
+                others.filter_map(|chunk| Some(stripe.copy(chunk)?.node)).collect()
             },
+            full_racks: self.evenly_full(stripe, all_lost, lost.len()),
             avoid: self.avoided(id),
             lost,
             source: None,
         })
     }
 
-    /// Nodes in racks that hold as many chunks of a stripe as an even spread over all racks gives
-    /// any, where the keeper of the stripes places chunks by that rule and refuses others (HDFS
-    /// does); none where those in other racks are too few for what is `wanted`. Chunks that are
-    /// `gone` count nowhere.
+    /// Racks that hold as many chunks of a stripe as an even spread over all racks gives any, where
+    /// the keeper of the stripes places chunks by that rule and refuses others (HDFS does); none
+    /// where the others have too few places for what is `wanted` of it and of all that is ready, or
+    /// an attempt failed there. Chunks that are `gone` count nowhere.
     pub(super) fn evenly_full(
         &self,
         stripe: &Stripe,
         gone: &BTreeSet<ChunkIndex>,
-        wanted: &[ChunkIndex],
-    ) -> Vec<NodeId> {
+        wanted: usize,
+    ) -> Vec<RackId> {
         let cluster = self.ledger.cluster();
         if self.config.liveness != Liveness::Keeper || cluster.racks.len() < 2 {
             return Vec::new();
@@ -303,17 +303,26 @@ impl Coordinator {
         let there = stripe.indices().filter(|chunk| !gone.contains(chunk));
         let holders = there.filter_map(|chunk| Some(stripe.copy(chunk)?.node));
         let (held, most) = (cluster.count_by_rack(holders), chunks.div_ceil(racks.max(1)));
-        let is_crowded = |node: &NodeId| {
-            cluster.rack_of(*node).is_some_and(|rack| held[rack.0 as usize] >= most)
-        };
-        let bytes = stripe.reach(wanted);
-        let may_keep = |node: &NodeId| {
-            let has_space = self.health.get(*node).free_bytes > bytes;
-            has_space && self.health.takes_chunks(*node) && stripe.chunk_on(*node).is_none()
-        };
-        let others = cluster.ids().filter(|node| !is_crowded(node) && may_keep(node)).count();
-        let is_enough = others >= wanted.len();
-        cluster.ids().filter(|node| is_enough && is_crowded(node)).collect()
+        let avoided = self.avoided(stripe.id);
+        let free = free_beside(self.ledger.load(), &self.takes());
+        // Nodes of each rack that may keep a chunk of it, and chunks that they have space for.
+        let (mut nodes, mut space) = (vec![0; held.len()], vec![0u64; held.len()]);
+        for node in cluster.ids().filter(|node| !avoided.contains(node)) {
+            let chunks = free[node.index()] / stripe.chunk_bytes.max(1);
+            let Some(rack) = cluster.rack_of(node).filter(|_| chunks > 0) else { continue };
+            if stripe.chunk_on(node).is_none() {
+                let rack = rack.0 as usize;
+                nodes[rack] += 1;
+                space[rack] = space[rack].saturating_add(chunks);
+            }
+        }
+        let others = || (0..held.len()).filter(|rack| held[*rack] < most);
+        let places: usize = others().map(|rack| (most - held[rack]).min(nodes[rack])).sum();
+        let space = others().fold(0, |sum: u64, rack| sum.saturating_add(space[rack]));
+        let all = (self.queue.ready_count() as u64 + 1) * wanted as u64;
+        let is_enough = places >= wanted && space >= all;
+        let full = (0..held.len()).filter(|rack| is_enough && held[*rack] >= most);
+        full.map(|rack| RackId(rack as u32)).collect()
     }
 
     /// Nodes because of which an earlier attempt at a stripe failed.

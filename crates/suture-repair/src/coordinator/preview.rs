@@ -173,10 +173,10 @@ impl Preview {
     }
 
     /// The least that any plans could need for this and for what runs and waits, in seconds; `None`
-    /// where it was not planned all together.
+    /// where it was not planned all together, or nodes share a cap, with which no bound counts.
     pub fn bound_seconds(&self) -> Option<f64> {
         match self.bounds[..] {
-            [bound] => Some(bound),
+            [bound] if self.caps.is_empty() => Some(bound),
             _ => None,
         }
     }

@@ -86,6 +86,8 @@ impl Coordinator {
         if health == Health::Failed && !self.ledger.mistake.is(Mutant::TrustFailedNode) {
             let stripes: Vec<StripeId> = self.stripes.on_node(node).map(|s| s.id).collect();
             chunks = stripes.len() as u64;
+            // What reads there goes on with what has come, where it can do without the node.
+            self.leave(now, node);
             for stripe in stripes {
                 let chunk = self.stripes.get(stripe).and_then(|s| s.chunk_on(node));
                 self.lose(stripe, chunk.expect("it is on the node"));

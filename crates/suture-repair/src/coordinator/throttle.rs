@@ -57,7 +57,7 @@ impl Coordinator {
             now,
             cluster: self.ledger.cluster(),
             load: self.ledger.load(),
-            is_urgent: self.queue.first_margin() == Some(URGENT_MARGIN)
+            is_urgent: self.is_urgent_ready()
                 || self.ledger.is_any_urgent(|stripe| self.is_urgent(stripe)),
         };
         let changed = self.throttle.decide(situation);
@@ -68,6 +68,16 @@ impl Coordinator {
         for id in self.ledger.cluster().ids() {
             self.count_links(now, id);
         }
+    }
+
+    /// Whether a stripe that is to be planned cannot lose any more chunks. What is tried again now
+    /// and then, and waits for something, is none that could be repaired if there were more of
+    /// links.
+    fn is_urgent_ready(&self) -> bool {
+        let is_blocked =
+            |id: &StripeId| self.failures.get(id).is_some_and(|history| history.blocked.is_some());
+        let mut urgent = self.queue.ready().take(self.queue.ready_within(URGENT_MARGIN));
+        urgent.any(|id| !is_blocked(&id))
     }
 
     /// Whether the stripe cannot lose any more chunks.
@@ -132,11 +142,19 @@ impl Coordinator {
         if up.or(down).is_none() && cap.is_none() {
             return None;
         }
-        let ceiling = cluster.core.unwrap_or_else(|| cluster.links_of_members(rack));
-        let cap = cap.map_or(f64::INFINITY, |cap| cap as f64);
+        let ceiling = match cap.map(|cap| Rate(cap as f64)) {
+            Some(cap) => {
+                let core = cluster.core.unwrap_or(Core { rack_uplink: cap, rack_downlink: cap });
+                let least = |rate: Rate| Rate(rate.0.min(cap.0));
+                Core {
+                    rack_uplink: least(core.rack_uplink),
+                    rack_downlink: least(core.rack_downlink),
+                }
+            }
+            None => cluster.core.unwrap_or_else(|| cluster.links_of_members(rack)),
+        };
         let least = |known: Option<LinkStatus>, most: Rate| {
-            let most = most.0.min(cap);
-            Rate(known.map_or(most, |known| most.min(known.capacity as f64)))
+            Rate(known.map_or(most.0, |known| most.0.min(known.capacity as f64)))
         };
         Some(Core {
             rack_uplink: least(up, ceiling.rack_uplink),

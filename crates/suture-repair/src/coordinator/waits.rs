@@ -31,6 +31,7 @@ use super::Coordinator;
 use super::attempt::{Attempt, Rebuild};
 use crate::id::{EdgeRef, NodeId, RepairId};
 use crate::message::Failure;
+use crate::throttle::Direction;
 use crate::time::{Span, Time};
 
 /// A node that is waited for has a third of `suspect_after` to speak: three beats are to come
@@ -161,8 +162,8 @@ impl Coordinator {
         let is_last = left <= bytes / LAST_DIVISOR;
         // Where repair is limited, slices take their time, and the last ones of one repair share
         // links with others.
-        let limit_of = |node| self.throttle.limits(node).least();
-        let flight = self.ledger.flight([edge.peer, waiter], limit_of);
+        let flight = |node, to| self.ledger.flight(node, to, self.throttle.limits(node));
+        let flight = flight(edge.peer, Direction::Up).max(flight(waiter, Direction::Down));
         let is_last = is_last && flight.is_none();
         if !is_last && self.ledger.has_moved(edge.peer, since) {
             return false;

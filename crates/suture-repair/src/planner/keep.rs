@@ -20,6 +20,7 @@ impl Job {
     pub(crate) fn may_be_kept_by(&self, node: NodeId, view: &View<'_>) -> bool {
         view.has_space(node, self.chunk_bytes)
             && !self.excluded.contains(&node)
+            && !view.cluster.rack_of(node).is_some_and(|rack| self.full_racks.contains(&rack))
             && !self.survivors.iter().any(|(_, holder)| *holder == node)
     }
 }
@@ -300,6 +301,7 @@ mod tests {
             survivors: vec![(ChunkIndex(1), NodeId(0)), (ChunkIndex(2), NodeId(1))],
             idle: Vec::new(),
             excluded: Vec::new(),
+            full_racks: Vec::new(),
             avoid: Vec::new(),
             source: None,
         };

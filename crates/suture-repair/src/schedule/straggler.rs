@@ -65,7 +65,7 @@ pub(super) fn find_straggler<'a>(
 
 /// The sender that has done the least of its part, as last reported by all: of several that are as
 /// far, the one with the longest way to the end, since the others wait for it.
-fn furthest_behind(repair: &ActiveRepair) -> Option<NodeId> {
+pub(crate) fn furthest_behind(repair: &ActiveRepair) -> Option<NodeId> {
     let plan = &repair.planned.plan;
     let keeps = |node: &NodeId| plan.destinations.values().any(|to| to == node);
     let edges = plan.lanes.iter().flat_map(|lane| &lane.edges);

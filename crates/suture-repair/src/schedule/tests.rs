@@ -46,6 +46,7 @@ fn planned(stripe: u64, edges: Edges<'_>) -> PlannedRepair {
         survivors: (1..).map(ChunkIndex).zip(holders).collect(),
         idle: Vec::new(),
         excluded: Vec::new(),
+        full_racks: Vec::new(),
         avoid: Vec::new(),
         source: None,
     };
@@ -493,7 +494,7 @@ fn what_gets_less_than_half_of_its_share_goes_on_with_another_helper() {
 
 #[test]
 fn what_could_not_go_on_another_way_may_later_and_what_went_on_may_not() {
-    for is_refused in [false, true] {
+    for (is_refused, may_later) in [(false, false), (true, false), (true, true)] {
         let mut bench = Bench::new("waves");
         bench.plan(all_planned(&[&[(1, 3), (2, 3)], &[(4, 6), (5, 6)]]));
         bench.start();
@@ -502,13 +503,13 @@ fn what_could_not_go_on_another_way_may_later_and_what_went_on_may_not() {
         bench.progress(1, 120);
         let (repair, _) = bench.replacement();
         if is_refused {
-            bench.scheduler.refused(RepairId(repair), StripeId(0));
+            bench.scheduler.refused(RepairId(repair), StripeId(0), may_later);
         }
         bench.now = at(6.0);
         bench.progress(0, 48);
         bench.progress(1, 128);
         let again = bench.directives();
-        assert_eq!(again.len(), usize::from(is_refused), "{again:?}");
+        assert_eq!(again.len(), usize::from(may_later), "{again:?}");
     }
 }
 

@@ -186,9 +186,11 @@ impl Waves {
         }
     }
 
-    /// A repair is as it was, and may leave a helper when it is looked at again.
-    pub fn refused(&mut self, id: RepairId, stripe: StripeId) {
-        self.treated.remove(&id);
+    /// A repair is as it was, and may leave a helper when it is looked at again, if it can then.
+    pub fn refused(&mut self, id: RepairId, stripe: StripeId, may_later: bool) {
+        if may_later {
+            self.treated.remove(&id);
+        }
         self.replaced.remove(&stripe);
     }
 

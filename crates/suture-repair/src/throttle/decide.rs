@@ -144,9 +144,13 @@ impl Throttle {
 
     /// The caps of several nodes: those of racks, and then that of the cluster.
     pub fn shared_caps(&self, cluster: &Cluster) -> Vec<SharedCap> {
+        let mut of_racks: Vec<Vec<NodeId>> = vec![Vec::new(); cluster.racks.len()];
+        for id in cluster.ids() {
+            let rack = cluster.rack_of(id);
+            rack.into_iter().for_each(|rack| of_racks[rack.0 as usize].push(id));
+        }
         let of_rack = |(rack, cap): (RackId, u64)| {
-            let is_member = |id: &NodeId| cluster.node(*id).rack == Some(rack);
-            let members = cluster.ids().filter(is_member).collect();
+            let members = std::mem::take(&mut of_racks[rack.0 as usize]);
             SharedCap { members, cap, reason: Reason::Rack(rack) }
         };
         let of_all = |cap| {
@@ -211,19 +215,13 @@ impl Throttle {
                     assert!(is_within, "throttle: {id} may have {limit:?}, its cap is {cap}");
                 }
             }
-            let assert_sum = |members: &[NodeId], cap: u64, of: &str| {
+        }
+        for SharedCap { members, cap, reason } in self.shared_caps(cluster) {
+            for to in DIRECTIONS {
                 let limits = members.iter().map(|id| limit_of(*id, to).unwrap_or(u64::MAX));
                 let sum = limits.fold(0u64, u64::saturating_add);
                 let most = cap.saturating_add(members.len() as u64);
-                assert!(sum <= most, "throttle: {of} may have {sum}, its cap is {cap}");
-            };
-            for (rack, cap) in self.rack_caps(cluster) {
-                let is_member = |id: &NodeId| cluster.node(*id).rack == Some(rack);
-                let members: Vec<NodeId> = cluster.ids().filter(is_member).collect();
-                assert_sum(&members, cap, "a rack");
-            }
-            if let Some(cap) = self.config.total {
-                assert_sum(&cluster.ids().collect::<Vec<_>>(), cap, "the cluster");
+                assert!(sum <= most, "throttle: {reason:?} lets {sum} pass, its cap is {cap}");
             }
         }
     }
@@ -319,6 +317,7 @@ mod tests {
         assert_eq!(bench.decide(), [(N(2), limit)], "it has not said that it received it");
         bench.report(2, 0, None);
         assert_eq!(bench.decide(), []);
+        assert_eq!(bench.throttle.limit_at_first(N(2)), Some(limit), "an agent that begins anew");
         bench.throttle.configure(ThrottleConfig::default());
         assert!(bench.throttle.is_due(bench.now), "it still keeps to the old one");
         assert_eq!(bench.decide(), [(N(2), RepairLimit::default())]);
@@ -365,6 +364,10 @@ mod tests {
         bench.decide();
         assert_eq!(bench.up(0), None);
         assert_eq!(bench.up(1), None, "another node's probes");
+        (0..20).for_each(|_| bench.report(0, 0, Some(Span::from_millis(500))));
+        bench.throttle.configure("p99 1s".parse().unwrap());
+        bench.decide();
+        assert_eq!(bench.up(0), None, "what was left was for another target");
     }
 
     #[test]

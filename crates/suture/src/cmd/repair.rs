@@ -234,16 +234,14 @@ fn print(preview: &proto::PreviewReply, now: &proto::StatusReply) {
         outln!("nothing more to start{object}; {}", status::summary(now));
         return;
     }
-    let is_shared = shares_caps(now);
     outln!(
         "would rebuild {} ({}){object} by moving {}; the busiest {} needs {}{}",
         counted(preview.chunks, "chunk"),
         format_size(preview.bytes),
         format_size(preview.moved_bytes),
-        if is_shared { "link or cap" } else { "link" },
+        if shares_caps(now) { "link or cap" } else { "link" },
         format_seconds(preview.max_load_seconds),
-        // No bound counts with a cap of several nodes.
-        if is_shared { String::new() } else { above_bound(preview) },
+        above_bound(preview),
     );
     let busy: Vec<_> =
         preview.load.iter().filter(|node| node.up_bytes + node.down_bytes > 0).collect();

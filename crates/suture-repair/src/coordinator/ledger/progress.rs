@@ -7,8 +7,8 @@ use crate::coordinator::attempt::{Attempt, ClaimState, Proof, Rebuild};
 use crate::coordinator::ledger::{Ledger, Scene};
 use crate::event::{Claim, Commit, Timers};
 use crate::id::{NodeId, RepairId, StripeId};
-use crate::schedule::{Directive, EdgeRelease};
-use crate::throttle::{self, STALLS_LIMITED};
+use crate::schedule::{Directive, EdgeRelease, furthest_behind};
+use crate::throttle::{self, Direction, NodeLimits, STALLS_LIMITED};
 use crate::time::{Span, Time};
 
 /// Writing a finished chunk to disk may take this many times the stall limit.
@@ -54,6 +54,12 @@ impl Ledger {
     /// Whether edges of repairs flow one by one, as they are released.
     pub fn is_gating(&self) -> bool {
         self.edges.is_some()
+    }
+
+    /// The helper for which all of a repair waits, by what its participants last reported; `None`
+    /// where that does not show.
+    pub fn furthest_behind(&self, repair: RepairId) -> Option<NodeId> {
+        furthest_behind(self.active.get(&repair)?)
     }
 
     /// Whether the schedule looks at what participants report.
@@ -112,9 +118,10 @@ impl Ledger {
         self.consult(scene, |schedule, snapshot| schedule.directives(snapshot))
     }
 
-    /// A plan of a stripe did not take the place of that of a running repair.
-    pub fn refused(&mut self, repair: RepairId, stripe: StripeId) {
-        self.schedule.refused(repair, stripe);
+    /// A plan of a stripe did not take the place of that of a running repair, and `may_later` where
+    /// only memory was missing.
+    pub fn refused(&mut self, repair: RepairId, stripe: StripeId, may_later: bool) {
+        self.schedule.refused(repair, stripe, may_later);
     }
 
     /// When the schedule is to be asked although nothing has happened.
@@ -122,35 +129,30 @@ impl Ledger {
         self.consult(scene, |schedule, snapshot| schedule.next_deadline(snapshot))
     }
 
-    /// The longest that all slices under way at one of these nodes take, by the limits of repair;
-    /// `None` where none of them is limited.
-    pub fn flight(
-        &self,
-        nodes: impl IntoIterator<Item = NodeId>,
-        limit_of: impl Fn(NodeId) -> Option<u64>,
-    ) -> Option<Span> {
-        let flight =
-            |node| Some(throttle::flight(self.budget.pool(node).reserved, limit_of(node)?));
-        nodes.into_iter().filter_map(flight).max()
+    /// How long all slices under way at a node take in one direction, by the limit of repair there;
+    /// `None` where it has none.
+    pub fn flight(&self, node: NodeId, direction: Direction, limits: NodeLimits) -> Option<Span> {
+        let limit = limits.of(direction)?.limit;
+        Some(throttle::flight(self.budget.pool(node).reserved, limit))
     }
 
     /// Repairs that stand still, and unanswered commits, which count as asked again. Where repair
-    /// is limited, everything may take longer: the limits of nodes are in bytes per second.
+    /// is limited, what flows may take longer.
     pub fn overdue(
         &mut self,
         now: Time,
         timers: &Timers,
-        limit_of: impl Fn(NodeId) -> Option<u64>,
+        limits_of: impl Fn(NodeId) -> NodeLimits,
     ) -> Overdue {
+        self.note_limited(now, timers, limits_of);
         let mut overdue = Overdue::default();
-        let mut still: Vec<RepairId> = Vec::new();
         let is_held = |id: &RepairId| self.active.get(id).is_some_and(|active| active.is_held);
         let waits = |id: &RepairId| self.edges.as_ref().is_some_and(|edges| edges.is_waiting(*id));
         for (id, attempt) in &mut self.running {
             if let Attempt::Rebuild(rebuild) = attempt {
                 let stalls = if rebuild.is_publishing() { PUBLISH_STALLS } else { 1 };
                 let limit = timers.stall_after.times(stalls);
-                let is_still = now.since(rebuild.progressed_at) > limit;
+                let is_still = now.since(rebuild.progressed_at.max(rebuild.limited_at)) > limit;
                 if let ClaimState::Asked { claim, asked_at, .. } = &mut rebuild.claim {
                     if now.since(*asked_at) >= timers.commit_retry {
                         *asked_at = now;
@@ -159,7 +161,7 @@ impl Ledger {
                     continue;
                 }
                 if is_still && rebuild.is_transferring() && !is_held(id) && !waits(id) {
-                    still.push(*id);
+                    overdue.stalled.push(*id);
                 }
             }
             if let Some(pending) = attempt.pending_mut()
@@ -169,22 +171,41 @@ impl Ledger {
                 overdue.unanswered.push(pending.commit);
             }
         }
-        still.retain(|id| self.is_still_within_limits(now, timers, *id, &limit_of));
-        overdue.stalled = still;
         overdue
     }
 
-    /// Whether a repair stands still for longer than the limits of its nodes explain.
-    fn is_still_within_limits(
-        &self,
+    /// Records of what the limits of its nodes explain that it stands still: it begins to stall
+    /// when they do no more.
+    fn note_limited(
+        &mut self,
         now: Time,
         timers: &Timers,
+        limits_of: impl Fn(NodeId) -> NodeLimits,
+    ) {
+        let ids: Vec<RepairId> = self.running.keys().copied().collect();
+        for id in ids {
+            if self.limited_until(id, timers, &limits_of).is_some_and(|until| now <= until) {
+                let rebuild = self.running.get_mut(&id).and_then(Attempt::rebuild_mut);
+                rebuild.expect("it has a plan").limited_at = now;
+            }
+        }
+    }
+
+    /// Until when the limits of its nodes explain that nothing of a repair flows; `None` where its
+    /// edges have none, and of what has come in full.
+    fn limited_until(
+        &self,
         id: RepairId,
-        limit_of: impl Fn(NodeId) -> Option<u64>,
-    ) -> bool {
-        let Some(rebuild) = self.get(id).and_then(Attempt::rebuild) else { return false };
-        let flight = self.flight(rebuild.planned.plan.participants(), limit_of);
-        let longest = |flight| timers.stall_after.times(STALLS_LIMITED).max(flight);
-        flight.map(longest).is_none_or(|longest| now.since(rebuild.progressed_at) > longest)
+        timers: &Timers,
+        limits_of: impl Fn(NodeId) -> NodeLimits,
+    ) -> Option<Time> {
+        let rebuild = self.get(id)?.rebuild()?;
+        let edges = rebuild.planned.plan.lanes.iter().flat_map(|lane| &lane.edges);
+        let ports = edges
+            .flat_map(|edge| [(edge.child, Direction::Up), (edge.parent, Direction::Down)])
+            .filter(|_| !rebuild.is_publishing());
+        let flight = |(node, direction)| self.flight(node, direction, limits_of(node));
+        let flight = ports.filter_map(flight).max()?;
+        Some(rebuild.progressed_at + timers.stall_after.times(STALLS_LIMITED).max(flight))
     }
 }
