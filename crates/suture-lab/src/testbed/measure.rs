@@ -214,7 +214,8 @@ impl Bed<'_> {
         Ok(stripes)
     }
 
-    /// Fails the nodes and counts until nothing is lost any more.
+    /// Fails the nodes and counts until nothing is lost any more. Links at rest, and those of
+    /// applications alone, are as when the repair begins.
     async fn repair(
         &self,
         client: &mut Client,
@@ -224,8 +225,9 @@ impl Bed<'_> {
         load: Option<&Ready>,
     ) -> Result<RepairFigures> {
         let (experiment, network) = (self.experiment, self.network);
+        let replay = self.replay()?;
         let mut accounting = Accounting::open(experiment, network, client, processes).await?;
-        let (alone, replay) = (self.alone(load).await?, self.replay()?);
+        let alone = self.alone(load).await?;
         let mut links = LinkWatch::open(experiment, network)?;
         // It plans at once, before any other node is notified of the failure.
         accounting.begin();
@@ -248,15 +250,15 @@ impl Bed<'_> {
         let (ended, end) = tokio::sync::oneshot::channel::<()>();
         let watching = async {
             let last = tokio::select! {
-                last = self.watch(client, processes, &mut links, &mut play, &mut accounting) => last,
+                last = self.watch(client, processes, &agents, &mut links, &mut play, &mut accounting) => last,
                 Err(error) = follow(replay) => Err(error),
             };
             drop(ended);
             last
         };
         let (last, beside) = tokio::join!(watching, beside(load, since, experiment.timeout, end));
-        let ((last, last_commit), beside) = (last?, beside.transpose()?);
-        let processor = ProcessorTime::now(&agents)?.since(before);
+        let (Watched { last, last_commit, processor }, beside) = (last?, beside.transpose()?);
+        let processor = processor.since(before);
         accounting.end();
         let declared = if play.restarts() { None } else { Some(declared_seconds) };
         let seconds = seconds_between(declared.zip(last.committed_seconds), began, last_commit)?;
@@ -397,12 +399,13 @@ impl Bed<'_> {
         &self,
         client: &mut Client,
         processes: &mut Processes,
+        agents: &[u32],
         links: &mut LinkWatch<'_>,
         play: &mut FaultPlay<'_>,
         accounting: &mut Accounting<'_>,
-    ) -> Result<(StatusReply, Option<Instant>)> {
+    ) -> Result<Watched> {
         let since = Instant::now();
-        let mut last_commit = None;
+        let (mut last_commit, mut until) = (None, None);
         loop {
             play.advance(processes).await?;
             links.sample()?;
@@ -414,6 +417,10 @@ impl Bed<'_> {
                     last_commit = Instant::now().checked_sub(ago);
                 }
                 if is_repaired(&now, play) {
+                    let processor = match until {
+                        Some(processor) => processor,
+                        None => *until.insert(ProcessorTime::now(agents)?),
+                    };
                     match play.next_begin() {
                         Some(at) => bail!(
                             "all was repaired after {}, before the fault after {}: let it be \
@@ -421,9 +428,13 @@ impl Bed<'_> {
                             format_seconds(since.elapsed().as_secs_f64()),
                             format_seconds(at.as_secs_f64()),
                         ),
-                        None if play.is_over() => return Ok((now, last_commit)),
+                        None if play.is_over() => {
+                            return Ok(Watched { last: now, last_commit, processor });
+                        }
                         None => {}
                     }
+                } else {
+                    until = None;
                 }
                 if let Some(entry) = now.blocked.iter().find(|entry| entry.unrepairable) {
                     bail!("stripe {} cannot be repaired: {}", entry.stripe, entry.why);
@@ -440,6 +451,16 @@ impl Bed<'_> {
 
 /// The process numbers of the agents that are not killed meanwhile: of others nothing can be read
 /// at the end.
+/// How a repair ended.
+struct Watched {
+    /// The status in which all was repaired and all faults were over.
+    last: StatusReply,
+    /// When the last location was committed.
+    last_commit: Option<Instant>,
+    /// What agents had taken of processors when all was repaired: faults may last longer.
+    processor: ProcessorTime,
+}
+
 fn living_agents(processes: &Processes, play: &FaultPlay<'_>) -> Vec<u32> {
     let killed: BTreeSet<u32> = play.killed().filter_map(|name| processes.id(name)).collect();
     let mut agents = processes.agents();

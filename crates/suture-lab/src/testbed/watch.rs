@@ -148,8 +148,12 @@ impl<'a> LinkWatch<'a> {
     /// When the counters cannot be read.
     pub fn end(mut self, seconds: f64) -> Result<LinkFigures> {
         self.samples.push((self.began.elapsed().as_secs_f64(), counters(self.core.process())?));
-        let (first, last) = (&self.samples[0].1, &self.samples[self.samples.len() - 1].1);
-        let sent_bytes = self.sent_by(last) - self.sent_before;
+        let first = &self.samples[0].1;
+        let sent_bytes = self.sent_by(&self.samples[self.samples.len() - 1].1) - self.sent_before;
+        // Faults and applications may last longer than the repair.
+        let is_within = |sample: &&(f64, Counters)| sample.0 <= seconds + SAMPLE_EVERY / 2.0;
+        let within = self.samples[1..].iter().rev().find(is_within);
+        let (until, last) = within.unwrap_or(&self.samples[self.samples.len() - 1]);
         let (mut uses, mut rates) = (Vec::new(), Vec::new());
         let step = SAMPLE_EVERY;
         let mut timeline = LinkTimeline { step, ports: Vec::new() };
@@ -158,7 +162,7 @@ impl<'a> LinkWatch<'a> {
         for device in &self.network.devices {
             let bytes = |counters: &Counters| self.passed(device.port, counters);
             let moved = bytes(last) - bytes(first);
-            let has = self.carried(device.port, device.rate, 0.0, seconds);
+            let has = self.carried(device.port, device.rate, 0.0, *until);
             let port = port_label(device.port, &self.experiment.cluster);
             let between = |pair: &[(f64, Counters)]| {
                 let ((from, earlier), (to, later)) = (&pair[0], &pair[1]);
@@ -177,7 +181,7 @@ impl<'a> LinkWatch<'a> {
                 PortName::RackUp(_) | PortName::RackDown(_) => {}
             }
             uses.push(PortUse { port, part: moved as f64 / has });
-            rates.push(PortRate { port: device.port, rate: moved as f64 / seconds });
+            rates.push(PortRate { port: device.port, rate: moved as f64 / until });
         }
         let last_moved = self.last_moved;
         Ok(LinkFigures { ports: uses, rates, timeline, steps, sent_bytes, last_moved })
