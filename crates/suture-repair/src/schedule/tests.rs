@@ -479,8 +479,8 @@ fn when_a_link_becomes_slow_what_waits_is_planned_again_and_what_runs_leaves_it(
     assert!((uplink - 0.3).abs() < 1e-9, "three quarters of the way after 60 s: {uplink}");
 }
 
-#[test]
-fn what_gets_less_than_half_of_its_share_goes_on_with_another_helper() {
+/// Two repairs after three seconds, of which the first got less than half of its share.
+fn one_that_lags() -> Bench {
     let mut bench = Bench::new("waves");
     bench.plan(all_planned(&[&[(1, 3), (2, 3)], &[(4, 6), (5, 6)]]));
     bench.start();
@@ -488,6 +488,12 @@ fn what_gets_less_than_half_of_its_share_goes_on_with_another_helper() {
     // Two chunks through a downlink: 64 bytes a second are fair.
     bench.progress(0, 48);
     bench.progress(1, 120);
+    bench
+}
+
+#[test]
+fn what_gets_less_than_half_of_its_share_goes_on_with_another_helper() {
+    let mut bench = one_that_lags();
     assert_eq!(bench.replacement(), (0, vec![(8, 3), (2, 3)]));
     assert_eq!(bench.deadline(), Some(at(6.0)));
 }
@@ -495,12 +501,7 @@ fn what_gets_less_than_half_of_its_share_goes_on_with_another_helper() {
 #[test]
 fn what_could_not_go_on_another_way_may_later_and_what_went_on_may_not() {
     for (is_refused, may_later) in [(false, false), (true, false), (true, true)] {
-        let mut bench = Bench::new("waves");
-        bench.plan(all_planned(&[&[(1, 3), (2, 3)], &[(4, 6), (5, 6)]]));
-        bench.start();
-        bench.now = at(3.0);
-        bench.progress(0, 48);
-        bench.progress(1, 120);
+        let mut bench = one_that_lags();
         let (repair, _) = bench.replacement();
         if is_refused {
             bench.scheduler.refused(RepairId(repair), StripeId(0), may_later);
