@@ -48,7 +48,7 @@ fn job(code: &Code, lost: ChunkIndex) -> Job {
         survivors: code.chunks().filter(|chunk| *chunk != lost).map(location).collect(),
         idle: Vec::new(),
         excluded: vec![location(lost).1],
-        full_racks: Vec::new(),
+        keeper_places: Vec::new(),
         avoid: Vec::new(),
         source: None,
     }

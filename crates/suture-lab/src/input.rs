@@ -234,7 +234,7 @@ impl Input {
                 survivors,
                 idle: idle.into_iter().map(|(_, node)| node).collect(),
                 excluded: nodes.to_vec(),
-                full_racks: Vec::new(),
+                keeper_places: Vec::new(),
                 avoid: Vec::new(),
                 source: None,
             });

@@ -63,8 +63,9 @@ pub struct Job {
     pub idle: Vec<NodeId>,
     /// Nodes that must not become a destination: they hold (or should hold) another chunk.
     pub excluded: Vec<NodeId>,
-    /// Racks of which no node may become a destination: the keeper of the stripes takes none there.
-    pub full_racks: Vec<RackId>,
+    /// How many of the lost chunks nodes of each rack may keep, where the keeper of the stripes
+    /// takes no more there; empty where it has no such rule.
+    pub keeper_places: Vec<usize>,
     /// Nodes because of which an earlier attempt failed: used only where no others suffice.
     pub avoid: Vec<NodeId>,
     /// The node that holds the chunk, where it is not lost and only to move: it may be copied from
@@ -73,6 +74,11 @@ pub struct Job {
 }
 
 impl Job {
+    /// How many of the lost chunks the keeper of the stripes takes in a rack.
+    fn keeper_places_in(&self, rack: RackId) -> usize {
+        self.keeper_places.get(rack.0 as usize).copied().unwrap_or(usize::MAX)
+    }
+
     /// The stripe as it stands, for validation, loads and execution.
     pub fn facts(&self) -> StripeFacts<'_> {
         StripeFacts {

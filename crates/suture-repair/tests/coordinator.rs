@@ -526,6 +526,31 @@ fn where_the_keeper_places_chunks_each_rack_is_given_as_few_as_an_even_spread_gi
 }
 
 #[test]
+fn chunks_that_are_rebuilt_together_are_spread_evenly_too() {
+    for policy in ["suture", "flow", "repairboost+ppr", "chameleon", "car"] {
+        let stripes = (0..4).map(|id| stripe(id, [0, 1, 2, 3]));
+        let mut story = Story::with(policy, Liveness::Keeper, 8, stripes);
+        (0..8).for_each(|node| story.join_with(node, Abilities::ALL));
+        let racks = (0..).zip(["a", "b", "c", "d", "e", "e", "f", "f"]);
+        racks.for_each(|(node, rack)| story.move_to(node, rack));
+        story.give(Input::Operator(Command::Pause));
+        for node in [0, 1].map(NodeId) {
+            story.give(Input::NodeState { node, state: NodeState::Dead });
+        }
+        story.take();
+        story.give(Input::Operator(Command::Resume));
+        // Four racks are left for four chunks, and two of them have one already.
+        let tasks = story.dispatched();
+        assert!(!tasks.is_empty(), "{policy}");
+        for task in tasks {
+            let to: Vec<NodeId> = task.plan.destinations.values().copied().collect();
+            let racks: Vec<u32> = to.iter().map(|node| node.0 / 2).collect();
+            assert!(matches!(racks[..], [2, 3] | [3, 2]), "{policy}: {to:?}");
+        }
+    }
+}
+
+#[test]
 fn by_its_own_timers_the_coordinator_heeds_no_keeper() {
     let mut story = Story::new(5, [stripe(0, [0, 1, 2, 3])]);
     story.give(Input::NodeState { node: NodeId(0), state: NodeState::Dead });

@@ -172,7 +172,7 @@ impl LocalCase {
                 lost: lost.into_iter().map(|(chunk, _)| chunk).collect(),
                 survivors,
                 excluded: nodes,
-                full_racks: Vec::new(),
+                keeper_places: Vec::new(),
                 ..first.clone()
             }
         });

@@ -26,7 +26,7 @@ fn jobs(code: Code, nodes: u32, stripes: u64, chunk_bytes: u64) -> Vec<Job> {
             chunk_bytes,
             lost: vec![ChunkIndex(0)],
             excluded: survivors.iter().map(|(_, node)| *node).chain([LEAVING]).collect(),
-            full_racks: Vec::new(),
+            keeper_places: Vec::new(),
             survivors,
             idle: Vec::new(),
             avoid: Vec::new(),

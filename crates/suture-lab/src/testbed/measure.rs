@@ -565,7 +565,7 @@ fn job(stripe: &Stripe, failed: &[NodeId]) -> Option<Job> {
         chunk_bytes: stripe.chunk_bytes,
         lost: lost.iter().map(|(chunk, _)| *chunk).collect(),
         excluded: lost.iter().chain(&survivors).map(|(_, node)| *node).collect(),
-        full_racks: Vec::new(),
+        keeper_places: Vec::new(),
         survivors,
         idle: Vec::new(),
         avoid: Vec::new(),

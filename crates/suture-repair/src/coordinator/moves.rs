@@ -258,7 +258,7 @@ impl Coordinator {
         let idle = others.iter().filter(|other| !survivors.contains(other));
         let attempts = self.failures.get(&stripe.id).map_or(0, |history| history.attempts);
         Some(Job {
-            full_racks: self.evenly_full(stripe, &gone, 1),
+            keeper_places: self.even_places(stripe, &gone, 1),
             excluded: others.iter().map(|(_, node)| *node).chain([holder]).collect(),
             stripe: stripe.id,
             code: stripe.shortened(),

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use super::Coordinator;
 use crate::cluster::Cluster;
 use crate::event::{Blocked, Liveness, Report};
-use crate::id::{ChunkIndex, NodeId, RackId, StripeId};
+use crate::id::{ChunkIndex, NodeId, StripeId};
 use crate::mutant::Mutant;
 use crate::plan::load::Load;
 use crate::planner::{self, Job, PlanError, View};
@@ -276,23 +276,23 @@ impl Coordinator {
             } else {
                 others.filter_map(|chunk| Some(stripe.copy(chunk)?.node)).collect()
             },
-            full_racks: self.evenly_full(stripe, all_lost, lost.len()),
+            keeper_places: self.even_places(stripe, all_lost, lost.len()),
             avoid: self.avoided(id),
             lost,
             source: None,
         })
     }
 
-    /// Racks that hold as many chunks of a stripe as an even spread over all racks gives any, where
-    /// the keeper of the stripes places chunks by that rule and refuses others (HDFS does); none
-    /// where the others have too few places for what is `wanted` of it and of all that is ready, or
+    /// How many chunks of a stripe each rack may still take by an even spread over all racks, where
+    /// the keeper of the stripes places chunks by that rule and refuses others (HDFS does); empty
+    /// where racks have too few such places for what is `wanted` of it and of all that is ready, or
     /// an attempt failed there. Chunks that are `gone` count nowhere.
-    pub(super) fn evenly_full(
+    pub(super) fn even_places(
         &self,
         stripe: &Stripe,
         gone: &BTreeSet<ChunkIndex>,
         wanted: usize,
-    ) -> Vec<RackId> {
+    ) -> Vec<usize> {
         let cluster = self.ledger.cluster();
         if self.config.liveness != Liveness::Keeper || cluster.racks.len() < 2 {
             return Vec::new();
@@ -316,13 +316,13 @@ impl Coordinator {
                 space[rack] = space[rack].saturating_add(chunks);
             }
         }
-        let others = || (0..held.len()).filter(|rack| held[*rack] < most);
-        let places: usize = others().map(|rack| (most - held[rack]).min(nodes[rack])).sum();
-        let space = others().fold(0, |sum: u64, rack| sum.saturating_add(space[rack]));
-        let all = (self.queue.ready_count() as u64 + 1) * wanted as u64;
-        let is_enough = places >= wanted && space >= all;
-        let full = (0..held.len()).filter(|rack| is_enough && held[*rack] >= most);
-        full.map(|rack| RackId(rack as u32)).collect()
+        let even: Vec<usize> = held.iter().map(|held| most.saturating_sub(*held)).collect();
+        let places: usize = even.iter().zip(&nodes).map(|(even, nodes)| even.min(nodes)).sum();
+        let stripes = self.queue.ready_count() as u64 + 1;
+        let taken =
+            even.iter().zip(&space).map(|(even, space)| (stripes * *even as u64).min(*space));
+        let is_enough = places >= wanted && taken.sum::<u64>() >= stripes * wanted as u64;
+        if is_enough { even } else { Vec::new() }
     }
 
     /// Nodes because of which an earlier attempt at a stripe failed.

@@ -129,7 +129,7 @@ mod tests {
             survivors: vec![(ChunkIndex(1), NodeId(1)), (ChunkIndex(2), NodeId(2))],
             idle: Vec::new(),
             excluded: vec![NodeId(0), NodeId(1), NodeId(2)],
-            full_racks: Vec::new(),
+            keeper_places: Vec::new(),
             avoid: Vec::new(),
             source: None,
         }

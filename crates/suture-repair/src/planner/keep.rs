@@ -4,7 +4,8 @@
 //! and none of the stripe's others. Besides, as far as enough nodes allow it, no attempt
 //! should have failed by it, and no rack should end with more chunks of the stripe than the code
 //! can lose, or losing that rack loses the stripe. Where racks have places for some of a stripe's
-//! chunks only, these are kept there, and the others in as few racks as can be.
+//! chunks only, these are kept there, and the others in as few racks as can be. No rack ends with
+//! more than the keeper of the stripes takes there.
 //!
 //! Space here is that for a single chunk; a whole batch is held to it by `free_space.rs`.
 
@@ -20,7 +21,7 @@ impl Job {
     pub(crate) fn may_be_kept_by(&self, node: NodeId, view: &View<'_>) -> bool {
         view.has_space(node, self.chunk_bytes)
             && !self.excluded.contains(&node)
-            && !view.cluster.rack_of(node).is_some_and(|rack| self.full_racks.contains(&rack))
+            && view.cluster.rack_of(node).is_none_or(|rack| self.keeper_places_in(rack) > 0)
             && !self.survivors.iter().any(|(_, holder)| *holder == node)
     }
 }
@@ -150,9 +151,10 @@ impl DestinationRule {
     }
 }
 
-/// How many more chunks of a stripe each rack may keep, so that the stripe survives its loss. Where
-/// these are places for some of the chunks only, as few racks as can be may keep the others too:
-/// first those of which the loss is fatal already, then those with most nodes.
+/// How many more chunks of a stripe each rack may keep, so that the stripe survives its loss, and
+/// the keeper of the stripes takes them. Where these are places for some of the chunks only, as few
+/// racks as can be may keep the others too: first those of which the loss is fatal already, then
+/// those with most nodes.
 struct Places {
     /// Of each rack; empty where racks are no choice.
     left: Vec<usize>,
@@ -170,7 +172,10 @@ impl Places {
         }
         let holders = job.survivors.iter().map(|(_, node)| node).chain(&job.idle);
         let held = cluster.count_by_rack(holders.copied());
-        let left = held.iter().map(|held| tolerance.saturating_sub(*held)).collect();
+        let left = (0..).zip(&held).map(|(rack, held)| {
+            tolerance.saturating_sub(*held).min(job.keeper_places_in(RackId(rack)))
+        });
+        let left = left.collect();
         let mut places = Places { left, tolerance };
         if wanted > 1 {
             places.raise(job, wanted, &held, view);
@@ -178,7 +183,8 @@ impl Places {
         places
     }
 
-    /// Makes places for so many chunks, if there are some and not enough, and nodes for all.
+    /// Makes places for so many chunks, if there are too few, and nodes for all: where there are
+    /// some, or the keeper of the stripes takes only so many in each rack; never more than these.
     fn raise(&mut self, job: &Job, wanted: usize, held: &[usize], view: &View<'_>) {
         let (mut free, mut have) = (vec![0; held.len()], 0);
         for node in trusted(job, view) {
@@ -187,10 +193,14 @@ impl Places {
                 None => have += 1,
             }
         }
+        for (rack, free) in (0..).zip(&mut free) {
+            *free = job.keeper_places_in(RackId(rack)).min(*free);
+        }
         let unused = |left: &[usize], rack: usize| free[rack] - left[rack].min(free[rack]);
         have += (0..held.len()).map(|rack| self.left[rack].min(free[rack])).sum::<usize>();
         let more: usize = (0..held.len()).map(|rack| unused(&self.left, rack)).sum();
-        if have == 0 || have >= wanted || have + more < wanted {
+        let is_no_choice = have == 0 && job.keeper_places.is_empty();
+        if is_no_choice || have >= wanted || have + more < wanted {
             return;
         }
         // Of equals another one for each stripe.
@@ -301,7 +311,7 @@ mod tests {
             survivors: vec![(ChunkIndex(1), NodeId(0)), (ChunkIndex(2), NodeId(1))],
             idle: Vec::new(),
             excluded: Vec::new(),
-            full_racks: Vec::new(),
+            keeper_places: Vec::new(),
             avoid: Vec::new(),
             source: None,
         };

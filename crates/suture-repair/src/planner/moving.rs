@@ -193,7 +193,7 @@ mod tests {
             survivors: vec![(ChunkIndex(1), HELPERS[0]), (ChunkIndex(2), HELPERS[1])],
             idle: Vec::new(),
             excluded: Vec::new(),
-            full_racks: Vec::new(),
+            keeper_places: Vec::new(),
             avoid: Vec::new(),
             source: Some(SOURCE),
         };
@@ -231,7 +231,7 @@ mod tests {
             survivors: vec![(ChunkIndex(1), HELPERS[0]), (ChunkIndex(2), HELPERS[1])],
             idle: Vec::new(),
             excluded: Vec::new(),
-            full_racks: Vec::new(),
+            keeper_places: Vec::new(),
             avoid: Vec::new(),
             source,
         };

@@ -46,7 +46,7 @@ fn planned(stripe: u64, edges: Edges<'_>) -> PlannedRepair {
         survivors: (1..).map(ChunkIndex).zip(holders).collect(),
         idle: Vec::new(),
         excluded: Vec::new(),
-        full_racks: Vec::new(),
+        keeper_places: Vec::new(),
         avoid: Vec::new(),
         source: None,
     };

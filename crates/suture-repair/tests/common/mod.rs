@@ -149,7 +149,7 @@ fn job(random: &mut Random, code: Code, node_count: usize, failed: &[NodeId], in
         survivors,
         idle: Vec::new(),
         excluded: nodes,
-        full_racks: Vec::new(),
+        keeper_places: Vec::new(),
         avoid: Vec::new(),
         source: None,
     }

@@ -180,7 +180,7 @@ fn odd_job(
         lost,
         survivors,
         excluded,
-        full_racks: Vec::new(),
+        keeper_places: Vec::new(),
         avoid,
         idle: Vec::new(),
         source: None,

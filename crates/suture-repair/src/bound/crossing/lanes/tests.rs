@@ -54,7 +54,7 @@ fn arbitrary_world(code: &str, lost: usize, spare: usize, random: &mut Random) -
         survivors,
         idle: Vec::new(),
         excluded: Vec::new(),
-        full_racks: Vec::new(),
+        keeper_places: Vec::new(),
         source: None,
     };
     (cluster, job)

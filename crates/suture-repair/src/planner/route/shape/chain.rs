@@ -98,7 +98,7 @@ mod tests {
                 survivors: (1..6).map(|at| (ChunkIndex(at), NodeId(at.into()))).collect(),
                 idle: Vec::new(),
                 excluded: Vec::new(),
-                full_racks: Vec::new(),
+                keeper_places: Vec::new(),
                 avoid: Vec::new(),
                 source: None,
             };
