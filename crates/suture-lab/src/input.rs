@@ -17,7 +17,6 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use cluster_file::ClusterFile;
 use suture_code::Code;
 use suture_code::code::edit_distance;
 use suture_edge::bounded::read_text;
@@ -29,6 +28,7 @@ use suture_repair::planner::Job;
 use suture_repair::processor::Processor;
 use suture_repair::stripe::{CHUNK_BYTES_MAX, ChunkRecord, Stripe};
 
+pub(crate) use cluster_file::ClusterFile;
 pub use cluster_file::{of_cores, read as read_cluster};
 pub use generated::{Bandwidth, Shape, generate_cluster, oversubscribed, place};
 

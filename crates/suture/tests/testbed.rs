@@ -155,12 +155,13 @@ fn a_page_of_results_goes_where_a_link_leads() {
     let scenario = bench.scenario(&SMALL.replace(", \"cr\"", ""));
     let mut results = suture();
     results.args(["testbed", "results"]).arg(scenario).arg("-o").arg(bench.path("link.md"));
-    let output = results.output().unwrap();
+    let output = results.args(["--format", "json"]).output().unwrap();
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{errors}");
     assert!(fs::symlink_metadata(bench.path("link.md")).unwrap().is_symlink());
     let page = fs::read_to_string(bench.path("page.md")).unwrap();
     assert!(page.contains("## small"), "{page}");
+    listed::JsonPage::read().check("suture testbed results", &report(&output));
     assert_nothing_is_left(&run_id(&errors));
 }
 
@@ -268,7 +269,9 @@ fn what_is_made_by_hand_stays_until_it_is_taken_down() {
     let limits = String::from_utf8_lossy(&limits.unwrap().stdout).into_owned();
     assert!(limits.contains("rate 8Mbit") && limits.contains("burst 256Kb"), "{limits}");
     assert!(!left_of(run).is_empty());
-    let down = suture().args(["testbed", "down", run]).output().unwrap();
-    assert!(down.status.success(), "{}", String::from_utf8_lossy(&down.stderr));
+    let down = suture().args(["testbed", "down", run, "--format", "json"]).output().unwrap();
+    let down = report(&down);
+    listed::JsonPage::read().check("suture testbed down", &down);
+    assert_eq!(down["removed"][0]["run"], run);
     assert_nothing_is_left(run);
 }

@@ -7,11 +7,14 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use serde::Deserialize;
-use suture_edge::error::bad_input;
+use suture_drivers::config::check_name;
+use suture_edge::error::{bad_input, quoted};
 use suture_edge::units::parse_rate;
-use suture_repair::cluster::{Cluster, Rate};
+use suture_repair::cluster::{Cluster, Node, Rate};
 
-use crate::input::{Bandwidth, Shape, generate_cluster, of_cores, oversubscribed, read_cluster};
+use crate::input::{
+    Bandwidth, ClusterFile, Shape, generate_cluster, of_cores, oversubscribed, read_cluster,
+};
 
 /// What every link is by default.
 const LINK_DEFAULT: &str = "50Mbit";
@@ -100,8 +103,50 @@ impl ClusterSpec {
         let Some(file) = &self.file else {
             return Err(bad_input("there are no nodes: say how many, or name a cluster file"));
         };
-        Ok(read_cluster(&folder.join(file))?.cluster)
+        let ClusterSpec { bandwidth, links, racks, oversubscription, cores, seed, .. } = self;
+        for (is_given, key) in [
+            (bandwidth.is_some(), "bandwidth"),
+            (!links.is_empty(), "links"),
+            (racks.is_some(), "racks"),
+            (oversubscription.is_some(), "oversubscription"),
+            (cores.is_some(), "cores"),
+            (seed.is_some(), "seed"),
+        ] {
+            if is_given {
+                let why = "is of nodes that are made up, and a cluster file is named: remove one";
+                return Err(bad_input(format!("{key} {why}")));
+            }
+        }
+        let path = folder.join(file);
+        let file = read_cluster(&path)?;
+        check_file(&file).map_err(|why| bad_input(format!("{}: {why}", path.display())))?;
+        Ok(file.cluster)
     }
+}
+
+/// Refuses what a cluster file may say of a node and no testbed makes: it would count in the bound,
+/// and not in what is measured.
+fn check_file(file: &ClusterFile) -> Result<(), String> {
+    file.cluster.racks.iter().try_for_each(|rack| check_name("rack", rack))?;
+    for (node, free) in file.cluster.nodes.iter().zip(&file.free_bytes) {
+        let Node { name, .. } = node;
+        // Namespaces and folders have their names.
+        check_name("node", name)?;
+        if name.contains('/') || name.starts_with('.') {
+            return Err(format!("{} cannot name a folder: rename the node", quoted(name)));
+        }
+        let (keys, why) = if node.foreground_uplink.0 + node.foreground_downlink.0 > 0.0 {
+            ("foreground_uplink and foreground_downlink", "applications are those of [load]")
+        } else if node.disk_read.or(node.disk_write).is_some() {
+            ("disk_read and disk_write", "disks are this machine's")
+        } else if *free != u64::MAX {
+            ("drained, excluded and free", "every node serves, but those of [failure]")
+        } else {
+            continue;
+        };
+        return Err(format!("node {}: on a testbed {why}: remove {keys}", quoted(name)));
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -123,6 +168,34 @@ mod tests {
         assert_eq!(links, [1e6, 2e6, 1e6, 2e6]);
         assert_eq!(cluster.core.unwrap().rack_uplink, Rate(1e6));
         assert_eq!(cluster.nodes[3].processor, of_cores(0.5).ok());
+    }
+
+    #[test]
+    fn what_a_testbed_cannot_make_of_a_cluster_file_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let defaults = "[defaults]\nuplink = \"8Mbit\"\ndownlink = \"8Mbit\"\n[[node]]\n";
+        let build = |node: &str, more: ClusterSpec| {
+            let text = format!("{defaults}{node}");
+            std::fs::write(folder.path().join("c.toml"), text).unwrap();
+            let spec = ClusterSpec { file: Some("c.toml".into()), ..more };
+            spec.build(folder.path()).map_err(|error| error.to_string())
+        };
+        let none = ClusterSpec::default;
+        assert_eq!(build("name = \"a\"\ncores = 0.5", none()).unwrap().nodes.len(), 1);
+        let seeded = ClusterSpec { seed: Some(3), ..none() };
+        for (node, more, words) in [
+            ("name = \"a\"", seeded, "seed is of nodes that are made up"),
+            ("name = \"a\"\nrack = \"r 1\"", none(), "'r 1' is not a valid rack name"),
+            ("name = \"a/b\"", none(), "'a/b' cannot name a folder"),
+            ("name = \"..\"", none(), "cannot name a folder"),
+            ("name = \"a b\"", none(), "'a b' is not a valid node name"),
+            ("name = \"a\"\nforeground_uplink = \"1Mbit\"", none(), "those of [load]"),
+            ("name = \"a\"\ndisk_write = \"1Mbit\"", none(), "remove disk_read and disk_write"),
+            ("name = \"a\"\ndrained = true", none(), "remove drained, excluded and free"),
+        ] {
+            let why = build(node, more).unwrap_err();
+            assert!(why.contains(words), "{node}: {why}");
+        }
     }
 
     #[test]

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use suture_edge::error::{bad_input, quoted};
 use suture_repair::policy::Policy;
 
+use super::applications::Applications;
 use super::figures::Medians;
 
 /// The policies that are ours; all others are those of papers.
@@ -66,7 +67,11 @@ impl ExpectToml {
     ///
     /// # Errors
     /// Bad input when they are not.
-    pub(super) fn read(&self, policies: &[Policy], has_load: bool) -> Result<Expectation> {
+    pub(super) fn read(
+        &self,
+        policies: &[Policy],
+        load: Option<&Applications>,
+    ) -> Result<Expectation> {
         let find = |name: &str| {
             let wanted: Policy = name.parse().map_err(|why| bad_input(format!("expect: {why}")))?;
             policies.iter().find(|policy| **policy == wanted).copied().ok_or_else(|| {
@@ -89,7 +94,10 @@ impl ExpectToml {
         let why = match against {
             Against::Policy(other) if other == expected.policy => "that is the policy itself",
             Against::Papers if !expected.is_of(policies) => "no policy of a paper is measured",
-            Against::Alone | Against::Left if !has_load => "there is no [load]",
+            Against::Alone | Against::Left if load.is_none() => "there is no [load]",
+            Against::Left if matches!(load, Some(Applications::Closed(_))) => {
+                "clients in a closed loop take whatever they get, so that nothing is left of links"
+            }
             _ => return Ok(expected),
         };
         Err(bad_input(format!("expect: against {}: {why}", quoted(&self.against))))
@@ -164,12 +172,19 @@ impl Expected {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use suture_sim::workload::Workload;
+
     use super::*;
+    use crate::testbed::requests::ClosedLoop;
 
     fn read(text: &str) -> Result<Expectation, String> {
         let toml: ExpectToml = toml::from_str(text).map_err(|why| why.to_string())?;
         let policies = ["suture", "flow", "cr"].map(|name| name.parse().unwrap());
-        toml.read(&policies, true).map_err(|why| why.to_string())
+        let (workload, alone) = (Workload::YcsbA, Duration::from_secs(1));
+        let load = Applications::Closed(ClosedLoop { workload, clients: 1, alone });
+        toml.read(&policies, Some(&load)).map_err(|why| why.to_string())
     }
 
     #[test]
@@ -187,6 +202,7 @@ mod tests {
             ("policy = 'flow'\nagainst = 'bound'\ntimes = 0", "is not a ratio"),
             ("policy = 'flow'\nagainst = 'bound'\ntimes = inf", "is not a ratio"),
             ("policy = 'flow'\nagainst = 'flow'\ntimes = 1", "the policy itself"),
+            ("policy = 'flow'\nagainst = 'left'\ntimes = 1", "so that nothing is left of links"),
             ("policy = 'flow'\nagainst = 'nobody'\ntimes = 1", "there is no policy 'nobody'"),
         ] {
             let why = read(bad).expect_err(bad);

@@ -153,12 +153,14 @@ impl Fault {
         self.at + self.lasts
     }
 
-    /// Whether both are of one process or link, and one is not over when the other begins.
+    /// Whether both are of one process, link or disk, and one is not over when the other begins.
     fn excludes(&self, other: &Fault) -> bool {
+        let are_of_disks = [self, other].iter().all(|of| of.kind == FaultKind::DiskErrors);
         let (first, second) = if self.at <= other.at { (self, other) } else { (other, self) };
         let is_killed = first.kind == FaultKind::Kill && second.kind != FaultKind::LinkDown;
         self.node == other.node
             && (is_killed
+                || are_of_disks
                 || (second.at <= first.end()
                     && (first.kind == second.kind || second.kind == FaultKind::Kill)))
     }

@@ -16,6 +16,7 @@ use anyhow::{Context, Result};
 use serde::Serialize;
 use suture_edge::error::bad_input;
 use suture_files::directory::write_output;
+use suture_files::output::NewFile;
 use suture_sim::bandwidth_trace::BandwidthTrace;
 
 use super::campaign::{Campaign, RunRecord};
@@ -115,11 +116,11 @@ pub fn document(campaign: &Campaign) -> CampaignReport {
 /// Whether a report may go to a folder, before anything is measured.
 ///
 /// # Errors
-/// Bad input when it holds something and may not be written over, or cannot be read.
+/// Bad input when it holds something and may not be written over, or cannot be read or written.
 pub fn check_folder(folder: &Path, force: bool) -> Result<()> {
     let shown = folder.display();
     let mut entries = match fs::read_dir(folder) {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        Err(error) if error.kind() == ErrorKind::NotFound => return check_written(folder),
         entries => entries
             .map_err(|error| bad_input(format!("cannot read the directory '{shown}': {error}")))?,
     };
@@ -128,8 +129,15 @@ pub fn check_folder(folder: &Path, force: bool) -> Result<()> {
             "'{shown}' holds something already: name another folder, or write over a former \
              report with --force"
         ))),
-        _ => Ok(()),
+        _ => check_written(folder),
     }
+}
+
+/// Whether files can be made in a folder, or in what there is above one that is not there yet.
+fn check_written(folder: &Path) -> Result<()> {
+    let above = folder.ancestors().find(|above| above.exists()).unwrap_or(Path::new("."));
+    let made = NewFile::beside(&above.join("report.txt"));
+    made.map(drop).map_err(|why| bad_input(format!("cannot write '{}': {why}", folder.display())))
 }
 
 /// Writes `report.txt`, `report.json`, `report.html`, and the traces that links followed as CSV.

@@ -213,8 +213,9 @@ impl Experiment {
         let faults = faults.collect::<Result<Vec<Fault>>>()?;
         let gone = if toml.failure.drain { &[] } else { &failed[..] };
         check_together(&faults, &cluster, gone, timeout)?;
-        let has_load = toml.load.is_some();
-        let expectations = toml.expect.iter().map(|expected| expected.read(&policies, has_load));
+        let load = toml.load.as_ref().map(LoadToml::read).transpose()?;
+        let expected = |expected: &ExpectToml| expected.read(&policies, load.as_ref());
+        let expectations = toml.expect.iter().map(expected);
         let expectations = expectations.collect::<Result<Vec<Expectation>>>()?;
         let declared = toml.declared()?;
         let repetitions = checked_repetitions(toml.repetitions.unwrap_or(1))?;
@@ -244,7 +245,7 @@ impl Experiment {
             chunks: toml.chunks.unwrap_or(ChunkPlace::Memory),
             agent_memory: parse_nonzero_size(agent_memory).map_err(bad_input)?,
             timeout,
-            load: toml.load.map(|load| load.read()).transpose()?,
+            load,
             declared_times: checked_times(toml.declared_times.unwrap_or(1.0))?,
             is_marked: toml.marked,
             faults,
@@ -257,6 +258,12 @@ impl ScenarioToml {
     /// The link rates that agents are configured with.
     fn declared(&self) -> Result<Declared> {
         let is_beginning = self.replay.as_ref().is_some_and(|replay| replay.declared);
+        if self.declared_times.is_some() && is_beginning {
+            return Err(bad_input(
+                "declared_times: agents are told what links have when the trace begins (replay: \
+                 declared = true), and not so many times that: remove one",
+            ));
+        }
         if self.declared.unwrap_or(true) {
             return Ok(if is_beginning { Declared::Beginning } else { Declared::Links });
         }
@@ -379,6 +386,14 @@ impl ReplayToml {
         if is_model == (self.uplinks.is_some() || self.downlinks.is_some()) {
             return Err(bad_input("replay: name a model, or CSV files of uplinks and downlinks"));
         }
+        for (is_given, key) in [(self.seed.is_some(), "seed"), (self.seconds.is_some(), "seconds")]
+        {
+            if is_given && !is_model {
+                return Err(bad_input(format!(
+                    "replay: {key} is of traces that are drawn by a model, and CSV files are named"
+                )));
+            }
+        }
         let read = |file: &Option<PathBuf>, direction| match (file, &self.model) {
             (Some(file), _) => read_trace(&folder.join(file), cluster).map(Some),
             (None, Some(model)) => self.draw(model, direction, cluster).map(Some),
@@ -469,6 +484,28 @@ mod tests {
                 "[cluster]",
                 "declared = false\n[replay]\nmodel = \"tpch\"\ndeclared = true\n[cluster]",
                 "replay: declared: agents are told nothing",
+            ),
+            (
+                "[cluster]",
+                "declared_times = 2.0\n[replay]\nmodel = \"tpch\"\ndeclared = true\n[cluster]",
+                "declared_times: agents are told what links have when the trace begins",
+            ),
+            (
+                "[failure]",
+                "[replay]\nuplinks = \"u.csv\"\nseed = 3\n[failure]",
+                "replay: seed is of traces that are drawn by a model",
+            ),
+            (
+                "[failure]",
+                "[load]\nworkload = \"etc\"\nclosed = true\n[[expect]]\npolicy = \"flow\"\n\
+                 against = \"left\"\ntimes = 1.1\n[failure]",
+                "clients in a closed loop take whatever they get",
+            ),
+            (
+                "[failure]",
+                "[[fault]]\nkind = \"disk-errors\"\nnode = \"n2\"\nat = \"1s\"\n[[fault]]\n\
+                 kind = \"disk-errors\"\nnode = \"n2\"\nat = \"3s\"\n[failure]",
+                "not both can be",
             ),
         ] {
             let error = format!("{:#}", read(&SCENARIO.replacen(from, to, 1)).unwrap_err());

@@ -100,6 +100,9 @@ struct ResultsArgs {
     /// How often each policy is measured, instead of as often as the scenarios say
     #[arg(long, value_name = "N")]
     repetitions: Option<usize>,
+    /// What to print: a line for people, or all reports as one JSON object
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
 }
 
 /// Remove testbeds: end what runs in their namespaces, and remove these.
@@ -111,6 +114,9 @@ struct DownArgs {
     /// Every testbed whose command has ended, and what is found by its names
     #[arg(long)]
     all: bool,
+    /// What to print: lines for people, or one JSON object
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
     /// Wait for the end of standard input, and remove what is left then
     #[arg(long, hide = true, requires = "run")]
     when_stdin_closes: bool,
@@ -258,7 +264,15 @@ fn measure_all(args: &ResultsArgs) -> Result<Outcome> {
         let verdicts = section.campaign.verdicts();
         section.campaign.is_whole() && verdicts.iter().all(|verdict| verdict.holds)
     };
-    outln!("{}: {}", args.output.display(), counted(all.len() as u64, "scenario"));
+    match args.format {
+        Format::Json => {
+            let report = |of: &PageSection| json!({ "name": of.name, "report": of.document });
+            print_json(&json!({ "scenarios": all.iter().map(report).collect::<Vec<_>>() }))?;
+        }
+        Format::Text => {
+            outln!("{}: {}", args.output.display(), counted(all.len() as u64, "scenario"));
+        }
+    }
     Ok(if all.iter().all(is_well) { Outcome::Done } else { Outcome::Missed })
 }
 
@@ -316,36 +330,48 @@ fn down(args: &DownArgs) -> Result<Outcome> {
             let found = records.iter().find(|record| record.run == *run);
             vec![found.ok_or_else(|| bad_input(unknown(run, &records)))?]
         }
-        None => records.iter().filter(|record| is_over(record, args.all)).collect(),
+        None => records.iter().filter(|record| why_left(record, args.all).is_none()).collect(),
     };
+    let is_text = args.format == Format::Text;
+    let why = |record: &Record| why_left(record, args.all).filter(|_| args.run.is_none());
+    let left: Vec<(&Record, String)> =
+        records.iter().filter_map(|record| Some((record, why(record)?))).collect();
+    for (Record { run, title, .. }, why) in left.iter().filter(|_| is_text) {
+        outln!("{run}: left, {why} ({title})");
+    }
     if chosen.len() > 1 && !args.all {
         let runs = chosen.iter().map(|record| describe(record)).collect::<Vec<_>>().join("\n");
         return Err(bad_input(format!("name the testbed, or give --all; there are:\n{runs}")));
     }
     tools::check()?;
-    if chosen.is_empty() {
+    if chosen.is_empty() && is_text {
         outln!("there is no testbed to take down");
     }
-    for record in chosen {
+    for record in &chosen {
         record.take_down().with_context(|| format!("testbed {}", record.run))?;
-        outln!("{}: removed ({})", record.run, record.title);
+        if is_text {
+            outln!("{}: removed ({})", record.run, record.title);
+        }
+    }
+    if !is_text {
+        let removed = |record: &&Record| json!({ "run": record.run, "title": record.title });
+        let left_json = |(record, why): &(&Record, String)| json!({ "run": record.run, "title": record.title, "why": why });
+        print_json(&json!({
+            "removed": chosen.iter().map(removed).collect::<Vec<_>>(),
+            "left": left.iter().map(left_json).collect::<Vec<_>>(),
+        }))?;
     }
     Ok(Outcome::Done)
 }
 
-/// Whether no process uses it any more, and it is a testbed for sure or all are wanted; one that
-/// is left is named.
-fn is_over(record: &Record, wants_all: bool) -> bool {
+/// Why it is not taken down; `None` where no process uses it any more, and it is a testbed for sure
+/// or all are wanted.
+fn why_left(record: &Record, wants_all: bool) -> Option<String> {
     if record.is_lost() && !wants_all {
-        let Record { run, title, .. } = record;
-        outln!("{run}: left, no record has it ({title}); `suture testbed down {run}` removes it");
-        return false;
+        return Some(format!("no record has it: `suture testbed down {}` removes it", record.run));
     }
     let is_used = record.is_live() && !record.stays;
-    if is_used {
-        outln!("{}: left, process {} uses it ({})", record.run, record.process, record.title);
-    }
-    !is_used
+    is_used.then(|| format!("process {} uses it", record.process))
 }
 
 fn unknown(run: &str, records: &[Record]) -> String {
