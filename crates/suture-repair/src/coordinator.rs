@@ -223,7 +223,7 @@ impl Coordinator {
         let mut rates = Rates::default();
         cluster.ids().for_each(|id| rates.declare(id, cluster.node(id).clone()));
         let mut coordinator = Coordinator {
-            ledger: Ledger::new(config.epoch, config.policy.schedule, cluster),
+            ledger: Ledger::new(config.epoch, config.policy, cluster),
             stripes: StripeMap::default(),
             health,
             lost: BTreeMap::new(),

@@ -42,7 +42,7 @@ use suture_code::Code;
 use crate::cluster::Cluster;
 use crate::id::{NodeId, RepairId, StripeId};
 use crate::plan::Plan;
-use crate::policy::Schedule;
+use crate::policy::{Balance, Policy, Schedule};
 use crate::time::Time;
 use adaptive::Adaptive;
 use phases::Phases;
@@ -145,14 +145,17 @@ enum Rule {
 }
 
 impl Scheduler {
-    /// A schedule that has started nothing.
-    pub fn new(schedule: Schedule) -> Scheduler {
-        let rule = match schedule {
+    /// The schedule of a policy, which has started nothing.
+    pub fn new(policy: Policy) -> Scheduler {
+        let has_disks = policy.balance == Balance::ChameleonIo;
+        let rule = match policy.schedule {
             Schedule::All => Rule::All,
             Schedule::Concurrency(repairs) => Rule::Concurrency(repairs),
             Schedule::Slots(chunks, _) => Rule::Slots(chunks.map(Subprocess::new)),
             Schedule::Adaptive => Rule::Adaptive(Adaptive::default()),
-            Schedule::Phases(seconds, order) => Rule::Phases(Phases::new(seconds, order)),
+            Schedule::Phases(seconds, order) => {
+                Rule::Phases(Phases::new(seconds, order, has_disks))
+            }
             Schedule::Waves => Rule::Waves(Waves::default()),
         };
         Scheduler { rule }

@@ -41,7 +41,7 @@ use crate::message::Task;
 use crate::mutant::{Mistake, Mutant};
 use crate::plan::Plan;
 use crate::plan::load::Load;
-use crate::policy::Schedule;
+use crate::policy::Policy;
 use crate::queue::Margin;
 use crate::schedule::{
     ActiveRepair, ActiveRepairs, EdgeSchedule, PlannedRepair, Quota, Sample, Scheduler, Snapshot,
@@ -113,7 +113,7 @@ pub(super) struct Ledger {
 
 impl Ledger {
     /// A ledger of these nodes in which nothing waits or runs.
-    pub fn new(epoch: u32, schedule: Schedule, cluster: Cluster) -> Ledger {
+    pub fn new(epoch: u32, policy: Policy, cluster: Cluster) -> Ledger {
         Ledger {
             load: Load::new(&cluster),
             cluster,
@@ -124,8 +124,8 @@ impl Ledger {
             waiting: Waiting::default(),
             budget: Budget::default(),
             active: ActiveRepairs::new(),
-            schedule: Scheduler::new(schedule),
-            edges: EdgeSchedule::of(schedule),
+            schedule: Scheduler::new(policy),
+            edges: EdgeSchedule::of(policy.schedule),
             may_admit: true,
             moved_at: BTreeMap::new(),
             touched: Vec::new(),

@@ -10,6 +10,7 @@ use super::link_load::{LinkLoad, NodeLinks, link_loads};
 use crate::cluster::Cluster;
 use crate::id::{NodeId, RepairId};
 use crate::plan::Plan;
+use crate::plan::load::disk_reads;
 use crate::planner::Job;
 use crate::time::Time;
 
@@ -54,6 +55,23 @@ impl PlannedRepair {
     /// A plan that answers `job`.
     pub fn new(job: Job, plan: Plan) -> PlannedRepair {
         PlannedRepair { link_loads: link_loads(&plan), planned_for: None, job, plan }
+    }
+
+    /// What it takes of each node's links and disk, ascending by node.
+    pub(super) fn loads_with_disks(&self) -> Vec<(NodeId, LinkLoad)> {
+        let PlannedRepair { job, plan, link_loads, .. } = self;
+        let mut loads: BTreeMap<NodeId, LinkLoad> = link_loads.iter().copied().collect();
+        let facts = job.facts();
+        for lane in &plan.lanes {
+            let lane_bytes = plan.lane_bytes(lane);
+            for (node, bytes) in disk_reads(lane, lane_bytes, &facts) {
+                loads.entry(node).or_default().read_bytes += bytes as f64;
+            }
+            for destination in lane.lost.iter().filter_map(|lost| plan.destinations.get(lost)) {
+                loads.entry(*destination).or_default().write_bytes += lane_bytes as f64;
+            }
+        }
+        loads.into_iter().collect()
     }
 
     /// How long it takes when nothing else runs, in seconds.

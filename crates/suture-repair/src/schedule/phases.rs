@@ -3,11 +3,11 @@
 //! Place: ... queue -> plan -> [what belongs to this phase] -> dispatch -> slices flow
 //! -> [stragglers] -> ...
 //! A phase takes as many repairs as all nodes can finish within its length, by their links as they
-//! are reported at its beginning. What is not done in time goes on in the next phase and counts
-//! there. A repair is late when it has not ended by a tenth of the phase after its expected end.
-//! Then, by repair re-tuning, what the straggler would have received goes to the destination; where
-//! the straggler receives nothing, by transmission re-ordering, the whole repair rests until its
-//! nodes have nothing else to do.
+//! are reported at its beginning, and with `chameleon:io` by their disks, too. What is not done in
+//! time goes on in the next phase and counts there. A repair is late when it has not ended by a
+//! tenth of the phase after its expected end. Then, by repair re-tuning, what the straggler would
+//! have received goes to the destination; where the straggler receives nothing, by transmission
+//! re-ordering, the whole repair rests until its nodes have nothing else to do.
 //!
 //! Decided here, where the paper leaves it open:
 //! - The next phase begins as soon as nothing of this one is left.
@@ -17,15 +17,19 @@
 //! - A late repair is treated once; after two more phases it goes on, whatever else runs.
 //! - Re-tuning goes on with what is left of the chunk; section III-C does not say what becomes of
 //!   what has come. A decoder that lags hands its work over to the destination, too.
+//! - What `chameleon:io` counts of disks beside links counts in phases, too: by links alone nearly
+//!   all repairs would be late where disks are the limit.
 //! - Chunks are planned in the order of the queue; with `by-time` the plans that take the least by
 //!   themselves come first (section III-D, multi-node repair, third option; `by-node` is the first,
 //!   and the second, stripes with more lost chunks first, is what the queue does anyway).
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::link_load::LinkLoad;
 use super::straggler::{find_straggler, relieve};
 use super::{ActiveRepair, Directive, PlannedRepair, Snapshot};
+use crate::cluster::{Cluster, Node};
 use crate::id::{NodeId, RepairId, StripeId};
 use crate::policy;
 use crate::time::{Span, Time};
@@ -43,6 +47,8 @@ const SLACK: f64 = 1.25;
 pub(super) struct Phases {
     length: Span,
     order: policy::Order,
+    /// Whether disks count, as links do.
+    has_disks: bool,
     number: u32,
     ends: Option<Time>,
     /// What this phase puts on each node.
@@ -57,10 +63,11 @@ pub(super) struct Phases {
 }
 
 impl Phases {
-    pub fn new(seconds: u32, order: policy::Order) -> Phases {
+    pub fn new(seconds: u32, order: policy::Order, has_disks: bool) -> Phases {
         Phases {
             length: Span::from_secs(u64::from(seconds)),
             order,
+            has_disks,
             number: 0,
             ends: None,
             load: BTreeMap::new(),
@@ -97,7 +104,8 @@ impl Phases {
         let mut made = made;
         if self.order == policy::Order::Time {
             made.sort_by(|a, b| {
-                let seconds = |planned: &PlannedRepair| planned.seconds_alone(snapshot.cluster);
+                let seconds =
+                    |planned: &PlannedRepair| self.seconds_alone(planned, snapshot.cluster);
                 seconds(a).total_cmp(&seconds(b))
             });
         }
@@ -106,18 +114,21 @@ impl Phases {
         self.ends = Some(snapshot.now + length);
         self.load.clear();
         for repair in snapshot.active.values() {
-            self.put(&load_left(repair));
+            let left = repair.fraction_left().max(0.0);
+            let loads = self.loads(&repair.planned).into_owned();
+            self.put(loads.into_iter().map(|(node, load)| (node, load.part(left))));
         }
         let mut kept = Vec::new();
         for planned in made {
-            let after = planned.link_loads.iter().map(|&(node, links)| {
+            let loads = self.loads(&planned).into_owned();
+            let after = loads.iter().map(|&(node, load)| {
                 let mut total = self.load.get(&node).copied().unwrap_or_default();
-                total.add(links);
-                total.seconds(snapshot.cluster.node(node))
+                total.add(load);
+                self.seconds(total, snapshot.cluster.node(node))
             });
             let fits = after.fold(0.0, f64::max) <= length.as_secs_f64();
             if fits || kept.is_empty() && snapshot.active.len() == self.held.len() {
-                self.put(&planned.link_loads);
+                self.put(loads);
                 kept.push(planned);
             }
         }
@@ -128,8 +139,30 @@ impl Phases {
     /// As long as was asked for, or as the first chunk takes by itself: where that is longer,
     /// phases would be of one chunk each.
     fn length_for(&self, snapshot: &Snapshot<'_>, made: &[PlannedRepair]) -> Span {
-        let first = made.first().map_or(0.0, |planned| planned.seconds_alone(snapshot.cluster));
+        let first = made.first();
+        let first = first.map_or(0.0, |planned| self.seconds_alone(planned, snapshot.cluster));
         self.length.max(Span { ns: (first.min(1e9) * 1e9) as u64 })
+    }
+
+    /// What a repair takes of each node, as far as it counts.
+    fn loads<'a>(&self, planned: &'a PlannedRepair) -> Cow<'a, [(NodeId, LinkLoad)]> {
+        if self.has_disks {
+            planned.loads_with_disks().into()
+        } else {
+            (&planned.link_loads[..]).into()
+        }
+    }
+
+    /// How long a node takes for so much by itself.
+    fn seconds(&self, load: LinkLoad, node: &Node) -> f64 {
+        if self.has_disks { load.seconds_with_disk(node) } else { load.seconds(node) }
+    }
+
+    /// How long a repair takes when nothing else runs, in seconds.
+    fn seconds_alone(&self, planned: &PlannedRepair, cluster: &Cluster) -> f64 {
+        let loads = self.loads(planned);
+        let seconds = loads.iter().map(|(node, load)| self.seconds(*load, cluster.node(*node)));
+        seconds.fold(0.0, f64::max)
     }
 
     /// When what runs already is to be done, now that there is more beside it.
@@ -140,16 +173,18 @@ impl Phases {
         }
     }
 
-    fn put(&mut self, loads: &[(NodeId, LinkLoad)]) {
-        for &(node, links) in loads {
-            self.load.entry(node).or_default().add(links);
+    fn put(&mut self, loads: impl IntoIterator<Item = (NodeId, LinkLoad)>) {
+        for (node, load) in loads {
+            self.load.entry(node).or_default().add(load);
         }
     }
 
     /// All repairs of a phase share the links, so one is done when the fullest of its links is.
     fn expected_end(&self, snapshot: &Snapshot<'_>, repair: &ActiveRepair) -> Time {
         let seconds = repair.planned.link_loads.iter().map(|(node, _)| {
-            self.load.get(node).map_or(0.0, |links| links.seconds(snapshot.cluster.node(*node)))
+            self.load
+                .get(node)
+                .map_or(0.0, |load| self.seconds(*load, snapshot.cluster.node(*node)))
         });
         let seconds = seconds.fold(0.0, f64::max).min(1e9);
         snapshot.now + Span { ns: (seconds * 1e9) as u64 }
@@ -243,14 +278,4 @@ impl Phases {
         let late = expected.map(|(_, end)| *end + self.timeout()).min();
         [next_phase, late].into_iter().flatten().min()
     }
-}
-
-/// What a running repair still has to move.
-fn load_left(repair: &ActiveRepair) -> Vec<(NodeId, LinkLoad)> {
-    let left = repair.fraction_left();
-    let scale = |links: LinkLoad| LinkLoad {
-        up_bytes: links.up_bytes * left.max(0.0),
-        down_bytes: links.down_bytes * left.max(0.0),
-    };
-    repair.planned.link_loads.iter().map(|&(node, links)| (node, scale(links))).collect()
 }

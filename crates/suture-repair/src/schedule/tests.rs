@@ -113,7 +113,7 @@ impl Bench {
     fn new(schedule: &str) -> Bench {
         let policy: Policy = format!("chain/greedy/{schedule}").parse().expect("a policy");
         Bench {
-            scheduler: Scheduler::new(policy.schedule),
+            scheduler: Scheduler::new(policy),
             edges: EdgeSchedule::of(policy.schedule),
             cluster: Cluster::uniform(9, Rate(LINK)),
             waiting: Waiting::default(),
@@ -372,6 +372,22 @@ fn a_phase_takes_what_its_nodes_can_finish() {
     assert_eq!(bench.deadline(), Some(at(1.2)), "repair 3 is late a tenth of the phase after 1 s");
     bench.now = at(2.0);
     assert_eq!(bench.quota(), Quota::of(45));
+}
+
+/// ChameleonEC, section III-D, storage-bottlenecked scenarios.
+#[test]
+fn a_phase_by_disks_takes_what_these_can_write() {
+    let taken = |balance: &str| {
+        let policy: Policy = format!("tunable/{balance}/phases:2").parse().expect("a policy");
+        let mut bench = Bench { scheduler: Scheduler::new(policy), ..Bench::new("phases:2") };
+        let write = Some(Rate(LINK / 4.0));
+        bench.cluster.nodes.iter_mut().for_each(|node| node.disk_write = write);
+        bench.ready = 100;
+        bench.quota();
+        bench.plan(all_planned(&[&[(1, 2)], &[(3, 2)], &[(4, 5)]]))
+    };
+    assert_eq!(taken("chameleon"), [0, 1, 2], "2 s on the downlink of node 2");
+    assert_eq!(taken("chameleon:io"), [0, 2], "8 s on its disk, and one chunk takes 4 s");
 }
 
 #[test]
