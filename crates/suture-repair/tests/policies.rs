@@ -99,7 +99,7 @@ fn is_fair(policy: Policy, job: &Job, error: &PlanError) -> bool {
             is_tree && job.lost.len() == 1 && job.code.sub_chunk_count() > 1
         }
         PlanError::NoSchemes { code } => shape == "trace" && code.schemes().is_empty(),
-        PlanError::TooManyTrees { .. } => shape == "ppt" && job.code.data_chunks() >= 10,
+        PlanError::TooManyTrees { .. } => shape == "ppt" && job.code.data_chunks() >= 12,
         _ => false,
     }
 }
@@ -609,8 +609,8 @@ fn input_that_cannot_be_planned_is_refused_with_the_name_of_what_is_wrong() {
     shared.jobs[0].survivors[2].1 = shared.jobs[0].survivors[0].1;
     check_refusal(&shared, "repairboost+cr", "a stripe uses each node once");
 
-    let wide = World::failed_node("rs(10,4)", 16, 1, 1);
-    check_refusal(&wide, "ppt", "26420108 with 10 of 13 survivors");
+    let wide = World::failed_node("rs(12,4)", 18, 1, 1);
+    check_refusal(&wide, "ppt", "615195490 with 12 of 15 survivors");
     let butterfly = World::failed_node("butterfly(4)", 16, 1, 1);
     check_refusal(&butterfly, "pivot", "butterfly(4) does not have; use star or mix");
 }

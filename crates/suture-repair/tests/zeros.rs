@@ -129,7 +129,6 @@ fn every_policy_rebuilds_short_stripes_and_asks_for_no_zeros() {
                 for (_, error) in &batch.refused {
                     let is_fair = match error {
                         PlanError::NoSchemes { code } => code.schemes().is_empty(),
-                        PlanError::TooManyTrees { .. } => code == "rs(10,4)",
                         _ => false,
                     };
                     assert!(is_fair, "{policy:#} {code}: {error}");

@@ -500,7 +500,7 @@ fn a_wrong_command_line_says_what_to_do() {
     }
     for (args, words) in [
         ("--code rs(6,3) --policy car", "the cluster has none; give its nodes racks"),
-        ("--code rs(10,4) --policy ppt", "26420108 with 10 of 13 survivors"),
+        ("--code rs(11,4) --policy ppt", "128388624 with 11 of 14 survivors"),
         ("--code butterfly(4) --policy rp", "butterfly(4) does not have; use star or mix"),
     ] {
         let output = plan(&format!("--nodes 16 --stripes 40 --failed n0 {args}"));

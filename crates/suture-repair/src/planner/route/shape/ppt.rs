@@ -19,8 +19,8 @@ use crate::planner::route::shape::tunable;
 use crate::planner::{PlanError, View};
 
 /// The most choices of helpers and their numbers of children that are tried for a stripe: some
-/// milliseconds. rs(8,3) takes 289,575 and passes; rs(10,4) takes 26 million and does not.
-pub(in crate::planner) const TRIALS_MAX: u64 = 1_000_000;
+/// tenths of a second. rs(10,4) has 26 million and passes; rs(12,4) has 615 million and does not.
+pub(in crate::planner) const TRIALS_MAX: u64 = 30_000_000;
 
 /// Whether the search can be afforded.
 ///
@@ -129,6 +129,7 @@ mod tests {
         assert_eq!(choose(11, 6), 462);
         assert_eq!(trial_count(10, 8), 289_575);
         assert_eq!(trial_count(13, 10), 26_420_108);
+        assert_eq!(trial_count(15, 12), 615_195_490);
         assert_eq!(trial_count(199, 100), u64::MAX);
     }
 
