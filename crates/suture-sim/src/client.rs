@@ -43,6 +43,22 @@ enum Demand {
     Objects(Readers),
 }
 
+/// Which operation of which client it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Operation {
+    /// The client that performs it.
+    pub client: usize,
+    /// So many operations that client had ended before this one.
+    pub before: usize,
+}
+
+impl Operation {
+    /// Whether it is among the first so many of each client.
+    pub fn is_among_first(self, counts: &[usize]) -> bool {
+        counts.get(self.client).is_some_and(|count| self.before < *count)
+    }
+}
+
 /// A request whose bytes have moved.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MovedRequest {
@@ -56,6 +72,8 @@ pub struct MovedRequest {
     pub from: f64,
     /// When the last of them had moved.
     pub to: f64,
+    /// What it is a part of.
+    pub operation: Operation,
 }
 
 /// A request whose bytes move.
@@ -70,10 +88,10 @@ struct Moving {
 }
 
 impl Moving {
-    /// What it is when its last byte has moved, at this moment.
-    fn ended(self, to: f64) -> MovedRequest {
+    /// What it is when its last byte has moved, at this moment, as a part of this operation.
+    fn ended(self, to: f64, operation: Operation) -> MovedRequest {
         let Request { node, access, bytes, .. } = self.request;
-        MovedRequest { node, access, bytes: bytes as f64, from: self.from, to }
+        MovedRequest { node, access, bytes: bytes as f64, from: self.from, to, operation }
     }
 }
 
@@ -260,7 +278,8 @@ impl Clients {
         if let Some(moving) = client.moving {
             client.count(moving.request.bytes as f64, &mut self.taken);
             if let Some(moved) = self.moved.as_mut().filter(|_| !client.is_reader()) {
-                moved.push(moving.ended(network.now()));
+                let before = client.operations as usize;
+                moved.push(moving.ended(network.now(), Operation { client: index, before }));
             }
         }
         client.moving = None;

@@ -226,8 +226,8 @@ fn rows_of(
     let are_requests_shown = figure.shows.iter().any(|what| what.is_of_requests());
     let again = match &drawn {
         Ok(draws) if are_requests_shown => {
-            let measured = typical.details.full_share;
-            middle(draws).and_then(|draw| Again::of(&predictor, draw, measured))
+            let logs = typical.details.requests.as_ref();
+            middle(draws).and_then(|draw| Again::of(&predictor, draw, logs))
         }
         _ => None,
     };

@@ -249,7 +249,9 @@ pub struct RequestFacts {
     pub lanes_ms: Option<f64>,
     /// The same of those beside that one.
     pub connection_ms: Option<f64>,
-    /// At the 99th percentile beside that one.
+    /// At the 99th percentile of the same, as it was.
+    pub lanes_p99_ms: Option<f64>,
+    /// At the 99th percentile of the same, beside that one.
     pub connection_p99_ms: Option<f64>,
     /// What requests have of full links, in place of connections, where that was measured.
     pub share: Option<ShareFacts>,
@@ -296,7 +298,9 @@ pub struct ShareFacts {
     pub lanes_ms: f64,
     /// The same where it is simulated again.
     pub mean_ms: f64,
-    /// At the 99th percentile there.
+    /// At the 99th percentile of the same, as it was.
+    pub lanes_p99_ms: f64,
+    /// At the 99th percentile of the same, where it is simulated again.
     pub p99_ms: f64,
     /// How long the repair takes there.
     pub seconds: f64,
@@ -496,6 +500,7 @@ fn request_facts(of: Option<&RequestFacts>) -> Vec<(&'static str, Option<f64>)> 
         ("common", requests(|r| r.common as f64)),
         ("lanes_ms", known(|r| r.lanes_ms)),
         ("connection_ms", known(|r| r.connection_ms)),
+        ("lanes_p99_ms", known(|r| r.lanes_p99_ms)),
         ("connection_p99_ms", known(|r| r.connection_p99_ms)),
         ("full_share", share(|s| s.measured)),
         ("full_share_requests", share(|s| s.requests as f64)),
@@ -509,6 +514,7 @@ fn request_facts(of: Option<&RequestFacts>) -> Vec<(&'static str, Option<f64>)> 
         ("reached_full_share", share(|s| s.reached)),
         ("share_lanes_ms", share(|s| s.lanes_ms)),
         ("share_ms", share(|s| s.mean_ms)),
+        ("share_lanes_p99_ms", share(|s| s.lanes_p99_ms)),
         ("share_p99_ms", share(|s| s.p99_ms)),
         ("share_seconds", share(|s| s.seconds)),
         ("common_p99_ms", known(|r| r.common_p99_ms)),

@@ -138,10 +138,9 @@ impl<'a> Accounting<'a> {
             None => None,
         };
         let logs = |(alone, beside): &(Seen, Seen)| {
-            Some(LoopLogs { alone: alone.log.clone()?, beside: beside.log.clone()? })
+            let (alone, beside) = (alone.log.clone()?, beside.log.clone()?);
+            Some(LoopLogs { alone, beside, links: links.steps.clone() })
         };
-        let requests = seen.and_then(logs);
-        let moved = requests.as_ref().map(|logs| &logs.beside.moved);
         RunDetails {
             start_seconds,
             // Beside applications links never fall silent.
@@ -152,8 +151,7 @@ impl<'a> Accounting<'a> {
             status_asks: self.status_asks,
             idle: self.idle,
             counts,
-            full_share: moved.and_then(|moved| links.steps.full_share(moved)),
-            requests,
+            requests: seen.and_then(logs),
         }
     }
 }

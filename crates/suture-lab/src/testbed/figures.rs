@@ -8,7 +8,7 @@ use suture_repair::stripe::Stripe;
 
 use super::applications::{Felt, Waits};
 use super::exported::RepairCounts;
-use super::full_links::{FULL, FullShare};
+use super::full_links::FULL;
 use super::requests::LoopLogs;
 use super::usage::ProcessorTime;
 
@@ -109,8 +109,6 @@ pub struct RunDetails {
     pub counts: Option<RepairCounts>,
     /// Each request of clients in a closed loop, if there were any.
     pub requests: Option<LoopLogs>,
-    /// What these had of full links beside the repair, if enough of them moved on some.
-    pub full_share: Option<FullShare>,
 }
 
 /// What was seen of one repair.

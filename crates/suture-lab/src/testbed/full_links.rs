@@ -50,15 +50,16 @@ impl LinkSteps {
         LinkSteps { ends: Vec::new(), up: links.clone(), down: links }
     }
 
-    /// What these requests had of links that were full while their bytes moved; `None` where there
-    /// are too few of them. The average is over time, as clients wait: a request that has a tenth
-    /// of a link counts ten times as long as one that has nine tenths of it. One that has a link to
-    /// itself is left out, because it shares nothing: a fluid network fills the link with it, and a
-    /// connection that begins slowly does not.
-    pub fn full_share(&self, requests: &[MovedRequest]) -> Option<FullShare> {
+    /// What the first so many operations of each client had of links that were full while their
+    /// bytes moved; `None` where there are too few requests of that kind. The average is over time,
+    /// as clients wait: a request that has a tenth of a link counts ten times as long as one that
+    /// has nine tenths of it. One that has a link to itself is left out, because it shares nothing:
+    /// a fluid network fills the link with it, and a connection that begins slowly does not.
+    pub fn full_share(&self, requests: &[MovedRequest], counts: &[usize]) -> Option<FullShare> {
         let (mut count, mut bytes, mut possible) = (0, 0.0, 0.0);
         let (mut seconds, mut full_seconds, mut all_bytes) = (0.0, 0.0, 0.0);
-        for request in requests.iter().filter(|request| request.bytes > 0.0) {
+        let first = requests.iter().filter(|request| request.operation.is_among_first(counts));
+        for request in first.filter(|request| request.bytes > 0.0) {
             let Some(link) = self.carried_beside(request) else { continue };
             seconds += request.to - request.from;
             all_bytes += request.bytes;
@@ -109,6 +110,7 @@ impl LinkSteps {
 #[cfg(test)]
 mod tests {
     use suture_repair::id::NodeId;
+    use suture_sim::client::Operation;
 
     use super::*;
 
@@ -128,7 +130,14 @@ mod tests {
 
     /// A request that reads from node 0.
     fn read(bytes: f64, from: f64, to: f64) -> MovedRequest {
-        MovedRequest { node: NodeId(0), access: Access::Read, bytes, from, to }
+        let operation = Operation { client: 0, before: 4 };
+        MovedRequest { node: NodeId(0), access: Access::Read, bytes, from, to, operation }
+    }
+
+    /// What these have of full links, as the fifth operation of a client.
+    fn share(links: &LinkSteps, requests: &[MovedRequest]) -> Option<FullShare> {
+        assert_eq!(links.full_share(requests, &[4]), None, "the first four");
+        links.full_share(requests, &[5])
     }
 
     #[test]
@@ -138,17 +147,17 @@ mod tests {
         requests.extend([read(40.0, 0.25, 0.5); 10]);
         let part = 900.0 / 2500.0;
         let expected = FullShare { part, time_part: 1.0, bytes_part: 1.0, requests: 20 };
-        assert_eq!(steps().full_share(&requests), Some(expected));
+        assert_eq!(share(&steps(), &requests), Some(expected));
         // Others have all of it, and share it with nothing.
         let alone = [read(50.0, 0.25, 0.5); 10];
         let with_alone: Vec<MovedRequest> = requests.iter().copied().chain(alone).collect();
-        let found = steps().full_share(&with_alone).unwrap();
+        let found = share(&steps(), &with_alone).unwrap();
         assert_eq!((found.part, found.requests), (expected.part, 20));
         // Others move where it is not full: later, and in the other direction.
         requests.extend([read(5.0, 1.0, 1.5); 5]);
         let write = MovedRequest { access: Access::Write, ..read(5.0, 0.0, 1.0) };
         requests.extend([write; 10]);
-        let found = steps().full_share(&requests).unwrap();
+        let found = share(&steps(), &requests).unwrap();
         assert_eq!((found.part, found.requests), (expected.part, 20));
         assert!((found.time_part - 12.5 / 25.0).abs() < 1e-12, "{found:?}");
         assert!((found.bytes_part - 900.0 / 975.0).abs() < 1e-12, "{found:?}");
@@ -156,7 +165,7 @@ mod tests {
 
     #[test]
     fn a_link_is_full_by_all_that_it_carried_while_bytes_moved() {
-        let of = |from, to| steps().full_share(&[read(9.0, from, to); 20]);
+        let of = |from, to| share(&steps(), &[read(9.0, from, to); 20]);
         // By 90 of 100 bytes, and by 83 of 100.
         assert!(of(0.0, 1.0).is_some() && of(0.4, 1.0).is_none());
         assert!(of(0.75, 1.25).is_none());
@@ -165,14 +174,14 @@ mod tests {
     #[test]
     fn nothing_is_measured_of_few_requests_nor_of_what_came_at_once_or_was_not_watched() {
         let on_full = read(50.0, 0.0, 0.5);
-        assert_eq!(steps().full_share(&[on_full; 19]), None);
+        assert_eq!(share(&steps(), &[on_full; 19]), None);
         let mut requests = vec![on_full; 20];
-        let all = steps().full_share(&requests).unwrap();
+        let all = share(&steps(), &requests).unwrap();
         requests.push(read(0.0, 0.0, 0.5));
         requests.push(read(7.0, 0.25, 0.25));
         requests.push(read(50.0, 1.0, 1.75));
         requests.push(MovedRequest { node: NodeId(2), ..on_full });
-        assert_eq!(steps().full_share(&requests), Some(all));
-        assert_eq!(LinkSteps::default().full_share(&requests), None);
+        assert_eq!(share(&steps(), &requests), Some(all));
+        assert_eq!(share(&LinkSteps::default(), &requests), None);
     }
 }

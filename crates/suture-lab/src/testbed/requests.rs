@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow, ensure};
 use suture_repair::id::NodeId;
 use suture_repair::random::Random;
-use suture_sim::client::{MovedRequest, percentile};
+use suture_sim::client::{MovedRequest, Operation, percentile};
 use suture_sim::workload::{Access, Request, Source, Workload};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -28,6 +28,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
+use super::full_links::LinkSteps;
 use super::network::{Host, Network, enter};
 
 /// Where nodes answer, beside their agents.
@@ -82,6 +83,8 @@ pub struct LoopLogs {
     pub alone: RequestLog,
     /// From the declaration of the failure to the last commit.
     pub beside: RequestLog,
+    /// What links of nodes carried meanwhile.
+    pub links: LinkSteps,
 }
 
 impl RequestLog {
@@ -140,6 +143,7 @@ impl LoopLogs {
 
 /// One client and its connection to each node.
 struct LoopClient {
+    index: usize,
     random: Random,
     source: Arc<Source>,
     streams: Vec<(NodeId, TcpStream)>,
@@ -164,11 +168,11 @@ struct Received {
 
 impl Received {
     /// The request as its bytes moved after the first ones, in seconds `since` a moment.
-    fn moved(&self, request: &Request, since: Instant) -> MovedRequest {
+    fn moved(&self, request: &Request, since: Instant, operation: Operation) -> MovedRequest {
         let seconds = |at: Instant| at.saturating_duration_since(since).as_secs_f64();
         let (from, to) = (seconds(self.first), seconds(self.last));
-        let bytes = self.after as f64;
-        MovedRequest { node: request.node, access: request.access, bytes, from, to }
+        let (Request { node, access, .. }, bytes) = (*request, self.after as f64);
+        MovedRequest { node, access, bytes, from, to, operation }
     }
 
     fn seconds(&self) -> f64 {
@@ -254,7 +258,7 @@ impl LoopClients {
     async fn connect(&self) -> Result<()> {
         let mut seeds = Random::new(SEED);
         let mut clients = Vec::new();
-        for _ in 0..self.load.clients {
+        for index in 0..self.load.clients {
             let mut streams = Vec::new();
             for (node, address) in &self.nodes {
                 let stream = TcpStream::connect(address).await;
@@ -263,7 +267,7 @@ impl LoopClients {
                 streams.push((*node, stream));
             }
             let (random, source) = (Random::new(seeds.next_u64()), self.source.clone());
-            clients.push(LoopClient { random, source, streams, clock: self.clock });
+            clients.push(LoopClient { index, random, source, streams, clock: self.clock });
         }
         *self.lock() = clients;
         Ok(())
@@ -287,8 +291,8 @@ async fn run(
     let mut log = RequestLog { clients: vec![Vec::new(); clients.len()], moved: Vec::new() };
     let (running, stop) = watch::channel(());
     let mut tasks = JoinSet::new();
-    for (index, client) in clients.into_iter().enumerate() {
-        let stop = stop.clone();
+    for client in clients {
+        let (index, stop) = (client.index, stop.clone());
         tasks.spawn(async move { (index, client.run(since, stop).await) });
     }
     end.await;
@@ -319,6 +323,7 @@ impl LoopClient {
         let mut block = vec![0; BLOCK_BYTES];
         loop {
             let mut all = RequestTime::default();
+            let operation = Operation { client: self.index, before: log.times.len() };
             let now = began.elapsed().as_secs_f64();
             for request in self.source.draw(now, &mut self.random) {
                 let stream = self.streams.iter_mut().find(|(node, _)| *node == request.node);
@@ -326,7 +331,7 @@ impl LoopClient {
                 let answered = ask(stream, &request, self.clock, &mut block).await?;
                 all.seconds += answered.seconds;
                 all.waited += (answered.seconds - answered.received.seconds()).max(0.0);
-                log.moved.push(answered.received.moved(&request, since));
+                log.moved.push(answered.received.moved(&request, since, operation));
             }
             log.times.push(all);
         }
@@ -454,6 +459,7 @@ mod tests {
             alone: log(&[&[(1.0, 0.0), (2.0, 0.0)], &[(1.0, 0.0)]]),
             // The first client came to one request, the second to more than without a repair.
             beside: log(&[&[(2.0, 0.5)], &[(3.0, 0.5), (9.0, 0.5)]]),
+            links: LinkSteps::default(),
         };
         assert_eq!(logs.interference(), Some(1.5));
         assert_eq!(LoopLogs::default().interference(), None);
@@ -487,7 +493,8 @@ mod tests {
             let request = Request { key: 0, node: NodeId(3), access, bytes, is_miss: false };
             let since = Instant::now();
             let answered = ask(&mut stream, &request, clock, &mut block).await.unwrap();
-            let moved = answered.received.moved(&request, since);
+            let operation = Operation { client: 0, before: 1 };
+            let moved = answered.received.moved(&request, since, operation);
             assert!(answered.received.seconds() <= answered.seconds, "{access:?} of {bytes}");
             let now = since.elapsed().as_secs_f64();
             assert!(moved.from <= moved.to && moved.to <= now, "{moved:?} in {now} s");
@@ -506,8 +513,9 @@ mod tests {
         let received = Received { first: at(500), last: at(750), after: 9000 };
         let (node, access) = (NodeId(2), Access::Write);
         let request = Request { key: 7, node, access, bytes: 10_000, is_miss: false };
-        let moved = MovedRequest { node, access, bytes: 9000.0, from: 0.5, to: 0.75 };
-        assert_eq!(received.moved(&request, since), moved);
+        let operation = Operation { client: 3, before: 8 };
+        let moved = MovedRequest { node, access, bytes: 9000.0, from: 0.5, to: 0.75, operation };
+        assert_eq!(received.moved(&request, since, operation), moved);
         assert_eq!(received.seconds(), 0.25);
     }
 }

@@ -4,12 +4,12 @@
 //! Clients make the same requests in the same order everywhere, but not equally many: a repair that
 //! takes longer meets more of them, and without a repair they are watched for a while. Means are of
 //! what each client came to in all four runs: with a repair and without, on both sides. Where the
-//! repair is simulated again with other shares, means are of what they came to in both simulations.
+//! repair is simulated again with other shares, means are of those that they came to there, too.
 
 use suture_sim::client::percentile;
 
 use super::chance::{SLOWEST, degree_within, percentile_within};
-use super::predict::DrawnRequests;
+use super::predict::{DrawnRequests, common};
 use super::share::{Again, SharedAgain};
 use crate::reproduce::emulated::{RequestFacts, ShareFacts};
 use crate::testbed::requests::LoopLogs;
@@ -32,7 +32,7 @@ impl BothSides<'_> {
         let BothSides { logs, drawn, .. } = self;
         let (slowest, slowest_alone) = (logs.beside.at(SLOWEST)?, logs.alone.at(SLOWEST)?);
         let (beside, alone) = (logs.beside.seconds(), logs.alone.seconds());
-        let counts = common(&[&beside[..], &alone[..], &drawn.beside[..], &drawn.alone[..]]);
+        let counts = drawn.common_counts(logs);
         let (mean, mean_alone) =
             (logs.beside.first(&counts).mean()?, logs.alone.first(&counts).mean()?);
         let (shared, connected) = match self.again {
@@ -40,7 +40,7 @@ impl BothSides<'_> {
             Some(Again::Connected(connected)) => (None, Some(&connected[..])),
             None => (None, None),
         };
-        let means = connected.and_then(|connected| means_ms(connected, &drawn.beside));
+        let means = connected.and_then(|connected| means_ms(connected, &drawn.beside, &counts));
         Some(RequestFacts {
             mean_ms: 1e3 * mean.seconds,
             waited_ms: 1e3 * mean.waited,
@@ -56,8 +56,9 @@ impl BothSides<'_> {
             common: counts.iter().sum::<usize>() as u64,
             lanes_ms: means.map(|means| means.lanes),
             connection_ms: means.map(|means| means.again),
-            connection_p99_ms: connected.map(|connected| p99_ms(connected, &all_of(connected))),
-            share: shared.and_then(|shared| share_facts(shared, &drawn.beside)),
+            lanes_p99_ms: means.map(|means| means.lanes_p99),
+            connection_p99_ms: means.map(|means| means.again_p99),
+            share: shared.and_then(|shared| share_facts(shared, &drawn.beside, &counts)),
             common_p99_ms: Some(p99_ms(&beside, &counts)),
             simulated_common_p99_ms: Some(p99_ms(&drawn.beside, &counts)),
             p99_within: percentile_within(&ascending(&beside, &all_of(&beside)), SLOWEST),
@@ -69,10 +70,11 @@ impl BothSides<'_> {
 }
 
 /// What requests have of full links, and what they take where they have as much in the simulator as
-/// on the testbed; `None` where no client came to a request in that and in the draw as it was.
-fn share_facts(shared: &SharedAgain, drawn: &[Vec<f64>]) -> Option<ShareFacts> {
+/// on the testbed, of the first operations of each client, so many; `None` where no client came to
+/// one in that and in the draw as it was.
+fn share_facts(shared: &SharedAgain, drawn: &[Vec<f64>], counts: &[usize]) -> Option<ShareFacts> {
     let SharedAgain { measured, simulated, factor, draw } = shared;
-    let means = means_ms(&draw.beside, drawn)?;
+    let means = means_ms(&draw.beside, drawn, counts)?;
     Some(ShareFacts {
         measured: measured.part,
         requests: measured.requests as u64,
@@ -86,29 +88,33 @@ fn share_facts(shared: &SharedAgain, drawn: &[Vec<f64>]) -> Option<ShareFacts> {
         reached: draw.full_share.part,
         lanes_ms: means.lanes,
         mean_ms: means.again,
-        p99_ms: p99_ms(&draw.beside, &all_of(&draw.beside)),
+        lanes_p99_ms: means.lanes_p99,
+        p99_ms: means.again_p99,
         seconds: draw.seconds,
     })
 }
 
-/// Means of a draw as it was and of the same again.
+/// Of a draw as it was and of the same again, the mean and the 99th percentile of the same
+/// requests.
 #[derive(Clone, Copy, Debug)]
 struct BothMeans {
     lanes: f64,
+    lanes_p99: f64,
     again: f64,
+    again_p99: f64,
 }
 
-/// Of what each client came to in both; `None` where that is nothing.
-fn means_ms(again: &[Vec<f64>], drawn: &[Vec<f64>]) -> Option<BothMeans> {
-    let counts = common(&[again, drawn]);
-    Some(BothMeans { lanes: mean_ms(drawn, &counts)?, again: mean_ms(again, &counts)? })
-}
-
-/// How many requests each client came to in all of these runs.
-fn common(runs: &[&[Vec<f64>]]) -> Vec<usize> {
-    let clients = runs.iter().map(|run| run.len()).min().unwrap_or(0);
-    let of_client = |client: usize| runs.iter().map(|run| run[client].len()).min().unwrap_or(0);
-    (0..clients).map(of_client).collect()
+/// Of the first operations of each client, so many, that it came to in both; `None` of none.
+fn means_ms(again: &[Vec<f64>], drawn: &[Vec<f64>], counts: &[usize]) -> Option<BothMeans> {
+    let in_both = common(&[again, drawn]);
+    let least = |(both, count): (&usize, &usize)| *both.min(count);
+    let counts: Vec<usize> = in_both.iter().zip(counts).map(least).collect();
+    Some(BothMeans {
+        lanes: mean_ms(drawn, &counts)?,
+        lanes_p99: p99_ms(drawn, &counts),
+        again: mean_ms(again, &counts)?,
+        again_p99: p99_ms(again, &counts),
+    })
 }
 
 /// All requests of each client.
@@ -151,7 +157,7 @@ fn sums(beside: &[Vec<f64>], alone: &[Vec<f64>]) -> Vec<(f64, f64)> {
 mod tests {
     use super::super::predict::SharedDraw;
     use super::*;
-    use crate::testbed::full_links::FullShare;
+    use crate::testbed::full_links::{FullShare, LinkSteps};
     use crate::testbed::requests::{RequestLog, RequestTime};
 
     fn log(clients: &[&[f64]]) -> RequestLog {
@@ -169,6 +175,7 @@ mod tests {
         let logs = LoopLogs {
             beside: log(&[&[2.0, 4.0, 60.0], &[8.0]]),
             alone: log(&[&[1.0, 1.0], &[1.0, 50.0]]),
+            links: LinkSteps::default(),
         };
         let drawn = DrawnRequests {
             beside: vec![vec![3.0, 5.0, 7.0, 9.0], vec![10.0, 70.0]],
@@ -185,10 +192,11 @@ mod tests {
         near(facts.alone_ms, 1e3);
         near(facts.simulated_ms, 6e3);
         near(facts.simulated_alone_ms, 2e3);
-        // Beside both simulated repairs there were one request and two.
-        near(facts.connection_ms.unwrap(), 7e3);
-        near(facts.lanes_ms.unwrap(), 83e3 / 3.0);
-        near(facts.connection_p99_ms.unwrap(), 11e3);
+        // Of these there was one of each beside both simulated repairs.
+        near(facts.connection_ms.unwrap(), 5e3);
+        near(facts.lanes_ms.unwrap(), 6.5e3);
+        near(facts.connection_p99_ms.unwrap(), 8e3);
+        near(facts.lanes_p99_ms.unwrap(), 10e3);
         near(facts.common_p99_ms.unwrap(), 8e3);
         near(facts.simulated_common_p99_ms.unwrap(), 10e3);
         assert_eq!(facts.p99_within.unwrap().of, 4);
@@ -208,14 +216,19 @@ mod tests {
         assert_eq!((share.factor, share.seconds, share.requests), (2.5, 12.0, 40));
         let reached = (share.reached_full_bytes, share.reached_full_time);
         assert_eq!((share.full_bytes, reached), (0.15, (0.155, 0.31)));
-        near(share.mean_ms, 10e3 / 3.0);
-        near(share.lanes_ms, 83e3 / 3.0);
-        near(share.p99_ms, 5e3);
+        near(share.mean_ms, 2.5e3);
+        near(share.lanes_ms, 6.5e3);
+        near(share.p99_ms, 4e3);
+        near(share.lanes_p99_ms, 10e3);
     }
 
     #[test]
     fn nothing_is_compared_where_no_client_came_to_a_request_everywhere() {
-        let logs = LoopLogs { beside: log(&[&[1.0], &[]]), alone: log(&[&[1.0], &[1.0]]) };
+        let logs = LoopLogs {
+            beside: log(&[&[1.0], &[]]),
+            alone: log(&[&[1.0], &[1.0]]),
+            ..LoopLogs::default()
+        };
         let drawn = DrawnRequests {
             beside: vec![vec![], vec![1.0]],
             alone: vec![vec![], vec![1.0]],

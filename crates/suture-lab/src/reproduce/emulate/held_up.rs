@@ -21,18 +21,22 @@ const SAME: f64 = 0.05;
 const CONNECTED: &str = "lanes between the same two nodes share one connection, and each request \
                          has its own: simulated so";
 
-/// Why the slowest requests wait for another time.
-pub fn of_p99(simulated: f64, emulated: f64, requests: &RequestFacts) -> String {
+/// Why the slowest requests wait for another time: first that they are others, then what those that
+/// were made in all runs have of links, and what is left of it as far as they wait.
+pub fn of_p99(simulated: Spread, emulated: f64, requests: &RequestFacts) -> String {
+    let difference = emulated - simulated.value;
     let alone = requests.alone_p99_ms - requests.alone_p99_waited_ms;
-    let shared = requests.share.as_ref().map(|share| (share.p99_ms, shared_links(share)));
-    let connected = || Some((requests.connection_p99_ms?, CONNECTED.to_string()));
-    let again = shared.or_else(connected).map(|(ms, words)| Cause {
-        amount: ms - simulated,
-        words: format!("{words}, it is {} ms and not {} ms", shown(ms), shown(simulated)),
-    });
     let common = requests.common_p99_ms.zip(requests.simulated_common_p99_ms);
+    let shared = |share: &ShareFacts| (share.p99_ms, share.lanes_p99_ms, shared_links(share));
+    let shared = requests.share.as_ref().map(shared);
+    let connected =
+        || Some((requests.connection_p99_ms?, requests.lanes_p99_ms?, CONNECTED.to_string()));
+    let again = shared.or_else(connected).map(|(ms, lanes_ms, words)| Cause {
+        amount: ms - lanes_ms,
+        words: format!("{words}, it is {} ms and not {} ms", shown(ms), shown(lanes_ms)),
+    });
     let others = common.map(|(common, simulated_common)| Cause {
-        amount: (emulated - common) - (simulated - simulated_common),
+        amount: (emulated - common) - (simulated.value - simulated_common),
         words: format!(
             "it is of other requests: of the {} that clients came to in all runs it is {} ms, in the \
              simulator {} ms",
@@ -42,29 +46,35 @@ pub fn of_p99(simulated: f64, emulated: f64, requests: &RequestFacts) -> String 
         ),
     });
     let causes = [
-        waits(requests.p99_waited_ms, "the request at that place"),
         bucket("without a repair", alone, requests.simulated_alone_p99_ms, requests.bucket_ms),
         again,
         others,
     ];
-    let causes: Vec<Cause> = causes.into_iter().flatten().collect();
+    let mut causes: Vec<Cause> = causes.into_iter().flatten().collect();
+    let left = difference - causes.iter().map(|cause| cause.amount).sum::<f64>();
+    causes.extend(waits(left, requests.p99_waited_ms));
     let words = format!(
         "without a repair it is {} ms, in the simulator {} ms",
         shown(requests.alone_p99_ms),
         shown(requests.simulated_alone_p99_ms)
     );
-    let within = requests.p99_within.zip(requests.simulated_p99_within);
+    let of_draws = |within: Within| Within {
+        least: within.least.min(simulated.least),
+        most: within.most.map(|most| most.max(simulated.most)),
+        ..within
+    };
+    let within = requests.p99_within.zip(requests.simulated_p99_within.map(of_draws));
     let chance = within.filter(|(one, other)| one.overlaps(other)).map(|(one, other)| {
         format!(
             "chance: of {} requests the 99th percentile lies {} with 95 %, of {} in the simulator \
-             {}",
+             {} with all draws",
             one.of,
             between(&one, "ms"),
             other.of,
             between(&other, "ms")
         )
     });
-    explained(emulated - simulated, "ms", &causes, Leftover { words, chance })
+    explained(difference, "ms", &causes, Leftover { words, chance })
 }
 
 /// From where to where, with the unit.
@@ -76,13 +86,15 @@ fn between(within: &Within, unit: &str) -> String {
     }
 }
 
-/// What requests wait that have no byte on their way.
-fn waits(ms: f64, whose: &str) -> Option<Cause> {
-    (ms > 0.0).then(|| Cause {
-        amount: ms,
+/// What the request at that place waits without a byte on its way, of what other causes leave.
+fn waits(left: f64, waited_ms: f64) -> Option<Cause> {
+    let amount = left.min(waited_ms);
+    (amount > 0.0).then(|| Cause {
+        amount,
         words: format!(
-            "{whose} waits so long without a byte on its way, in full queues of links and for \
-             processes, which the simulator has not"
+            "the request at that place waits {} ms without a byte on its way, in full queues of \
+             links and for processes, which the simulator has not",
+            shown(waited_ms)
         ),
     })
 }
@@ -316,6 +328,7 @@ mod tests {
             reached: 0.61,
             lanes_ms: 640.0,
             mean_ms: 400.0,
+            lanes_p99_ms: 1500.0,
             p99_ms: 900.0,
             seconds: 14.0,
         };
@@ -329,6 +342,7 @@ mod tests {
             // Connections are no cause beside shares.
             lanes_ms: Some(600.0),
             connection_ms: Some(700.0),
+            lanes_p99_ms: Some(1500.0),
             connection_p99_ms: Some(2000.0),
             share: Some(share),
             ..RequestFacts::default()
@@ -407,13 +421,15 @@ mod tests {
 
     #[test]
     fn the_slowest_requests_have_another_share_of_full_links_too() {
-        let words = of_p99(1500.0, 960.0, &RequestFacts { p99_waited_ms: 60.0, ..shared() });
+        let drawn = |value| Spread { value, least: value, most: value };
+        let waits = RequestFacts { p99_waited_ms: 100.0, ..shared() };
+        let words = of_p99(drawn(1500.0), 960.0, &waits);
         assert!(words.starts_with("-600 ms: while their bytes move requests have"), "{words}");
         assert!(words.contains("of the testbed, it is 900 ms and not 1500 ms"), "{words}");
         assert!(!words.contains("share one connection") && !is_unexplained(&words), "{words}");
         // Without a measure of it connections are the cause that they were.
         let requests = RequestFacts { share: None, ..shared() };
-        let words = of_p99(1500.0, 2000.0, &requests);
+        let words = of_p99(drawn(1500.0), 2000.0, &requests);
         let expected = "+500 ms: lanes between the same two nodes share one connection, and each \
                         request has its own: simulated so, it is 2000 ms and not 1500 ms";
         assert_eq!(words, expected);

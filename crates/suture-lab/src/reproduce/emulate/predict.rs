@@ -16,7 +16,7 @@ use suture_repair::policy::Policy;
 use suture_repair::stripe::Stripe;
 use suture_sim::bandwidth_trace::BandwidthTrace;
 use suture_sim::capacity::{Capacities, Straggler};
-use suture_sim::client::percentile;
+use suture_sim::client::{MovedRequest, percentile};
 use suture_sim::fluid::EXACT_ENTRIES;
 use suture_sim::fluid_agents::Dispatched;
 use suture_sim::scenario::{Foreground, Overheads, Scenario};
@@ -28,7 +28,7 @@ use crate::cpu_time::cpu_ns;
 use crate::reproduce::emulated::Within;
 use crate::testbed::applications::Applications;
 use crate::testbed::full_links::{FULL, FullShare, LinkSteps};
-use crate::testbed::requests::SEED;
+use crate::testbed::requests::{LoopLogs, SEED};
 use crate::testbed::scenario::{Declared, Experiment};
 use crate::testbed::shaping::GOODPUT;
 use crate::testbed::watch::goodput_cluster;
@@ -85,8 +85,25 @@ pub struct DrawnRequests {
     pub alone_p99_ms: f64,
     /// How much longer clients took beside the repair, as a part.
     pub degree: f64,
-    /// What requests had of full links, if enough of them moved on some.
-    pub full_share: Option<FullShare>,
+    /// When bytes of requests beside it moved.
+    pub moved: Vec<MovedRequest>,
+    /// What links of nodes carried meanwhile.
+    pub links: LinkSteps,
+}
+
+impl DrawnRequests {
+    /// How many requests each client came to with a repair and without, here and on the testbed.
+    pub fn common_counts(&self, logs: &LoopLogs) -> Vec<usize> {
+        let (beside, alone) = (logs.beside.seconds(), logs.alone.seconds());
+        common(&[&beside[..], &alone[..], &self.beside[..], &self.alone[..]])
+    }
+}
+
+/// How many requests each client came to in all of these runs.
+pub fn common(runs: &[&[Vec<f64>]]) -> Vec<usize> {
+    let clients = runs.iter().map(|run| run.len()).min().unwrap_or(0);
+    let of_client = |client: usize| runs.iter().map(|run| run[client].len()).min().unwrap_or(0);
+    (0..clients).map(of_client).collect()
 }
 
 /// A draw that is simulated again, with requests that have another share of links.
@@ -159,17 +176,17 @@ impl Predictor<'_> {
     }
 
     /// A draw again, in which requests have so many times the share of links that they have in it,
-    /// that of a lane; `None` without applications, or where too few requests move on full links.
-    pub fn with_share(&self, seed: u64, share_factor: f64) -> Option<SharedDraw> {
+    /// that of a lane, and what the first operations of each client, so many, have of full links;
+    /// `None` without applications, or where too few of them move on full links.
+    pub fn with_share(&self, seed: u64, share_factor: f64, counts: &[usize]) -> Option<SharedDraw> {
         let scenario = self.scenario(seed);
         let shared = Foreground { share_factor, ..scenario.foreground? };
         let scenario = Scenario { foreground: Some(shared), ..scenario };
         let simulated = whole(&scenario)?;
-        Some(SharedDraw {
-            full_share: full_share(&scenario, &simulated)?,
-            seconds: seconds(&simulated),
-            beside: simulated.foreground?.by_client,
-        })
+        let (seconds, links) = (seconds(&simulated), links(&scenario, &simulated)?);
+        let served = simulated.foreground?;
+        let full_share = links.full_share(&served.moved, counts)?;
+        Some(SharedDraw { full_share, seconds, beside: served.by_client })
     }
 
     fn scenario(&self, seed: u64) -> Scenario {
@@ -299,8 +316,8 @@ fn sum(timeline: &Timeline, link: usize, buckets: Range<usize>) -> Bucket {
     sum
 }
 
-/// What requests had of full links, as it is measured on the testbed.
-fn full_share(scenario: &Scenario, simulated: &Simulated) -> Option<FullShare> {
+/// What links of nodes carried, in steps as on the testbed; `None` without applications.
+fn links(scenario: &Scenario, simulated: &Simulated) -> Option<LinkSteps> {
     let (served, timeline) = (simulated.foreground.as_ref()?, simulated.timeline.as_ref()?);
     let (nodes, steps) = (scenario.capacities.cluster().nodes.len(), steps(timeline));
     // The last bucket is not over when the simulation is.
@@ -310,12 +327,11 @@ fn full_share(scenario: &Scenario, simulated: &Simulated) -> Option<FullShare> {
         steps.iter().map(|buckets| sum(timeline, link, buckets.clone())).collect()
     };
     // In the order of `timeline_links`: a node's uplink, then its downlink.
-    let links = LinkSteps {
+    Some(LinkSteps {
         ends: steps.iter().map(end).collect(),
         up: (0..nodes).map(|node| link(2 * node)).collect(),
         down: (0..nodes).map(|node| link(2 * node + 1)).collect(),
-    };
-    links.full_share(&served.moved)
+    })
 }
 
 /// What applications took, if there were any that ended something.
@@ -331,7 +347,8 @@ fn requests(scenario: &Scenario, simulated: &Simulated) -> Option<DrawnRequests>
         p99_within: percentile_within(&beside.latencies, SLOWEST),
         alone_p99_ms: p99_ms(&alone.latencies),
         degree: beside.client_seconds / alone.client_seconds - 1.0,
-        full_share: full_share(scenario, simulated),
+        moved: beside.moved.clone(),
+        links: links(scenario, simulated)?,
         beside: beside.by_client.clone(),
         alone: alone.by_client,
     })
@@ -348,6 +365,7 @@ pub(super) mod tests {
     use suture_repair::stripe::ChunkRecord;
 
     use super::*;
+    use crate::testbed::requests::{RequestLog, RequestTime};
 
     const SCENARIO: &str = "code = \"rs(2,1)\"\nchunk_size = \"1MiB\"\nstripes = 4\n\
         policies = [\"cr\"]\n[cluster]\nnodes = 5\nbandwidth = \"1MB\"\n[failure]\n\
@@ -365,6 +383,24 @@ pub(super) mod tests {
         stripes: &'a [Stripe],
     ) -> Predictor<'a> {
         Predictor { bed, slow, stripes, policy: "cr".parse().unwrap() }
+    }
+
+    /// What a testbed would log if requests had so many times their share there.
+    pub fn logs_with_share(predictor: &Predictor<'_>, seed: u64, share_factor: f64) -> LoopLogs {
+        let scenario = predictor.scenario(seed);
+        let foreground = scenario.foreground.map(|load| Foreground { share_factor, ..load });
+        let scenario = Scenario { foreground, ..scenario };
+        let simulated = whole(&scenario).unwrap();
+        let links = links(&scenario, &simulated).unwrap();
+        let served = simulated.foreground.unwrap();
+        let log = |by_client: &[Vec<f64>], moved| {
+            let time = |seconds: &f64| RequestTime { seconds: *seconds, waited: 0.0 };
+            let times = |all: &Vec<f64>| all.iter().map(time).collect();
+            RequestLog { clients: by_client.iter().map(times).collect(), moved }
+        };
+        let alone = alone(&scenario, &served).by_client;
+        let beside = log(&served.by_client, served.moved);
+        LoopLogs { alone: log(&alone, Vec::new()), beside, links }
     }
 
     fn draws(bed: &Experiment, slow: Option<Straggler>, stripes: &[Stripe]) -> Vec<Draw> {

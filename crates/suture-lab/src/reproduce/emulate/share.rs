@@ -10,6 +10,7 @@
 
 use super::predict::{Draw, Predictor, SharedDraw};
 use crate::testbed::full_links::FullShare;
+use crate::testbed::requests::LoopLogs;
 
 /// Parts of full links that differ by less, as a part of either, are the same.
 const TOLERANCE: f64 = 0.02;
@@ -45,29 +46,27 @@ pub struct SharedAgain {
 }
 
 impl Again {
-    /// A draw of a repair in which requests were `measured` to have so much of full links, if that
-    /// could be; `None` without applications.
-    pub fn of(
-        predictor: &Predictor<'_>,
-        draw: &Draw,
-        measured: Option<FullShare>,
-    ) -> Option<Again> {
-        let shared = measured.and_then(|measured| SharedAgain::find(predictor, draw, measured));
+    /// A draw of a repair beside which requests took this on the testbed; `None` without
+    /// applications.
+    pub fn of(predictor: &Predictor<'_>, draw: &Draw, logs: Option<&LoopLogs>) -> Option<Again> {
+        let shared = logs.and_then(|logs| SharedAgain::find(predictor, draw, logs));
         let connected = || predictor.by_connection(draw.seed).map(Again::Connected);
         shared.map(Again::Shared).or_else(connected)
     }
 }
 
 impl SharedAgain {
-    /// Simulates until requests have of full links what they were `measured` to have; `None` where
-    /// too few are on full links in the draw.
-    fn find(predictor: &Predictor<'_>, draw: &Draw, measured: FullShare) -> Option<SharedAgain> {
+    /// Simulates until requests that were made in all runs have of full links what they had on the
+    /// testbed; `None` where too few are on full links on either side.
+    fn find(predictor: &Predictor<'_>, draw: &Draw, logs: &LoopLogs) -> Option<SharedAgain> {
         let requests = draw.requests.as_ref()?;
-        let simulated = requests.full_share?;
+        let counts = requests.common_counts(logs);
+        let measured = logs.links.full_share(&logs.beside.moved, &counts)?;
+        let simulated = requests.links.full_share(&requests.moved, &counts)?;
         let (seconds, beside) = (draw.seconds, requests.beside.clone());
         let mut tried = vec![(1.0, SharedDraw { full_share: simulated, seconds, beside })];
         search(measured.part, simulated.part, |factor| {
-            let again = predictor.with_share(draw.seed, factor)?;
+            let again = predictor.with_share(draw.seed, factor, &counts)?;
             let part = again.full_share.part;
             tried.push((factor, again));
             Some(part)
@@ -145,7 +144,7 @@ fn search(wanted: f64, plain: f64, mut part_with: impl FnMut(f64) -> Option<f64>
 
 #[cfg(test)]
 mod tests {
-    use super::super::predict::tests::{bed, predictor, stripes};
+    use super::super::predict::tests::{bed, logs_with_share, predictor, stripes};
     use super::*;
 
     const LOAD: &str = "[load]\nworkload = \"ycsb-a\"\nclients = 6\nclosed = true\n";
@@ -191,10 +190,14 @@ mod tests {
         let (bed, stripes) = (bed(LOAD), stripes(40));
         let predictor = predictor(&bed, None, &stripes);
         let draw = &predictor.draws().unwrap()[0];
-        let measured = predictor.with_share(draw.seed, 3.0).unwrap().full_share;
-        let Some(Again::Shared(found)) = Again::of(&predictor, draw, Some(measured)) else {
+        let logs = logs_with_share(&predictor, draw.seed, 3.0);
+        let Some(Again::Shared(found)) = Again::of(&predictor, draw, Some(&logs)) else {
             panic!("nothing was measured of {draw:?}")
         };
+        let counts = draw.requests.as_ref().unwrap().common_counts(&logs);
+        assert!(counts.iter().sum::<usize>() < logs.beside.count(), "{counts:?}");
+        let measured = logs.links.full_share(&logs.beside.moved, &counts).unwrap();
+        assert_eq!(found.measured, measured);
         assert!(found.simulated.part < 0.9 * measured.part, "{found:?}");
         let reached = found.draw.full_share.part / measured.part;
         assert!((reached - 1.0).abs() < 0.05 && (2.0..4.5).contains(&found.factor), "{found:?}");

@@ -55,7 +55,7 @@ fn reasons(what: EmulatedWhat, simulated: Spread, emulated: f64, facts: &Emulate
         (EmulatedWhat::Seconds | EmulatedWhat::Throughput, _) => of_time(facts),
         (EmulatedWhat::Traffic, _) => of_traffic(difference, facts),
         (EmulatedWhat::CoordinatorSeconds, _) => of_coordinator(difference, facts),
-        (EmulatedWhat::P99, Some(requests)) => of_p99(simulated.value, emulated, requests),
+        (EmulatedWhat::P99, Some(requests)) => of_p99(simulated, emulated, requests),
         (EmulatedWhat::Degree, Some(requests)) => of_degree(simulated, emulated, requests),
         (EmulatedWhat::P99 | EmulatedWhat::Degree, None) => {
             explained(difference, what.unit(), &[], Leftover::default())
@@ -541,19 +541,23 @@ mod tests {
             let spread = Spread { value: 400.0, least: 400.0, most: 400.0 };
             why(EmulatedWhat::P99, spread, 900.0, &facts)
         };
-        let connected = RequestFacts { connection_p99_ms: Some(700.0), ..requests() };
+        let connected = RequestFacts {
+            lanes_p99_ms: Some(400.0),
+            connection_p99_ms: Some(700.0),
+            ..requests()
+        };
         let words = of(connected.clone());
         assert!(words.contains("+300 ms: lanes between the same two nodes share one"), "{words}");
         assert!(words.contains("+201 ms is not explained"), "{words}");
         let within = |least, most, of| Some(Within { least, most, of });
         let few = RequestFacts {
-            p99_within: within(380.0, Some(950.0), 412),
+            p99_within: within(420.0, Some(950.0), 412),
             simulated_p99_within: within(300.0, None, 90),
             ..connected
         };
         let words = of(few.clone());
-        let chance = "+201 ms: chance: of 412 requests the 99th percentile lies between 380 and 950 \
-                      ms with 95 %, of 90 in the simulator above 300 ms";
+        let chance = "+201 ms: chance: of 412 requests the 99th percentile lies between 420 and 950 \
+                      ms with 95 %, of 90 in the simulator above 300 ms with all draws";
         assert!(words.ends_with(chance) && !is_unexplained(&words), "{words}");
         let many =
             RequestFacts { simulated_p99_within: within(300.0, Some(370.0), 9000), ..few.clone() };
