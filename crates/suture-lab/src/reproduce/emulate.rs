@@ -90,17 +90,18 @@ pub fn perform(
     let minutes = Duration::from_secs(60 * u64::from(figure.minutes));
     let each = minutes.checked_div(missing.len() as u32).unwrap_or_default();
     for (at, series) in missing {
-        match measure(&rules, &at, &series, Instant::now() + each) {
-            Ok((rows, kept)) => {
+        let why = match measure(&rules, &at, &series, Instant::now() + each) {
+            Ok((rows, kept, failed)) => {
                 emulated.rows.extend(rows);
                 emulated.scenarios.push(kept);
+                failed
             }
-            Err(error) => {
-                let (panel, label) = (at.panel.title.to_string(), at.point.label.to_string());
-                let why = format!("{error:#}");
-                errln!("{} at {label}: not measured: {why}", experiment.name());
-                emulated.failed.push(FailedPoint { panel, label, why });
-            }
+            Err(error) => Some(format!("{error:#}")),
+        };
+        if let Some(why) = why {
+            let (panel, label) = (at.panel.title.to_string(), at.point.label.to_string());
+            errln!("{} at {label}: not measured: {why}", experiment.name());
+            emulated.failed.push(FailedPoint { panel, label, why });
         }
     }
     in_order(&mut emulated, &figure.points(experiment));
@@ -142,6 +143,9 @@ fn reused(
         let is_same = |there: &EmulatedPoint| is_alike && there.point.setting == at.point.setting;
         of.points(other).iter().filter(|there| is_same(there)).find_map(|there| {
             let kept = emulated.scenario_at(there.panel.title, there.point.label)?;
+            if emulated.has_failed(there.panel.title, there.point.label) {
+                return None;
+            }
             let (panel, label) = (at.panel.title.to_string(), at.point.label.to_string());
             let wanted = series.iter().flat_map(|run| figure.shows.iter().map(move |w| (run, *w)));
             let row = |(run, what): (&RunSeries, EmulatedWhat)| {
@@ -159,14 +163,14 @@ fn reused(
     })
 }
 
-/// One point under every policy that agents can execute; no second repetition is begun that would
-/// last longer than `until`.
+/// One point under every policy that agents can execute, with the failure of one that came to
+/// nothing; no second repetition is begun that would last longer than `until`.
 fn measure(
     rules: &BedRules<'_>,
     at: &EmulatedPoint,
     series: &[RunSeries],
     until: Instant,
-) -> Result<(Vec<EmulatedRow>, KeptScenario)> {
+) -> Result<(Vec<EmulatedRow>, KeptScenario, Option<String>)> {
     if IS_STOPPED.load(Ordering::Relaxed) {
         bail!("interrupted");
     }
@@ -190,7 +194,20 @@ fn measure(
     for row in &mut rows {
         (row.panel, row.label) = (at.panel.title.to_string(), at.point.label.to_string());
     }
-    Ok((rows, bed.kept))
+    Ok((rows, bed.kept, failure(&campaign)))
+}
+
+/// The first policy of which no repair was made, and why.
+fn failure(campaign: &Campaign) -> Option<String> {
+    let of = |policy: &Policy| {
+        let mut runs = campaign.runs.iter().filter(|run| run.policy == *policy);
+        let failed = runs.clone().find_map(|run| run.result.as_ref().err());
+        runs.all(|run| run.result.is_err()).then(|| {
+            let why = failed.map_or("it was not begun", String::as_str);
+            format!("{policy}: {why}")
+        })
+    };
+    campaign.experiment.policies.iter().find_map(of)
 }
 
 /// The rows of one policy, whatever became of it.

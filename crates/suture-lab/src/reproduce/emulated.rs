@@ -312,6 +312,11 @@ impl Emulated {
         self.failed.is_empty()
     }
 
+    /// Whether a point, or a policy at it, came to nothing.
+    pub fn has_failed(&self, panel: &str, label: &str) -> bool {
+        self.failed.iter().any(|failed| failed.panel == panel && failed.label == label)
+    }
+
     /// Its rows of a point.
     pub fn rows_at(&self, panel: &str, label: &str) -> impl Iterator<Item = &EmulatedRow> {
         self.rows.iter().filter(move |row| row.panel == panel && row.label == label)

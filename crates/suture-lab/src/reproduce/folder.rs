@@ -4,7 +4,8 @@
 //! ends the command leaves what was finished, and `--resume` goes on with the rest. What was
 //! simulated is kept before it is emulated, in a file of its own.
 //!
-//! Invariant: what counts as finished was measured with this configuration and these settings.
+//! Invariant: what counts as finished was measured by this program, with this configuration and
+//! these settings.
 
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -44,6 +45,9 @@ pub struct Configuration {
     pub format: String,
     /// The version of the program.
     pub version: String,
+    /// The checksum of the program, which is another one for each change of it.
+    #[serde(default)]
+    pub program: String,
     /// Whether everything is measured once only, and what takes long in smaller settings.
     pub quick: bool,
     /// Every policy is measured with seeds from 1 to this.
@@ -92,6 +96,9 @@ pub struct FinishedTables {
 /// What was emulated of an experiment.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct FinishedEmulation {
+    /// The checksum of the program that measured it.
+    #[serde(default)]
+    pub program: String,
     /// What it came to.
     pub emulated: Emulated,
     /// How long it took.
@@ -121,12 +128,18 @@ impl Folder {
                 folder.configuration.testbed |= found.testbed;
             }
             (Some(found), _) => {
-                return Err(bad_input(format!(
-                    "'{}' was begun with other options ({}); use the same with --resume, or write \
-                     over it with --force",
-                    path.display(),
-                    found.describe(),
-                )));
+                let (shown, begun) = (path.display(), found.describe());
+                return Err(bad_input(if found.version == folder.configuration.version {
+                    format!(
+                        "'{shown}' was begun with other options ({begun}); use the same with \
+                         --resume, or write over it with --force"
+                    )
+                } else {
+                    format!(
+                        "'{shown}' was begun by another version ({begun}): name another directory \
+                         with -o, or write over it with --force"
+                    )
+                }));
             }
             (None, Holdings::Removed) => folder.clear()?,
             (None, Holdings::Refused | Holdings::Kept) => folder.check_empty(holdings)?,
@@ -163,7 +176,9 @@ impl Folder {
     fn finished(&self, experiment: &'static PaperExperiment) -> Result<Option<Finished>> {
         let [_, tables, emulation] = file_names(experiment);
         let Some(document) = self.read::<Value>(&tables)? else { return Ok(None) };
-        if document["panels"] != as_read(&as_measured(experiment, self.configuration.extent())?)? {
+        let is_of_this = document["configuration"]["program"] == *self.configuration.program;
+        let settings = as_read(&as_measured(experiment, self.configuration.extent())?)?;
+        if !is_of_this || document["panels"] != settings {
             return Ok(None);
         }
         let path = self.path.join(&tables);
@@ -172,7 +187,23 @@ impl Folder {
         if !is_of(&outcome.table, experiment) {
             return Err(foreign(&path, &"its table has not the values of its panels"));
         }
-        Ok(Some(Finished { experiment, outcome, emulation: self.read(&emulation)? }))
+        let emulation = self.read(&emulation)?;
+        let is_of_this =
+            |emulation: &FinishedEmulation| emulation.program == self.configuration.program;
+        Ok(Some(Finished { experiment, outcome, emulation: emulation.filter(is_of_this) }))
+    }
+
+    /// The experiments of which something is kept that does not count as finished: another program
+    /// measured it, or it had other settings.
+    pub fn outdated(&self, finished: &[Finished]) -> Vec<&'static PaperExperiment> {
+        let is_kept = |experiment: &PaperExperiment| {
+            let [_, tables, _] = file_names(experiment);
+            self.path.join(tables).exists()
+        };
+        let is_finished = |experiment: &PaperExperiment| {
+            finished.iter().any(|found| found.experiment.name() == experiment.name())
+        };
+        papers::all().filter(|experiment| is_kept(experiment) && !is_finished(experiment)).collect()
     }
 
     /// Keeps an experiment: its settings and values as JSON, its values as CSV. What was kept of it
@@ -359,8 +390,12 @@ impl Configuration {
 
     /// Whether what it was used for is what another would be, but for what is emulated.
     fn may_become(&self, other: &Configuration) -> bool {
-        let simulated = |of: &Configuration| Configuration { testbed: false, ..of.clone() };
-        simulated(self) == simulated(other)
+        let options = |of: &Configuration| Configuration {
+            testbed: false,
+            program: String::new(),
+            ..of.clone()
+        };
+        options(self) == options(other)
     }
 
     /// The configuration in words, for people.

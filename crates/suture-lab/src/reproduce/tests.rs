@@ -112,6 +112,7 @@ fn reports(finished: Finished) -> [String; 3] {
     let configuration = Configuration {
         format: "suture-reproduce-1".into(),
         version: "9.8.7".into(),
+        program: "c0ffee00".into(),
         quick: true,
         seeds: 1,
         traces: "models".into(),
@@ -178,7 +179,11 @@ fn a_report_says_how_long_it_took_and_on_what() {
     for report in reports(finished()) {
         check(&report, &[said, "With --quick, figures that have many requests of applications"]);
     }
-    let emulation = FinishedEmulation { emulated: Emulated::default(), seconds: 3600.0 };
+    let emulation = FinishedEmulation {
+        program: String::new(),
+        emulated: Emulated::default(),
+        seconds: 3600.0,
+    };
     let [text, claims, _] = reports(Finished { emulation: Some(emulation), ..finished() });
     check(&text, &["on 2 x processor, and emulating took 1 h 00 min more."]);
     check(&claims, &["## Simulated and emulated, side by side\n\n### car/fig0\n"]);

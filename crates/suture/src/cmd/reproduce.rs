@@ -1,11 +1,15 @@
 //! `suture reproduce`: the published figures measured again, and which of their claims hold.
 
+use std::env::current_exe;
+use std::fs::File;
+use std::io::Read;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 use serde_json::json;
+use suture_edge::checksum::crc32c;
 use suture_edge::units::format_seconds;
 use suture_files::output::remove_temporaries;
 use suture_lab::reproduce::experiment::{Extent, PaperExperiment};
@@ -19,7 +23,7 @@ use suture_lab::reproduce::traces::Traces;
 use suture_lab::reproduce::{emulate, papers, report, starts};
 use suture_lab::testbed::tools;
 use suture_lab::testbed::usage::machine_name;
-use suture_terminal::output::{Format, print_json};
+use suture_terminal::output::{Format, counted, print_json};
 
 use crate::daemon;
 use crate::outcome::Outcome;
@@ -39,8 +43,9 @@ const EMULATED_REPETITIONS: u64 = 3;
 /// report.html, claims.md, and for each experiment its values as CSV, its settings and values as
 /// JSON, and what was emulated of it as JSON. The report is of all that the directory has.
 ///
-/// Exit status 1: it was interrupted; --resume continues with what is missing. A second Ctrl-C ends
-/// it at once, without a report.
+/// Exit status 1: it was interrupted, or something could not be measured on the testbed; --resume
+/// continues with what is missing, and measures again what another build of this program did. A
+/// second Ctrl-C ends it at once, without a report.
 #[derive(clap::Args)]
 pub struct Args {
     /// all, a paper (repairboost, pivotrepair, car, chameleonec, butterfly), or one of its figures,
@@ -52,20 +57,20 @@ pub struct Args {
     output: PathBuf,
     /// Measure everything once instead of five times, each time with another seed; and where many
     /// requests of applications are under way, with a quarter of them and of the lost chunks
-    #[arg(long)]
+    #[arg(long, requires = "what")]
     quick: bool,
     /// The published link measurements instead of models of them: tpcds_upload.csv,
     /// tpcds_download.csv, and the same of tpch and swim; a row a second, 16 columns of Mbit/s
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", requires = "what")]
     traces: Option<PathBuf>,
     /// Measure on the emulated network of `suture testbed` too, where that can be done (root)
-    #[arg(long, value_enum, value_name = "WHERE")]
+    #[arg(long, value_enum, value_name = "WHERE", requires = "what")]
     on: Option<On>,
     /// Overwrite what the directory holds: what it has of any reproduction is removed first
-    #[arg(long, conflicts_with = "resume")]
+    #[arg(long, conflicts_with = "resume", requires = "what")]
     force: bool,
     /// Continue an interrupted reproduction, or add to one: what is finished is kept
-    #[arg(long)]
+    #[arg(long, requires = "what")]
     resume: bool,
     /// What to print: text for people, or one JSON object
     #[arg(long, value_enum, default_value_t)]
@@ -91,6 +96,7 @@ pub fn run(args: Args) -> Result<Outcome> {
     let configuration = Configuration {
         format: "suture-reproduce-1".to_string(),
         version: env!("CARGO_PKG_VERSION").to_string(),
+        program: program_checksum().context("cannot read this program's own file")?,
         quick: args.quick,
         seeds: if args.quick { REPETITIONS_QUICK } else { REPETITIONS },
         traces: traces.fingerprint(),
@@ -108,6 +114,7 @@ pub fn run(args: Args) -> Result<Outcome> {
     };
     let folder = Folder::open(&args.output, configuration, holdings)?;
     let mut finished = folder.all_finished()?;
+    name_outdated(&args, &experiments, &folder, &finished);
     stop_on_signals()?;
     let ended = perform(&args, &experiments, &folder, &traces, &mut finished);
     let place = |found: &Finished| papers::all().position(|e| e.name() == found.experiment.name());
@@ -132,7 +139,51 @@ pub fn run(args: Args) -> Result<Outcome> {
         )
     })?;
     print(&reproduction, &folder, args.format)?;
+    let is_asked =
+        |found: &&Finished| experiments.iter().any(|e| e.name() == found.experiment.name());
+    let is_missed = |found: &&Finished| args.on.is_some() && !is_whole(found);
+    let missed = finished.iter().filter(is_asked).filter(is_missed).count();
+    if missed > 0 {
+        errln!(
+            "of {} not everything could be measured on the testbed: --resume tries that again",
+            counted(missed as u64, "experiment"),
+        );
+        return Ok(Outcome::Missed);
+    }
     Ok(Outcome::Done)
+}
+
+/// Names what a folder that is gone on with lacks, and what of it counts no more.
+fn name_outdated(
+    args: &Args,
+    experiments: &[&'static PaperExperiment],
+    folder: &Folder,
+    finished: &[Finished],
+) {
+    let outdated = folder.outdated(finished);
+    if args.resume && finished.is_empty() && outdated.is_empty() {
+        errln!("'{}' has nothing to resume: a new reproduction begins", folder.path().display());
+    }
+    for old in outdated {
+        let is_asked = experiments.iter().any(|e| e.name() == old.name());
+        let next = if is_asked { "it is measured again" } else { "it is left out of the report" };
+        errln!("{}: of another build of this program, or of other settings: {next}", old.name());
+    }
+}
+
+/// The checksum of the file of this program: what it measured counts as finished for it alone.
+fn program_checksum() -> Result<String> {
+    let mut file = File::open("/proc/self/exe").or_else(|_| File::open(current_exe()?))?;
+    let (mut sum, mut block) = (0, vec![0; 1 << 20]);
+    loop {
+        let length = file.read(&mut block)?;
+        if length == 0 {
+            return Ok(format!("{sum:08x}"));
+        }
+        // A checksum of all checksums so far and that of this block.
+        let [before, own] = [sum, crc32c(&block[..length])].map(u32::to_be_bytes);
+        sum = crc32c(&[before, own].concat());
+    }
 }
 
 fn list(format: Format) -> Result<Outcome> {
@@ -182,7 +233,9 @@ fn perform(
                 repetitions: if args.quick { 1 } else { EMULATED_REPETITIONS },
                 ..configuration.extent()
             };
-            finished[at].emulation = perform_on_testbed(experiment, extent, traces, finished)?;
+            let program = &configuration.program;
+            finished[at].emulation =
+                perform_on_testbed(experiment, extent, traces, finished, program)?;
             if let Some(emulation) = &finished[at].emulation {
                 folder.keep_emulation(experiment, emulation)?;
             }
@@ -230,6 +283,7 @@ fn perform_on_testbed(
     extent: Extent,
     traces: &Traces,
     finished: &[Finished],
+    program: &str,
 ) -> Result<Option<FinishedEmulation>> {
     if IS_STOPPED.load(Ordering::Relaxed) {
         bail!("interrupted");
@@ -241,7 +295,8 @@ fn perform_on_testbed(
     let known: Vec<_> = known.map(|(other, emulation)| (other, &emulation.emulated)).collect();
     let emulated = emulate::perform(experiment, extent, traces, &known)?;
     let seconds = before + started.elapsed().as_secs_f64();
-    Ok(emulated.map(|emulated| FinishedEmulation { emulated, seconds }))
+    let program = program.to_string();
+    Ok(emulated.map(|emulated| FinishedEmulation { program, emulated, seconds }))
 }
 
 fn print(reproduction: &Reproduction<'_>, folder: &Folder, format: Format) -> Result<()> {

@@ -10,6 +10,7 @@ use crate::reproduce::tests::{SIMULATED, panel};
 fn configuration() -> Configuration {
     Configuration {
         format: "suture-reproduce-1".into(),
+        program: "c0ffee00".into(),
         version: "9.8.7".into(),
         quick: true,
         seeds: 1,
@@ -88,12 +89,28 @@ fn what_is_kept_is_found_again_with_all_of_it() {
     let folder = Folder::open(place.path(), more, Holdings::Kept).unwrap();
     assert_eq!(folder.all_finished().unwrap().len(), 1);
     assert!(open(&place, Holdings::Kept).unwrap().configuration().testbed);
-    let emulation = FinishedEmulation { emulated: Emulated::default(), seconds: 60.0 };
+    let emulation = FinishedEmulation {
+        program: configuration().program,
+        emulated: Emulated::default(),
+        seconds: 60.0,
+    };
     folder.keep_emulation(kept.experiment, &emulation).unwrap();
     let found = folder.all_finished().unwrap();
     assert_eq!(found[0].emulation.as_ref().map(|found| found.seconds), Some(60.0));
     keep(&folder);
     assert!(folder.all_finished().unwrap()[0].emulation.is_none());
+    folder.keep_emulation(kept.experiment, &emulation).unwrap();
+    // What another program measured is not finished, and is named.
+    let program = "decaf000".to_string();
+    let other = Configuration { program: program.clone(), ..configuration() };
+    let folder = Folder::open(place.path(), other, Holdings::Kept).unwrap();
+    assert!(folder.all_finished().unwrap().is_empty());
+    assert_eq!(folder.outdated(&[])[0].name(), "car/fig8");
+    let kept = keep(&folder);
+    assert!(folder.outdated(std::slice::from_ref(&kept)).is_empty());
+    let emulation = FinishedEmulation { program: "c0ffee00".into(), ..emulation };
+    folder.keep_emulation(kept.experiment, &emulation).unwrap();
+    assert!(folder.all_finished().unwrap()[0].emulation.is_none(), "not by this program");
 }
 
 #[test]
@@ -175,7 +192,11 @@ fn what_is_written_over_goes_first_and_other_files_stay() {
     let place = TempDir::new().unwrap();
     let folder = open(&place, Holdings::Refused).unwrap();
     let kept = keep(&folder);
-    let emulation = FinishedEmulation { emulated: Emulated::default(), seconds: 60.0 };
+    let emulation = FinishedEmulation {
+        program: configuration().program,
+        emulated: Emulated::default(),
+        seconds: 60.0,
+    };
     folder.keep_emulation(kept.experiment, &emulation).unwrap();
     folder.write(REPORT, "of before").unwrap();
     folder.write("car/mine", "mine").unwrap();
