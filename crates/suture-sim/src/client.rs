@@ -44,7 +44,7 @@ enum Demand {
 }
 
 /// Which operation of which client it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Operation {
     /// The client that performs it.
     pub client: usize,

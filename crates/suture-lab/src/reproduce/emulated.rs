@@ -259,6 +259,10 @@ pub struct RequestFacts {
     pub common_p99_ms: Option<f64>,
     /// The same in the simulator.
     pub simulated_common_p99_ms: Option<f64>,
+    /// What part of their links the slowest of these have while their bytes move.
+    pub slowest_part: Option<f64>,
+    /// The same of the slowest in the simulator.
+    pub simulated_slowest_part: Option<f64>,
     /// Within what the 99th percentile beside the repair lies.
     pub p99_within: Option<Within>,
     /// The same in the simulator.
@@ -524,6 +528,8 @@ fn request_facts(of: Option<&RequestFacts>) -> Vec<(&'static str, Option<f64>)> 
         ("share_seconds", share(|s| s.seconds)),
         ("common_p99_ms", known(|r| r.common_p99_ms)),
         ("simulated_common_p99_ms", known(|r| r.simulated_common_p99_ms)),
+        ("slowest_part", known(|r| r.slowest_part)),
+        ("simulated_slowest_part", known(|r| r.simulated_slowest_part)),
         ("p99_least", known(|r| Some(r.p99_within?.least))),
         ("p99_most", known(|r| r.p99_within?.most)),
         ("p99_of", known(|r| Some(r.p99_within?.of as f64))),

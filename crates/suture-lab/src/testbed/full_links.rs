@@ -6,7 +6,9 @@
 //! requests moved. Deliberately absent: links of racks, and what requests wait without a byte on
 //! its way.
 
-use suture_sim::client::MovedRequest;
+use std::collections::BTreeSet;
+
+use suture_sim::client::{MovedRequest, Operation};
 use suture_sim::timeline::Bucket;
 use suture_sim::workload::Access;
 
@@ -79,6 +81,22 @@ impl LinkSteps {
         })
     }
 
+    /// What part of their links the requests of these operations had while their bytes moved, on
+    /// average over that time; `None` where no byte of them did.
+    pub fn part_of(
+        &self,
+        requests: &[MovedRequest],
+        operations: &BTreeSet<Operation>,
+    ) -> Option<f64> {
+        let (mut bytes, mut possible) = (0.0, 0.0);
+        for request in requests.iter().filter(|request| operations.contains(&request.operation)) {
+            let Some(link) = self.carried_beside(request) else { continue };
+            bytes += request.bytes;
+            possible += link.possible;
+        }
+        (bytes > 0.0 && possible > 0.0).then_some(bytes / possible)
+    }
+
     /// What the request's link carried in all, and could have, while the request's bytes moved, if
     /// it did so evenly within each step; `None` where that was not watched to its end.
     fn carried_beside(&self, request: &MovedRequest) -> Option<Bucket> {
@@ -110,7 +128,6 @@ impl LinkSteps {
 #[cfg(test)]
 mod tests {
     use suture_repair::id::NodeId;
-    use suture_sim::client::Operation;
 
     use super::*;
 
@@ -161,6 +178,17 @@ mod tests {
         assert_eq!((found.part, found.requests), (expected.part, 20));
         assert!((found.time_part - 12.5 / 25.0).abs() < 1e-12, "{found:?}");
         assert!((found.bytes_part - 900.0 / 975.0).abs() < 1e-12, "{found:?}");
+    }
+
+    #[test]
+    fn operations_have_their_bytes_of_what_their_links_could_carry_meanwhile() {
+        let (mut requests, operation) = (vec![read(50.0, 0.0, 1.0)], read(0.0, 0.0, 0.0).operation);
+        requests.push(read(30.0, 1.0, 1.5));
+        let other = Operation { client: 7, ..operation };
+        requests.push(MovedRequest { operation: other, ..read(99.0, 0.0, 1.0) });
+        let part = steps().part_of(&requests, &[operation].into());
+        assert_eq!(part, Some(80.0 / 300.0));
+        assert_eq!(steps().part_of(&requests, &BTreeSet::new()), None);
     }
 
     #[test]

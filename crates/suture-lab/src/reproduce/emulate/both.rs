@@ -6,13 +6,18 @@
 //! what each client came to in all four runs: with a repair and without, on both sides. Where the
 //! repair is simulated again with other shares, means are of those that they came to there, too.
 
-use suture_sim::client::percentile;
+use std::collections::BTreeSet;
+
+use suture_sim::client::{Operation, percentile};
 
 use super::chance::{SLOWEST, degree_within, percentile_within};
 use super::predict::{DrawnRequests, common};
 use super::share::{Again, SharedAgain};
 use crate::reproduce::emulated::{RequestFacts, ShareFacts};
 use crate::testbed::requests::LoopLogs;
+
+/// Between these parts of all requests lie those that take about as long as the 99th percentile.
+const ABOUT_SLOWEST: [f64; 2] = [0.98, 1.0];
 
 /// What requests took in all runs.
 pub struct BothSides<'a> {
@@ -61,6 +66,10 @@ impl BothSides<'_> {
             share: shared.and_then(|shared| share_facts(shared, &drawn.beside, &counts)),
             common_p99_ms: Some(p99_ms(&beside, &counts)),
             simulated_common_p99_ms: Some(p99_ms(&drawn.beside, &counts)),
+            slowest_part: logs.links.part_of(&logs.beside.moved, &slowest_of(&beside, &counts)),
+            simulated_slowest_part: drawn
+                .links
+                .part_of(&drawn.moved, &slowest_of(&drawn.beside, &counts)),
             p99_within: percentile_within(&ascending(&beside, &all_of(&beside)), SLOWEST),
             simulated_p99_within: drawn.p99_within,
             degree_within: degree_within(&sums(&beside, &alone)),
@@ -143,6 +152,23 @@ fn p99_ms(run: &[Vec<f64>], counts: &[usize]) -> f64 {
     1e3 * percentile(&ascending(run, counts), SLOWEST)
 }
 
+/// Of the first so many operations of each client, those that take about as long as the 99th
+/// percentile.
+fn slowest_of(run: &[Vec<f64>], counts: &[usize]) -> BTreeSet<Operation> {
+    let ascending = ascending(run, counts);
+    if ascending.is_empty() {
+        return BTreeSet::new();
+    }
+    let [least, most] = ABOUT_SLOWEST.map(|part| percentile(&ascending, part));
+    let of_client = |(client, (seconds, count)): (usize, (&Vec<f64>, &usize))| {
+        let first = seconds.iter().take(*count).enumerate();
+        let is_slow = |seconds: f64| least <= seconds && seconds <= most;
+        let slow = first.filter(|(_, seconds)| is_slow(**seconds));
+        slow.map(|(before, _)| Operation { client, before }).collect::<Vec<_>>()
+    };
+    run.iter().zip(counts).enumerate().flat_map(of_client).collect()
+}
+
 /// What each client took beside a repair and without it for the requests that it made both times.
 fn sums(beside: &[Vec<f64>], alone: &[Vec<f64>]) -> Vec<(f64, f64)> {
     let clients = beside.iter().zip(alone);
@@ -220,6 +246,16 @@ mod tests {
         near(share.lanes_ms, 6.5e3);
         near(share.p99_ms, 4e3);
         near(share.lanes_p99_ms, 10e3);
+    }
+
+    #[test]
+    fn the_slowest_are_of_all_clients_and_of_what_all_runs_have() {
+        let seconds = |from: u32| (0..50).map(|n| f64::from(from + n)).collect::<Vec<f64>>();
+        let run = [seconds(0), seconds(50), seconds(1000)];
+        let slowest = slowest_of(&run, &[50, 50, 0]);
+        let at = |before| Operation { client: 1, before };
+        assert_eq!(slowest, [at(47), at(48), at(49)].into());
+        assert!(slowest_of(&run, &[0, 0, 0]).is_empty());
     }
 
     #[test]

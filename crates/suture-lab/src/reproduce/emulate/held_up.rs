@@ -35,6 +35,7 @@ pub fn of_p99(simulated: Spread, emulated: f64, requests: &RequestFacts) -> Stri
         amount: ms - lanes_ms,
         words: format!("{words}, it is {} ms and not {} ms", shown(ms), shown(lanes_ms)),
     });
+    let shared_ms = again.as_ref().map_or(0.0, |again| again.amount);
     let others = common.map(|(common, simulated_common)| Cause {
         amount: (emulated - common) - (simulated.value - simulated_common),
         words: format!(
@@ -51,8 +52,9 @@ pub fn of_p99(simulated: Spread, emulated: f64, requests: &RequestFacts) -> Stri
         others,
     ];
     let mut causes: Vec<Cause> = causes.into_iter().flatten().collect();
-    let left = difference - causes.iter().map(|cause| cause.amount).sum::<f64>();
-    causes.extend(waits(left, requests.p99_waited_ms));
+    let left = |causes: &[Cause]| difference - causes.iter().map(|c| c.amount).sum::<f64>();
+    causes.extend(waits(left(&causes), requests.p99_waited_ms));
+    causes.extend(uneven_parts(left(&causes), shared_ms, requests));
     let words = format!(
         "without a repair it is {} ms, in the simulator {} ms",
         shown(requests.alone_p99_ms),
@@ -95,6 +97,24 @@ fn waits(left: f64, waited_ms: f64) -> Option<Cause> {
             "the request at that place waits {} ms without a byte on its way, in full queues of \
              links and for processes, which the simulator has not",
             shown(waited_ms)
+        ),
+    })
+}
+
+/// That the slowest requests have another part of their links than in the simulator, as far as that
+/// explains what other causes leave; of so many milliseconds what requests have on average is the
+/// cause already.
+fn uneven_parts(left: f64, shared_ms: f64, requests: &RequestFacts) -> Option<Cause> {
+    let (part, simulated) = requests.slowest_part.zip(requests.simulated_slowest_part)?;
+    let passing_ms = requests.common_p99_ms? - requests.p99_waited_ms;
+    let more_ms = passing_ms * (1.0 - part / simulated) - shared_ms;
+    (left * more_ms > 0.0).then(|| Cause {
+        amount: if left > 0.0 { left.min(more_ms) } else { left.max(more_ms) },
+        words: format!(
+            "while their bytes move the slowest requests have {} % of their links, in the \
+             simulator {} %: connections do not share a full queue evenly",
+            shown(100.0 * part),
+            shown(100.0 * simulated)
         ),
     })
 }
@@ -210,6 +230,24 @@ impl MeanAgain {
     }
 }
 
+/// That requests have more or less of full links than they have in any simulation, as far as the
+/// bytes take time that share one there.
+fn beyond_reach(share: &ShareFacts, simulated_ms: f64) -> Option<Cause> {
+    let rest = share.reached / share.measured;
+    let times = 1.0 - share.reached_full_time * (1.0 - rest);
+    ((rest - 1.0).abs() > SAME && times > 0.0).then(|| Cause {
+        amount: percent(times, 1.0),
+        words: format!(
+            "no simulation gives requests {} % of a full link; where the bytes that share one, \
+             which take {} % of the time, had that, they would take {} ms and not {} ms",
+            shown(100.0 * share.measured),
+            shown(100.0 * share.reached_full_time),
+            shown(times * simulated_ms),
+            shown(simulated_ms)
+        ),
+    })
+}
+
 /// By how many times longer requests take where as many of their bytes as on the testbed move on
 /// full links that they share, if those move as fast as they do simulated again, and all others,
 /// too; `None` where there they have only one kind.
@@ -248,9 +286,11 @@ fn beside_repair(requests: &RequestFacts) -> Vec<Cause> {
     let times = again.as_ref().map_or(1.0, |again| again.ms / again.lanes_ms);
     let mut causes: Vec<Cause> = again.iter().map(MeanAgain::cause).collect();
     let mut simulated_so = times * simulated_ms;
-    if let Some(cause) = requests.share.as_ref().and_then(|s| on_full_links(s, simulated_so)) {
-        simulated_so *= (cause.amount / 100.0).exp();
-        causes.push(cause);
+    for of_share in [beyond_reach, on_full_links] {
+        if let Some(cause) = requests.share.as_ref().and_then(|s| of_share(s, simulated_so)) {
+            simulated_so *= (cause.amount / 100.0).exp();
+            causes.push(cause);
+        }
     }
     let left = percent(mean_ms, simulated_so);
     if left > 0.0 && waited_ms >= ENOUGH * (mean_ms - simulated_so) {
@@ -414,9 +454,14 @@ mod tests {
     #[test]
     fn what_cannot_be_reached_is_said_with_what_can() {
         let share = shared().share.map(|share| ShareFacts { reached: 0.5, ..share });
-        let words = degree(&RequestFacts { share, ..shared() });
+        let words = degree(&RequestFacts { share, mean_ms: 300.0, ..shared() });
         let nearest = "simulated with 50.0 %, the nearest to that, requests beside";
         assert!(words.contains(nearest), "{words}");
+        // 0.9 of the time five sixths of what it is, and the rest as it is.
+        let rest = "no simulation gives requests 60.0 % of a full link; where the bytes that share \
+                    one, which take 90.0 % of the time, had that, they would take 319 ms and not \
+                    375 ms";
+        assert!(words.contains(rest) && !is_unexplained(&words), "{words}");
     }
 
     #[test]
@@ -427,6 +472,27 @@ mod tests {
         assert!(words.starts_with("-600 ms: while their bytes move requests have"), "{words}");
         assert!(words.contains("of the testbed, it is 900 ms and not 1500 ms"), "{words}");
         assert!(!words.contains("share one connection") && !is_unexplained(&words), "{words}");
+        // Those that are slow share a queue less evenly than all.
+        let uneven = RequestFacts {
+            common_p99_ms: Some(2500.0),
+            simulated_common_p99_ms: Some(1500.0),
+            slowest_part: Some(0.1),
+            simulated_slowest_part: Some(0.16),
+            ..waits.clone()
+        };
+        let of_parts = |requests: &RequestFacts| of_p99(drawn(1500.0), 2500.0, requests);
+        let words = of_parts(&uneven);
+        // Of 2400 ms that pass 900 come of it; by what all requests have it were 600 less.
+        let part = "+1500 ms: while their bytes move the slowest requests have 10.0 % of their \
+                    links, in the simulator 16.0 %: connections do not share a full queue evenly";
+        assert!(words.contains(part) && !is_unexplained(&words), "{words}");
+        // They explain no more than there is, and nothing that is the other way round.
+        let larger = RequestFacts { slowest_part: Some(0.5), ..uneven.clone() };
+        assert!(is_unexplained(&of_parts(&larger)), "{}", of_parts(&larger));
+        let share = shared().share.map(|share| ShareFacts { p99_ms: 4500.0, ..share });
+        let less = RequestFacts { share, p99_waited_ms: 0.0, ..uneven.clone() };
+        let words = of_parts(&less);
+        assert!(words.contains("-2000 ms: while their bytes move the slowest requests"), "{words}");
         // Without a measure of it connections are the cause that they were.
         let requests = RequestFacts { share: None, ..shared() };
         let words = of_p99(drawn(1500.0), 2000.0, &requests);
