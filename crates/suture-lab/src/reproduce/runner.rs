@@ -138,9 +138,10 @@ fn wanted(
     })
 }
 
-/// What does not depend on chance is measured once.
+/// What does not depend on chance is measured once; which requests applications make does.
 fn seeds(panel: &PanelSpec, repetitions: u64) -> RangeInclusive<u64> {
-    let is_fixed = matches!(panel.metric.means(), Means::Links | Means::Formula);
+    let is_drawn = matches!(panel.metric, Metric::Fluctuation(_) | Metric::MostFluctuation(_));
+    let is_fixed = matches!(panel.metric.means(), Means::Links | Means::Formula) && !is_drawn;
     1..=if is_fixed { 1 } else { repetitions }
 }
 
