@@ -5,6 +5,9 @@
 //! its log is not needed, and it says so in itself. What was stored after that moment is not in it:
 //! the agents keep such chunks, and a coordinator that starts on it reports how many there are.
 //!
+//! Metadata that a coordinator left when it was killed are two files: where the log lies beside
+//! what is restored, it is folded in.
+//!
 //! Invariants: metadata that are replaced are renamed, never deleted; of damaged metadata no backup
 //! is made that would take the place of a good one.
 
@@ -12,7 +15,7 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, ensure};
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use suture_edge::checksum::Crc32c;
 use suture_edge::error::bad_input;
@@ -23,7 +26,7 @@ use super::schema::{self, Incomplete};
 use super::sealed;
 use super::store::MetadataError;
 use super::store::stripes::find_damage;
-use super::wal::log_of;
+use super::wal::{self, log_of};
 use crate::data_dir;
 
 /// Bytes that are read at a time.
@@ -190,14 +193,17 @@ pub fn restore(
         )));
     }
     let aside = is_there.then(|| free_name(dir));
-    let restored = write_part(copy, &part).and_then(|()| {
+    let written = write_part(copy, &part).and_then(|()| fold_log(copy, &part, dir));
+    let restored = written.and_then(|()| {
         let (contents, cluster) = check(copy, &part, incomplete)?;
         let replaced_cluster = cluster_in(&path);
         put_in_place(&part, &path, aside.as_deref())?;
         Ok(Restored { contents, cluster, replaced: aside, replaced_cluster })
     });
     if restored.is_err() {
-        let _ = fs::remove_file(&part);
+        for file in [&log_of(&part), &dir.join(format!("{}-shm", schema::PART)), &part] {
+            let _ = fs::remove_file(file);
+        }
     }
     restored
 }
@@ -215,6 +221,29 @@ fn write_part(copy: &Path, part: &Path) -> Result<()> {
     let mut into = data_dir::create_file(part)?;
     let written = io::copy(&mut from, &mut into).and_then(|_| into.sync_all());
     written.with_context(|| format!("cannot copy '{}' to '{}'", copy.display(), part.display()))
+}
+
+/// Folds in the log that belongs to the copy, where the copy lacks it and it lies beside it; no
+/// coordinator may have either open.
+fn fold_log(copy: &Path, part: &Path, dir: &Path) -> Result<()> {
+    let log = log_of(copy);
+    // What is wrong with the copy is found when it is checked.
+    if !log.try_exists()? || !schema::lacks_log(part).unwrap_or(false) {
+        return Ok(());
+    }
+    let beside = copy.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let beside = fs::canonicalize(beside.unwrap_or(Path::new(".")))?;
+    let is_here = fs::canonicalize(dir)? == beside;
+    let _lock = if is_here { None } else { Some(schema::lock(&beside)?) };
+    write_part(&log, &log_of(part))?;
+    let connection = Connection::open(part)?;
+    let version = schema::identify(&connection, copy)?;
+    let mode = "PRAGMA journal_mode = DELETE";
+    let mode: String = connection.query_row(mode, [], |row| row.get(0))?;
+    ensure!(mode == "delete", "the log of '{}' cannot be folded in", copy.display());
+    wal::leave_use(&connection, version)?;
+    connection.close().map_err(|(_, error)| error)?;
+    Ok(File::open(part)?.sync_all()?)
 }
 
 /// Whether the file can be read from its first to its last page, is all of the metadata, and each
@@ -260,7 +289,7 @@ fn cluster_of(connection: &Connection) -> rusqlite::Result<ClusterId> {
 }
 
 /// The cluster of which metadata are, where there are some and they can be read.
-fn cluster_in(path: &Path) -> Option<ClusterId> {
+pub(crate) fn cluster_in(path: &Path) -> Option<ClusterId> {
     let found = if log_of(path).exists() {
         Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY).ok()?
     } else {

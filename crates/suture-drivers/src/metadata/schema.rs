@@ -275,7 +275,7 @@ pub(super) fn open_unchanged(path: &Path) -> Result<Connection> {
 }
 
 /// Whether the file has a log that should be beside it.
-fn lacks_log(path: &Path) -> Result<bool> {
+pub(super) fn lacks_log(path: &Path) -> Result<bool> {
     let cannot = || format!("cannot open '{}'", path.display());
     let connection = open_unchanged(path)?;
     match identify(&connection, path)? {

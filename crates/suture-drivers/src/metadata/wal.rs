@@ -60,6 +60,17 @@ pub(super) fn end_use(connection: &mut Connection) -> Result<()> {
     fold(connection)
 }
 
+/// Says in a file of that schema that no log belongs to it: all is folded in.
+///
+/// # Errors
+/// When the database cannot be written.
+pub(super) fn leave_use(connection: &Connection, version: u32) -> rusqlite::Result<()> {
+    if version >= IN_USE_SINCE {
+        connection.execute("UPDATE cluster SET in_use = 0", [])?;
+    }
+    Ok(())
+}
+
 /// Whether a coordinator had the database open when this was last written.
 ///
 /// # Errors

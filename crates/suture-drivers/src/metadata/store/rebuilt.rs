@@ -80,12 +80,12 @@ impl MetadataStore {
         let mut added = Added { damaged: self.damaged.len() as u64, ..Added::default() };
         for (object, stripes) in found {
             let first = stripes[0].stripe.id;
-            let other = free_name(&transaction, &object.name, first)?;
-            let older = older(&transaction, &object.name, first)?;
+            let other = free_name(&transaction, &object.name, &of_stripe(first))?;
+            let older = older(&transaction, object, first)?;
             let name = match older.filter(|_| is_readable(stripes)) {
                 None => other,
                 Some(older) => {
-                    let name = free_name(&transaction, &object.name, older)?;
+                    let name = free_name(&transaction, &object.name, &older)?;
                     let rename = "UPDATE object SET name = ?2 WHERE name = ?1";
                     transaction.execute(rename, (&object.name, &name))?;
                     stripes::complete_object(&transaction, &name)?;
@@ -134,24 +134,37 @@ pub fn is_readable(stripes: &[ObjectStripe]) -> bool {
     })
 }
 
-/// The first stripe of the object that has the name, if it is older than one that begins with
-/// `than`: clocks are set, but ids of stripes only grow.
+/// What distinguishes the object that has the name of `than`, if it is older than this, which
+/// begins with that stripe: clocks are set, but ids of stripes only grow. One of no bytes has no
+/// stripe, and its time has to do.
 fn older(
     transaction: &Transaction<'_>,
-    name: &str,
-    than: StripeId,
-) -> Result<Option<StripeId>, MetadataError> {
-    let first = "SELECT id FROM stripe
-                 WHERE object = (SELECT id FROM object WHERE name = ?1) AND ordinal = 0";
-    let first = transaction.query_row(first, [name], |row| Ok(StripeId(row.get(0)?))).optional()?;
-    Ok(first.filter(|first| *first < than))
+    than: &Object,
+    begins: StripeId,
+) -> Result<Option<String>, MetadataError> {
+    let recorded =
+        "SELECT created, (SELECT id FROM stripe WHERE object = object.id AND ordinal = 0)
+                    FROM object WHERE name = ?1";
+    let recorded = transaction.query_row(recorded, [&than.name], |row| {
+        Ok((row.get::<_, u64>(0)?, row.get::<_, Option<u64>>(1)?.map(StripeId)))
+    });
+    Ok(match recorded.optional()? {
+        Some((_, Some(first))) => (first < begins).then(|| of_stripe(first)),
+        Some((created, None)) => (created <= than.created).then(|| "empty".into()),
+        None => None,
+    })
+}
+
+/// What distinguishes an object that begins with a stripe.
+fn of_stripe(first: StripeId) -> String {
+    format!("stripe-{}", first.0)
 }
 
 /// The name, or one that is made of it where that is taken.
 fn free_name(
     transaction: &Transaction<'_>,
     wanted: &str,
-    first: StripeId,
+    which: &str,
 ) -> Result<String, MetadataError> {
     let mut is_taken =
         transaction.prepare_cached("SELECT EXISTS (SELECT 1 FROM object WHERE name = ?1)")?;
@@ -161,7 +174,7 @@ fn free_name(
             break;
         }
         let suffix = if again == 0 { String::new() } else { format!(".{again}") };
-        name = format!("{wanted}.stripe-{}{suffix}", first.0);
+        name = format!("{wanted}.{which}{suffix}");
     }
     Ok(name)
 }

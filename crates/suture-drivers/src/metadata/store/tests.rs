@@ -17,6 +17,7 @@ use tempfile::TempDir;
 use super::*;
 use crate::metadata::backup;
 
+mod copies;
 mod damaged;
 mod older;
 
