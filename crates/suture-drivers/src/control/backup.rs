@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
 use suture_edge::checksum::Crc32c;
+use suture_repair::wire::ClusterId;
 use tempfile::NamedTempFile;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
@@ -23,7 +24,7 @@ use super::client::{self, refusal, stream_ended};
 use super::proto;
 use super::proto::agent_message::Message as AgentWord;
 use crate::identity::credentials::Kept;
-use crate::metadata::backup::Contents;
+use crate::metadata::backup::{Contents, cluster_in};
 use crate::metadata::{Backup, Metadata};
 
 /// Bytes of a message.
@@ -134,9 +135,13 @@ impl BackupKeeper {
         BackupKeeper { coordinator, credentials, data_dir, job: None }
     }
 
-    /// Fetches a backup meanwhile, and reports it to the session. What was kept before stays until
-    /// all of the new one is durable.
-    pub(super) fn keep(&mut self, session: mpsc::Sender<proto::AgentMessage>) {
+    /// Fetches a backup meanwhile, and reports it to the session, which is of that cluster. What
+    /// was kept before stays until all of the new one is durable.
+    pub(super) fn keep(
+        &mut self,
+        session: mpsc::Sender<proto::AgentMessage>,
+        cluster: Option<ClusterId>,
+    ) {
         if self.job.as_ref().is_some_and(|job| !job.is_finished()) {
             return;
         }
@@ -144,7 +149,8 @@ impl BackupKeeper {
         let credentials = self.credentials.clone();
         // On a thread that may wait for the disk.
         self.job = Some(tokio::task::spawn_blocking(move || {
-            let fetched = Handle::current().block_on(fetch(&coordinator, credentials, &data_dir));
+            let fetched = fetch(&coordinator, credentials, &data_dir, cluster);
+            let fetched = Handle::current().block_on(fetched);
             match fetched {
                 Ok(contents) => {
                     info!(objects = contents.objects, "keeps a backup of the metadata");
@@ -162,11 +168,18 @@ async fn fetch(
     coordinator: &str,
     credentials: Option<Arc<Kept>>,
     data_dir: &Path,
+    cluster: Option<ClusterId>,
 ) -> Result<Contents> {
     let mut client = client::connect(coordinator, credentials).await?;
     let replies = client.backup_metadata(proto::BackupRequest {}).await.map_err(refusal)?;
     let part = NamedTempFile::new_in(data_dir.join("tmp"))?;
     let received = receive(replies.into_inner(), part.as_file()).await?;
+    // The session may be with one that has another address by now.
+    let found = cluster_in(part.path());
+    ensure!(
+        cluster.is_none() || found == cluster,
+        "{coordinator} sent one of another cluster: what was kept stays"
+    );
     part.as_file().sync_all()?;
     let name = if received.may_be_older { OLDER_KEPT_AS } else { KEPT_AS };
     part.persist(data_dir.join(name))?;

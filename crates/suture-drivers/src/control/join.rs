@@ -381,7 +381,7 @@ async fn exchange(
                 let event = match received {
                     Ok(Some(message)) => {
                         if matches!(message.message, Some(CoordinatorWord::KeepBackup(_))) {
-                            keeper.keep(session.outgoing.clone());
+                            keeper.keep(session.outgoing.clone(), me.cluster);
                             continue;
                         }
                         if me.note(&message, file) {
