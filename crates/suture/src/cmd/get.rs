@@ -3,9 +3,9 @@
 mod recursive;
 
 use std::ffi::OsString;
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::io::{Write, stdout};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, FileTypeExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
@@ -171,8 +171,10 @@ fn summary(fetched: &Fetched, seconds: f64) -> String {
 
 /// Where the bytes go.
 enum Output {
-    /// In their order only: to standard output, a device or a FIFO.
+    /// In their order only: to standard output, a device of characters or a FIFO.
     Stream(Box<dyn Write + Send>),
+    /// In their order too: to a disk, which has them in its cache first.
+    Disk(File),
     /// To a file that has no name yet, the one that it is to have, and what becomes of one that
     /// has it.
     File(NewFile, PathBuf, Existing),
@@ -187,7 +189,13 @@ impl Output {
             Place::Stream(path) => {
                 // Neither created nor cut: it is there, and has no length.
                 let opened = OpenOptions::new().write(true).open(&path);
-                Ok(Output::Stream(Box::new(opened.map_err(|why| cannot(&path, &why))?)))
+                let opened = opened.map_err(|why| cannot(&path, &why))?;
+                let found = opened.metadata().map_err(|why| cannot(&path, &why))?;
+                Ok(if found.file_type().is_block_device() {
+                    Output::Disk(opened)
+                } else {
+                    Output::Stream(Box::new(opened))
+                })
             }
             Place::File(path) => {
                 let new = NewFile::beside(&path).map_err(|why| cannot(&path, &why))?;
@@ -203,6 +211,7 @@ impl Output {
     fn finish(self) -> Result<()> {
         match self {
             Output::Stream(mut stream) => stream.flush().context("cannot write the output"),
+            Output::Disk(disk) => disk.sync_all().context("cannot make the output durable"),
             Output::File(new, path, existing) => {
                 new.publish_as(&path, existing)?;
                 sync_directory(folder_of(&path))
@@ -219,6 +228,7 @@ impl Sink for Output {
     fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<()> {
         match self {
             Output::Stream(stream) => stream.write_all(bytes),
+            Output::Disk(disk) => disk.write_all(bytes),
             Output::File(new, ..) => new.file().write_all_at(bytes, offset),
         }
         .context("cannot write the output")
