@@ -25,7 +25,6 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use suture_edge::bounded::read_text;
 use suture_edge::error::{bad_input, brief};
-use suture_edge::units::format_exact_link_rate;
 use suture_repair::coordinator::ScrubConfig;
 use suture_repair::event::Timers;
 use suture_repair::policy::Policy;
@@ -34,8 +33,8 @@ use suture_repair::time::Span;
 use crate::address::parse_address;
 use crate::limit::Rates;
 use crate::metadata::PassRecord;
-pub use checks::check_name;
-use checks::{check_every, check_memory, check_path, check_timer};
+use checks::{check_every, check_path, check_timer};
+pub use checks::{check_memory, check_name, check_rate};
 use hdfs::{HdfsAgentSettings, HdfsSettings};
 use rates::{PlannedLinks, RatesConfig};
 pub use spelling::parse_duration;
@@ -376,17 +375,14 @@ impl AgentConfig {
         if let Some(cores) = self.cores.filter(|cores| !(CORES_MIN..=CORES_MAX).contains(cores)) {
             return Err(format!("cores: {cores} is not from {CORES_MIN} to {CORES_MAX}"));
         }
-        check_memory(self.memory)
+        check_memory("memory", self.memory)
     }
 
     fn check_rates(&self) -> Result<(), String> {
         let rates =
             [("uplink", self.uplink), ("downlink", self.downlink), ("repair_cap", self.repair_cap)];
         for (key, rate) in rates {
-            if let Some(rate) = rate.filter(|rate| !(RATE_MIN..=RATE_MAX).contains(rate)) {
-                let [rate, least, most] = [rate, RATE_MIN, RATE_MAX].map(format_exact_link_rate);
-                return Err(format!("{key}: {rate} is not a link's rate: {least} to {most}"));
-            }
+            rate.map_or(Ok(()), |rate| check_rate(key, rate))?;
             if self.repair_cap > rate && rate.is_some() {
                 return Err(format!("repair_cap must not be above {key}"));
             }

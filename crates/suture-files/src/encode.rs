@@ -120,7 +120,12 @@ impl Source {
     pub fn open(path: &Path) -> Result<Source> {
         let shown = path.display();
         let metadata = match fs::metadata(path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+                ) =>
+            {
                 return Err(bad_input(format!("there is no file {shown}")));
             }
             result => result.with_context(|| format!("cannot open {shown}"))?,

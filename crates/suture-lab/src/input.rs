@@ -17,8 +17,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use suture_code::Code;
 use suture_code::code::edit_distance;
+use suture_code::{Code, layout};
 use suture_edge::bounded::read_text;
 use suture_edge::error::bad_input;
 use suture_edge::units::{format_exact_size, parse_nonzero_size};
@@ -31,6 +31,9 @@ use suture_repair::stripe::{CHUNK_BYTES_MAX, ChunkRecord, Stripe};
 pub(crate) use cluster_file::ClusterFile;
 pub use cluster_file::{of_cores, read as read_cluster};
 pub use generated::{Bandwidth, Shape, generate_cluster, oversubscribed, place};
+
+/// Chunks of long objects are no shorter: each is a file that is made durable.
+pub const CHUNK_BYTES_MIN: u64 = 4 << 10;
 
 /// No trace is longer: an hour of ten thousand nodes.
 const TRACE_BYTES_MAX: u64 = 256 << 20;
@@ -64,13 +67,31 @@ pub struct ClusterArgs {
     )]
     nodes: Option<usize>,
     /// Place so many stripes at random
-    #[arg(long, value_name = "S", requires = "nodes", help_heading = "Generated input")]
+    #[arg(
+        long,
+        value_name = "S",
+        requires = "nodes",
+        conflicts_with = "cluster",
+        help_heading = "Generated input"
+    )]
     stripes: Option<usize>,
     /// Spread the nodes over so many racks, r0, r1, ...
-    #[arg(long, value_name = "R", requires = "nodes", help_heading = "Generated input")]
+    #[arg(
+        long,
+        value_name = "R",
+        requires = "nodes",
+        conflicts_with = "cluster",
+        help_heading = "Generated input"
+    )]
     racks: Option<usize>,
     /// How much more a rack's nodes can send than its uplink carries, for instance 5
-    #[arg(long, value_name = "X", requires = "racks", help_heading = "Generated input")]
+    #[arg(
+        long,
+        value_name = "X",
+        requires = "racks",
+        conflicts_with = "cluster",
+        help_heading = "Generated input"
+    )]
     oversubscription: Option<f64>,
     /// The links: 1Gbit, or uniform:100Mbit..1Gbit; with :same, uplink and downlink are equal
     #[arg(
@@ -86,6 +107,7 @@ pub struct ClusterArgs {
         long,
         value_name = "N",
         requires = "nodes",
+        conflicts_with = "cluster",
         value_parser = parse_cores,
         help_heading = "Generated input"
     )]
@@ -339,6 +361,38 @@ pub fn check_chunk_size(chunk_bytes: u64) -> Result<()> {
         let (size, max) = (format_exact_size(chunk_bytes), format_exact_size(CHUNK_BYTES_MAX));
         let what = format!("--chunk-size {size} is too large: chunks have at most {max}");
         return Err(bad_input(what));
+    }
+    Ok(())
+}
+
+/// Refuses chunks of a code that agents do not store; `origin` is where their length is from.
+///
+/// # Errors
+/// Bad input with the limit, or with the nearest lengths that the code has.
+pub fn check_stored_chunk_size(code: &Code, chunk_bytes: u64, origin: &str) -> Result<()> {
+    check_chunk_size(chunk_bytes)?;
+    layout::check_unit(code, chunk_bytes).map_err(|error| {
+        let nearest: Vec<String> = error.nearest().map(format_exact_size).collect();
+        bad_input(format!(
+            "chunks of {code} are multiples of {}, {origin} {} is not: take {}",
+            format_exact_size(error.step),
+            format_exact_size(error.bytes),
+            nearest.join(" or "),
+        ))
+    })
+}
+
+/// Refuses chunks that are too short for stripes without number.
+///
+/// # Errors
+/// Bad input with the least.
+pub fn check_many_chunks(chunk_bytes: u64) -> Result<()> {
+    if chunk_bytes < CHUNK_BYTES_MIN {
+        let (size, min) = (format_exact_size(chunk_bytes), format_exact_size(CHUNK_BYTES_MIN));
+        return Err(bad_input(format!(
+            "--chunk-size {size} is too small: each chunk is a file that is made durable, so at \
+             least {min}"
+        )));
     }
     Ok(())
 }

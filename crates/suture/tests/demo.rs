@@ -190,7 +190,7 @@ fn impossible_wishes_are_refused_by_name() {
     assert!(refused(&["--policy", "trace/random/all"]).contains("use flow"));
     let unserved = refused(&["--code", "butterfly(4)", "--policy", "car"]);
     assert!(unserved.contains("use star or mix"), "{unserved}");
-    assert!(refused(&["--chunk-size", "1000B"]).contains("960B or 1KiB"));
+    assert!(refused(&["--chunk-size", "5000B"]).contains("4992B or 5056B"));
     assert!(refused(&["--data", "/no/such/folder"]).contains("/no/such/folder"));
     assert!(refused(&["--link", "0Mbit"]).contains("0Mbit"));
 }

@@ -7,9 +7,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use suture_edge::error::{is_hidden, quoted};
-use suture_edge::units::{format_exact_duration, format_size};
+use suture_edge::units::{format_exact_duration, format_exact_link_rate, format_size};
 
-use super::{EVERY_MIN, MEMORY_MIN, NAME_BYTES_MAX};
+use super::{EVERY_MIN, MEMORY_MIN, NAME_BYTES_MAX, RATE_MAX, RATE_MIN};
 
 /// Whether a name can be that of a node or a rack.
 ///
@@ -62,15 +62,31 @@ pub(super) fn check_every(key: &str, value: Option<Duration>) -> Result<(), Stri
     Err(format!("{key} must be {least} or more, not {value}"))
 }
 
-pub(super) fn check_memory(memory: u64) -> Result<(), String> {
+/// Refuses what is no rate of a link, in bytes per second, that `key` has.
+///
+/// # Errors
+/// What it may be.
+pub fn check_rate(key: &str, rate: f64) -> Result<(), String> {
+    if (RATE_MIN..=RATE_MAX).contains(&rate) {
+        return Ok(());
+    }
+    let [rate, least, most] = [rate, RATE_MIN, RATE_MAX].map(format_exact_link_rate);
+    Err(format!("{key}: {rate} is not a link's rate: {least} to {most}"))
+}
+
+/// Refuses less memory than an agent needs and more than the machine has, that `key` has.
+///
+/// # Errors
+/// What it may be.
+pub fn check_memory(key: &str, memory: u64) -> Result<(), String> {
     let machine = rustix::system::sysinfo();
     let total = machine.totalram as u64 * u64::from(machine.mem_unit);
     match memory {
         memory if memory < MEMORY_MIN => {
-            Err(format!("memory: an agent needs at least {}", format_size(MEMORY_MIN)))
+            Err(format!("{key}: an agent needs at least {}", format_size(MEMORY_MIN)))
         }
         memory if memory > total => Err(format!(
-            "memory: this machine has {}, not {}",
+            "{key}: this machine has {}, not {}",
             format_size(total),
             format_size(memory)
         )),

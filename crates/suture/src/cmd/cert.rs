@@ -198,7 +198,7 @@ fn init(InitArgs { at, name }: &InitArgs) -> Result<Outcome> {
     Authority::create(&at.authority, name, SystemTime::now())?;
     let dir = at.authority.display();
     match at.format {
-        Format::Json => print_json(&json!({ "authority": at.authority }))?,
+        Format::Json => print_json(&json!({ "authority": at.authority.display().to_string() }))?,
         Format::Text => outln!(
             "created an authority in {dir}: whoever has its ca.key can issue any certificate, so keep it safe\n\
              next: suture cert node NAME --coordinator, then suture cert node NAME for each agent"
@@ -228,7 +228,7 @@ fn issue(
     let days = lifetime.as_secs() / DAY.as_secs();
     match args.at.format {
         Format::Json => print_json(&json!({
-            "credentials": out,
+            "credentials": out.display().to_string(),
             "certificate": issued,
             "hosts": hosts,
         }))?,
@@ -243,12 +243,17 @@ fn issue(
     Ok(Outcome::Done)
 }
 
+/// Paths for people: JSON has no others either.
+fn shown(paths: &[PathBuf]) -> Vec<String> {
+    paths.iter().map(|path| path.display().to_string()).collect()
+}
+
 fn revoke(RevokeArgs { who, to, at }: &RevokeArgs) -> Result<Outcome> {
     let authority = Authority::open(&at.authority)?;
     let revoked = authority.revoke(who, SystemTime::now())?;
     to.iter().try_for_each(|dir| authority.give(dir))?;
     match at.format {
-        Format::Json => print_json(&json!({ "revoked": revoked, "given_to": to }))?,
+        Format::Json => print_json(&json!({ "revoked": revoked, "given_to": shown(to) }))?,
         Format::Text => {
             outln!("revoked {} of {who}", certificates(revoked.len()));
             hint_copy(at, "ca.crl");
@@ -267,6 +272,7 @@ fn rotate(RotateArgs { finish, force, to, at }: &RotateArgs) -> Result<Outcome> 
     to.iter().try_for_each(|dir| authority.give(dir))?;
     match (at.format, finish) {
         (Format::Json, _) => {
+            let to = shown(to);
             print_json(&json!({ "finished": finish, "no_longer_trusted": left, "given_to": to }))?;
         }
         (Format::Text, true) => {

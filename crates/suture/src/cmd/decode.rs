@@ -113,8 +113,8 @@ fn describe(args: &Args, manifest: &Manifest, decoded: &Decoded, seconds: f64) -
         json!({ "stripe": stripe.stripe, "lost": lost, "reason": stripe.reason })
     });
     json!({
-        "directory": args.directory,
-        "file": args.output,
+        "directory": args.directory.display().to_string(),
+        "file": args.output.display().to_string(),
         "file_bytes": manifest.geometry.file_bytes,
         "is_written": decoded.unrepairable.is_empty(),
         "bad": computed.collect::<Vec<_>>(),

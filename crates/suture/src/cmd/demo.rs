@@ -5,16 +5,17 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
-use suture_code::{Code, layout};
+use suture_code::Code;
+use suture_drivers::config;
 use suture_edge::error::bad_input;
 use suture_edge::units::{
-    format_exact_size, format_link_rate, format_percent, format_rate, format_seconds, format_size,
-    parse_nonzero_size, parse_rate,
+    format_link_rate, format_percent, format_rate, format_seconds, format_size, parse_nonzero_size,
+    parse_rate,
 };
 use suture_lab::demo::processes::{AlikeAgents, LinkRates, Processes, Setting, core_share};
 use suture_lab::demo::run::{self, DemoResult, DemoScenario};
 use suture_lab::demo::{source, stage};
-use suture_lab::executable;
+use suture_lab::{executable, input};
 use suture_repair::policy::Policy;
 use suture_terminal::output::{Format, print_json, print_table, table};
 use tempfile::TempDir;
@@ -143,16 +144,10 @@ fn check(args: &Args) -> Result<()> {
         let why = format!("--web {address}: name the port, so that you know where to look");
         return Err(bad_input(why));
     }
-    layout::check_unit(&args.code, args.chunk_size).map_err(|error| {
-        let nearest: Vec<String> = error.nearest().map(format_exact_size).collect();
-        bad_input(format!(
-            "chunks of {} are multiples of {}, --chunk-size {} is not: take {}",
-            args.code,
-            format_exact_size(error.step),
-            format_exact_size(error.bytes),
-            nearest.join(" or "),
-        ))
-    })?;
+    input::check_many_chunks(args.chunk_size)?;
+    input::check_stored_chunk_size(&args.code, args.chunk_size, "--chunk-size")?;
+    config::check_rate("--link", args.link).map_err(bad_input)?;
+    config::check_memory("--memory", args.memory).map_err(bad_input)?;
     args.policy.runnable().map_err(bad_input)?;
     // Otherwise the repair would wait for ever for another policy.
     executable::refusal(args.policy, &args.code).map_or(Ok(()), |why| Err(bad_input(why)))

@@ -77,9 +77,9 @@ pub fn run(args: Args) -> Result<Outcome> {
     let seconds = started.elapsed().as_secs_f64();
     match args.format {
         Format::Json => print_json(&json!({
-            "file": args.file,
+            "file": args.file.display().to_string(),
             "file_bytes": geometry.file_bytes,
-            "directory": args.output,
+            "directory": args.output.display().to_string(),
             "code": geometry.code.to_string(),
             "chunk_bytes": geometry.chunk_bytes,
             "unit_bytes": geometry.unit_bytes,

@@ -13,6 +13,7 @@ use suture_edge::units::{format_rate, format_seconds, format_size, parse_nonzero
 use suture_lab::foreground::drive::{self, Demand, Driven};
 use suture_lab::foreground::keyspace::Keyspace;
 use suture_lab::foreground::latency::{ErrorCount, LatencyFigures};
+use suture_lab::input;
 use suture_sim::workload::Workload;
 use suture_terminal::output::{Format, counted, print_json, print_table, table};
 use suture_terminal::progress::Progress;
@@ -132,7 +133,8 @@ fn check(args: &Args) -> Result<()> {
             return Err(bad_input(format!("{option} {found} is out of range: 1 to {max}")));
         }
     }
-    Ok(())
+    input::check_many_chunks(args.chunk_size)?;
+    input::check_stored_chunk_size(&args.code, args.chunk_size, "--chunk-size")
 }
 
 async fn load(args: &Args) -> Result<Outcome> {

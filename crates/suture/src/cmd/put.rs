@@ -12,7 +12,7 @@ use std::time::Instant;
 use anyhow::{Context, Error, Result};
 use items::{Item, Items, LeftOut, Sorted};
 use serde_json::{Value, json};
-use suture_code::{Code, layout};
+use suture_code::Code;
 use suture_drivers::control::client::Client;
 use suture_drivers::object::cut::ObjectSource;
 use suture_drivers::object::put_stream::PutOptions;
@@ -23,7 +23,7 @@ use suture_edge::progress::Progress as Listener;
 use suture_edge::units::{
     format_exact_size, format_rate, format_seconds, format_size, parse_nonzero_size,
 };
-use suture_lab::input;
+use suture_lab::input::{self, CHUNK_BYTES_MIN};
 use suture_terminal::output::{Format, already_there, counted, print_json};
 use suture_terminal::progress::Progress;
 use suture_terminal::verbosity::Verbosity;
@@ -91,9 +91,6 @@ pub struct Args {
 /// What `--chunk-size` is where it is not given.
 const CHUNK_SIZE_VARIABLE: &str = "SUTURE_CHUNK_SIZE";
 
-/// Chunks of long objects are no shorter: each is a file that is made durable.
-const CHUNK_BYTES_MIN: u64 = 4 << 10;
-
 /// Stripes of one object: 12 TiB with the default code and chunks.
 const STRIPES_MAX: u64 = 1 << 18;
 
@@ -106,7 +103,8 @@ const FAILURES_IN_A_ROW_MAX: u64 = 3;
 /// Bad input for sources that cannot be read and names that are taken; a failure when no
 /// coordinator answers. Of what fails later nothing keeps the other files.
 pub fn run(args: Args) -> Result<Outcome> {
-    check_chunk_size(&args)?;
+    let from = origin("--chunk-size", CHUNK_SIZE_VARIABLE);
+    input::check_stored_chunk_size(&args.code, args.chunk_size, from)?;
     let items = items::gather(&args.sources, args.name.as_deref())?;
     if args.skip_existing && items.objects.iter().any(Item::is_stdin) {
         return Err(bad_input(
@@ -362,21 +360,6 @@ impl Storing {
         let options = PutOptions { name, code, chunk_bytes, overwrite, waits_for_all };
         put(&mut self.client, &self.agents, &options, source, &self.listener).await
     }
-}
-
-fn check_chunk_size(args: &Args) -> Result<()> {
-    input::check_chunk_size(args.chunk_size)?;
-    layout::check_unit(&args.code, args.chunk_size).map_err(|error| {
-        let nearest: Vec<String> = error.nearest().map(format_exact_size).collect();
-        bad_input(format!(
-            "chunks of {} are multiples of {}, {} {} is not: take {}",
-            args.code,
-            format_exact_size(error.step),
-            origin("--chunk-size", CHUNK_SIZE_VARIABLE),
-            format_exact_size(error.bytes),
-            nearest.join(" or "),
-        ))
-    })
 }
 
 /// Refuses stripes without end before anything is stored.

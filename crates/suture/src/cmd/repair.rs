@@ -124,6 +124,8 @@ async fn command(common: &Common, action: RepairAction, object: Option<String>) 
     let waits = status.blocked.iter().any(|entry| is_asked(&entry.object));
     Ok(match (is_start, waits) {
         (true, true) => Outcome::Unrepairable,
+        // What is beside an object is not asked about.
+        (true, false) if object.is_some() => Outcome::Done,
         (true, false) => shown,
         // It is done, however the cluster is.
         (false, _) => Outcome::Done,

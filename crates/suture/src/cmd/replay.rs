@@ -111,6 +111,9 @@ fn next_line(
 ) -> Result<()> {
     match read_line(file, line, bytes_max) {
         Err(why) if why.kind() == io::ErrorKind::InvalidData => Err(malformed(path, why)),
+        Err(why) if why.kind() == io::ErrorKind::IsADirectory => {
+            Err(malformed(path, "it is a directory"))
+        }
         read => read.map(|_| ()).with_context(|| format!("'{}'", path.display())),
     }
 }

@@ -315,7 +315,7 @@ fn print(reproduction: &Reproduction<'_>, folder: &Folder, format: Format) -> Re
         return print_json(&json!({
             "format": "suture-reproduce-1",
             "configuration": reproduction.configuration,
-            "folder": folder.path(),
+            "folder": folder.path().display().to_string(),
             "experiments": reproduction.finished.len(),
             "claims": judged.iter().map(claim).collect::<Vec<_>>(),
         }));

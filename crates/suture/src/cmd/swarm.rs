@@ -24,6 +24,9 @@ use suture_terminal::progress::Progress;
 use crate::outcome::Outcome;
 use crate::quiet::without_panic_messages;
 
+/// Ten years.
+const MINUTES_MAX: u64 = 10 * 365 * 24 * 60;
+
 /// Seeds tried when neither `--seeds` nor `--minutes` is given.
 const SEEDS_DEFAULT: u64 = 1000;
 
@@ -44,7 +47,7 @@ pub struct Args {
     #[arg(long, value_name = "A..B", value_parser = parse_seeds)]
     seeds: Option<(u64, u64)>,
     /// Run for so many minutes, from the first seed on
-    #[arg(long, value_name = "M", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "M", value_parser = clap::value_parser!(u64).range(1..=MINUTES_MAX))]
     minutes: Option<u64>,
     /// Print every message and fault of each seed, for one seed or a few
     #[arg(long, alias = "trace")]

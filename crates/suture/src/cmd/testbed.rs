@@ -40,6 +40,10 @@ enum TestbedCommand {
     Down(DownArgs),
 }
 
+/// Options that say what a scenario says.
+const OF_A_CLUSTER: [&str; 8] =
+    ["file", "nodes", "bandwidth", "links", "racks", "oversubscription", "cores", "seed"];
+
 /// Create the network of a scenario, or of the nodes that are named here, and leave it there.
 ///
 /// Prints its run id and the namespaces; `ip netns exec NAMESPACE suture agent ...` starts
@@ -47,7 +51,7 @@ enum TestbedCommand {
 #[derive(clap::Args)]
 struct UpArgs {
     /// A scenario, whose cluster is made (see docs/testbed.md)
-    #[arg(value_name = "SCENARIO", conflicts_with_all = ["file", "nodes"])]
+    #[arg(value_name = "SCENARIO", conflicts_with_all = OF_A_CLUSTER)]
     scenario: Option<PathBuf>,
     #[command(flatten)]
     cluster: ClusterSpec,
