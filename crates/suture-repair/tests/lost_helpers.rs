@@ -1,6 +1,7 @@
 //! What becomes of a repair when a helper is lost: it goes on without it, or begins anew.
 
 use crate::story::{Story, copy, stripe};
+use suture_repair::cluster::{Node, Rate};
 use suture_repair::event::{Command, Health, Input, Output, Report};
 use suture_repair::id::{ChunkCopy, ChunkIndex, EdgeRef, NodeId, RepairId, Stamp, StripeId};
 use suture_repair::message::{
@@ -298,6 +299,42 @@ fn who_speaks_is_waited_for_longer_and_less_where_only_the_last_slices_lack() {
             assert_eq!(is_left, word == words, "{come} bytes have come, word {word}");
         }
         next(&mut story, &task);
+    }
+}
+
+/// A node's downlink has another rate.
+fn downlink(story: &mut Story, node: NodeId, rate: f64) {
+    let node_now = Node { downlink: Rate(rate), ..Node::new(format!("n{}", node.0), Rate(1e6)) };
+    story.give(Input::NodeAdded { id: node, node: node_now, rack: None });
+}
+
+#[test]
+fn who_sends_to_a_slow_link_is_waited_for_as_long_as_that_takes() {
+    let (mut story, task) = one_repair();
+    downlink(&mut story, destination(&task), 1e3);
+    progress(&mut story, &task, 1024);
+    for _ in 0..20 {
+        pass(&mut story, &[destination(&task)]);
+        waits(&mut story, destination(&task), &task, helper(&task));
+    }
+    let is_left = |output: &Output| matches!(output, Output::Report(Report::Replaced { .. }));
+    assert!(!story.said.iter().any(is_left), "seconds for a slice");
+}
+
+#[test]
+fn who_stands_in_takes_over_what_came_there_where_its_link_carries_that() {
+    for (rate, into_destination) in [(1e6, 1), (1e3, 2)] {
+        let (mut story, task) = one_repair_by("chain/greedy/all");
+        let to = destination(&task);
+        let lane = &task.plan.lanes[0];
+        let last = lane.edges.iter().find(|edge| edge.parent == to).expect("a chain ends").child;
+        let spare = (1..4).map(NodeId).find(|node| !task.plan.participants().contains(node));
+        downlink(&mut story, spare.expect("two of three help"), rate);
+        story.take();
+        says(&mut story, to, task.repair, Failure::PeerLost(last));
+        let next = next(&mut story, &task);
+        let into = next.plan.lanes[0].edges.iter().filter(|edge| edge.parent == to);
+        assert_eq!(into.count(), into_destination, "{:?}", next.plan.lanes[0].edges);
     }
 }
 

@@ -14,7 +14,8 @@ use crate::event::{Health, Report};
 use crate::id::{NodeId, RepairId};
 use crate::message::{Failure, ToAgent};
 use crate::mutant::Mutant;
-use crate::plan::detour::Detour;
+use crate::plan::detour::{Detour, StandIn};
+use crate::plan::{Plan, StripeFacts};
 use crate::schedule::PlannedRepair;
 use crate::time::{Span, Time};
 
@@ -160,23 +161,52 @@ impl Coordinator {
             all_gone.push(gone);
         }
         let avoided = self.avoided(stripe.id);
-        let mut helpers: Vec<NodeId> =
+        let able: Vec<NodeId> =
             holders().filter(|node| is_read(*node) && !avoided.contains(node)).collect();
-        // Those that would have sent this soonest come first: a lost node is in many repairs.
+        let candidate = |stand_in| {
+            let helpers = self.soonest(able.clone(), plan.range.bytes(), stand_in);
+            let detour = Detour { plan, facts: job.facts(), helpers: &helpers };
+            let plan = detour.around(&all_gone, stand_in)?;
+            Some((self.busiest_seconds(&plan, &job.facts()), plan))
+        };
+        let plans = [StandIn::Sends, StandIn::TakesOver].into_iter().filter_map(candidate);
+        let (_, plan) = plans.min_by(|(a, _), (b, _)| a.total_cmp(b))?;
+        let mut job = job.clone();
+        job.survivors.retain(|(_, node)| !all_gone.contains(node));
+        job.avoid.push(gone);
+        Some(PlannedRepair::new(job, plan))
+    }
+}
+
+impl Coordinator {
+    /// Helpers in the order in which they would have done so much that stands in: a lost node is in
+    /// many repairs. Those that do not speak are last.
+    fn soonest(&self, mut helpers: Vec<NodeId>, bytes: u64, stand_in: StandIn) -> Vec<NodeId> {
         let seconds = |node: NodeId| {
-            let uplink = self.ledger.cluster().node(node).uplink_free().usable();
-            (self.ledger.load().node(node).up_bytes + plan.range.bytes()) as f64 / uplink.0
+            let (load, links) = (self.ledger.load().node(node), self.ledger.cluster().node(node));
+            let up = (load.up_bytes + bytes) as f64 / links.uplink_free().usable().0;
+            let down = (load.down_bytes + bytes) as f64 / links.downlink_free().usable().0;
+            if stand_in == StandIn::TakesOver { up.max(down) } else { up }
         };
         let is_silent = |node: NodeId| self.is_silent_for_long(self.now, node);
         helpers.sort_by(|&a, &b| {
             let speaks_first = is_silent(a).cmp(&is_silent(b));
             speaks_first.then(seconds(a).total_cmp(&seconds(b))).then(a.cmp(&b))
         });
-        let plan = Detour { plan, facts: job.facts(), helpers: &helpers }.around(&all_gone)?;
-        let mut job = job.clone();
-        job.survivors.retain(|(_, node)| !all_gone.contains(node));
-        job.avoid.push(gone);
-        Some(PlannedRepair::new(job, plan))
+        helpers
+    }
+
+    /// How long the busiest link of a plan has to move, with all that runs.
+    fn busiest_seconds(&self, plan: &Plan, facts: &StripeFacts<'_>) -> f64 {
+        let cluster = self.ledger.cluster();
+        let mut load = self.ledger.load().clone();
+        load.add(cluster, plan, facts);
+        let seconds = |node: NodeId| {
+            let (load, links) = (load.node(node), cluster.node(node));
+            let up = load.up_bytes as f64 / links.uplink_free().usable().0;
+            up.max(load.down_bytes as f64 / links.downlink_free().usable().0)
+        };
+        plan.participants().into_iter().map(seconds).fold(0.0, f64::max)
     }
 }
 

@@ -14,12 +14,12 @@
 //! children.
 //! - It has sent nothing for longer than a beat: it is left at once, in all of its repairs, as
 //!   after a broken session (`leave_silent` in `failed.rs`).
-//! - It speaks, and yet nothing comes of it for several beats, and for longer than its links take
-//!   for a slice to each other node (where repair is limited, than the limits of both give all
-//!   slices that are under way), and it moves nothing elsewhere: only here. One that is busy
-//!   with other repairs may wait for a child that is, which it does not report. Of a chunk that
-//!   lacks its last slices one beat is enough, whatever else it moves, since nothing else moves
-//!   meanwhile that could make up for it.
+//! - It speaks, and yet nothing comes of it for several beats, and for longer than its uplink takes
+//!   for a slice to each other node, and the downlink of who waits for one from each (where repair
+//!   is limited, than the limits of both give all slices that are under way), and it moves nothing
+//!   elsewhere: only here. One that is busy with other repairs may wait for a child that is, which
+//!   it does not report. Of a chunk that lacks its last slices one beat is enough, whatever else it
+//!   moves, since nothing else moves meanwhile that could make up for it.
 //!
 //! Destinations are not left, since they have what came. Going on without the same node is tried
 //! once; a repair that goes on has another id, and does so only so many times
@@ -169,15 +169,19 @@ impl Coordinator {
             return false;
         }
         let still = if is_last { before } else { self.silence_max() };
-        let late = self.slice_span(edge.peer, rebuild).times(LATE).max(flight.unwrap_or_default());
+        let late = self.slice_span(edge.peer, waiter, rebuild).times(LATE);
+        let late = late.max(flight.unwrap_or_default());
         now + before >= since + still.times(STILL).max(late)
     }
 
-    /// How long a node's uplink takes for a slice to every other node.
-    fn slice_span(&self, node: NodeId, rebuild: &Rebuild) -> Span {
-        let uplink = self.ledger.cluster().node(node).uplink_free().usable();
+    /// How long a node's uplink takes for a slice to every other node, or the downlink of `to` for
+    /// one from every other, whichever takes longer.
+    fn slice_span(&self, node: NodeId, to: NodeId, rebuild: &Rebuild) -> Span {
+        let cluster = self.ledger.cluster();
+        let (up, down) = (cluster.node(node).uplink_free(), cluster.node(to).downlink_free());
+        let rate = up.usable().0.min(down.usable().0);
         let bytes = f64::from(rebuild.slice_bytes) * self.health.up_count() as f64;
-        Span { ns: ((bytes / uplink.0).min(1e9) * 1e9) as u64 }
+        Span { ns: ((bytes / rate).min(1e9) * 1e9) as u64 }
     }
 
     /// Has a repair go on without the peer of an edge, where it can, and where that is new.

@@ -6,11 +6,11 @@
 //! and its place among the lanes: a destination that has the first slices of a lane has the first
 //! slices of what stands in its place, and only the others are sent.
 //!
-//! In a tree of sums a chunk that was not needed takes the place of one that is gone, and what came
-//! to its holder goes on to the next node, since a node that stands in only sends. Where no chunk
-//! can, and in a gather, as many others as the code takes send to one node: the decoder that there
-//! was, or the destination. A gather of traces becomes one of whole chunks by that, because a
-//! scheme wants all of its helpers.
+//! In a tree of sums a chunk that was not needed takes the place of one that is gone. Its holder
+//! only sends, and what came to the other goes on to the next node; or what came to the other comes
+//! to it, and it sends the sum on ([`StandIn`]). Where no chunk can, and in a gather, as many
+//! others as the code takes send to one node: the decoder that there was, or the destination. A
+//! gather of traces becomes one of whole chunks by that, because a scheme wants all of its helpers.
 //!
 //! Invariant: a plan that comes out is valid for the facts that went in. Knows nothing of links:
 //! which of several helpers is better is given by their order.
@@ -31,9 +31,18 @@ pub(crate) struct Detour<'a> {
     pub helpers: &'a [NodeId],
 }
 
+/// What a node does that stands in for another in a tree of sums.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum StandIn {
+    /// It sends its own, and the next node receives what came to the other.
+    Sends,
+    /// It receives what came to the other, too.
+    TakesOver,
+}
+
 impl Detour<'_> {
     /// The plan without these nodes. None where it takes them, or one of them keeps what it makes.
-    pub fn around(&self, gone: &[NodeId]) -> Option<Plan> {
+    pub fn around(&self, gone: &[NodeId], stand_in: StandIn) -> Option<Plan> {
         let is_gone = |node: &NodeId| gone.contains(node);
         if self.plan.destinations.values().any(is_gone) {
             return None;
@@ -42,7 +51,8 @@ impl Detour<'_> {
             if lane.edges.iter().all(|edge| !is_gone(&edge.child) && !is_gone(&edge.parent)) {
                 return Some(lane.clone());
             }
-            self.swapped(lane, gone).or_else(|| self.gathered_without(lane, gone))
+            let swapped = self.swapped(lane, gone, stand_in);
+            swapped.or_else(|| self.gathered_without(lane, gone))
         })
     }
 
@@ -66,7 +76,7 @@ impl Detour<'_> {
     }
 
     /// A sum by the same tree, with others in the place of those that are gone.
-    fn swapped(&self, lane: &Lane, gone: &[NodeId]) -> Option<Lane> {
+    fn swapped(&self, lane: &Lane, gone: &[NodeId], stand_in: StandIn) -> Option<Lane> {
         if lane.decoder.is_some() || lane.copies(&self.facts) {
             return None;
         }
@@ -79,11 +89,12 @@ impl Detour<'_> {
                 None => None,
             };
             lane.edges.retain(|edge| edge.child != node || spare.is_some());
+            let receives = spare.filter(|_| stand_in == StandIn::TakesOver);
             for edge in &mut lane.edges {
                 if edge.child == node {
                     edge.child = spare.unwrap_or(node);
                 } else if edge.parent == node {
-                    edge.parent = parent;
+                    edge.parent = receives.unwrap_or(parent);
                 }
             }
         }

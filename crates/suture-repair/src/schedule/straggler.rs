@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{ActiveRepair, PlannedRepair};
 use crate::id::NodeId;
-use crate::plan::detour::Detour;
+use crate::plan::detour::{Detour, StandIn};
 use crate::plan::{Lane, Plan};
 
 /// Senders whose parts differ by less are as far as each other: two of the slices of a lane.
@@ -99,7 +99,7 @@ pub(super) fn relieve(active: &ActiveRepair, straggler: NodeId) -> Option<Plan> 
 /// The rest of a repair without the straggler: with chunks of these `helpers` in the place of its
 /// own, the first that will do first.
 pub(super) fn leave(active: &ActiveRepair, straggler: NodeId, helpers: &[NodeId]) -> Option<Plan> {
-    detour(active, helpers)?.around(&[straggler])
+    detour(active, helpers)?.around(&[straggler], StandIn::Sends)
 }
 
 /// The nodes that hold a chunk of the stripe and were no reason for an earlier attempt to fail.

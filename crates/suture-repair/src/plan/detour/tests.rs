@@ -66,7 +66,7 @@ fn around(plan: &Plan, gone: &[u32], helpers: &[u32]) -> Option<Vec<Vec<(u32, u3
     let nodes = |of: &[u32]| of.iter().copied().map(NodeId).collect::<Vec<_>>();
     let (gone, helpers) = (nodes(gone), nodes(helpers));
     let detour = Detour { plan, facts: facts(code("rs(3,3)"), &survivors), helpers: &helpers };
-    detour.around(&gone).as_ref().map(edges)
+    detour.around(&gone, StandIn::Sends).as_ref().map(edges)
 }
 
 fn relieving(plan: &Plan, straggler: u32) -> Option<Vec<Vec<(u32, u32)>>> {
@@ -87,6 +87,23 @@ fn in_every_lane_the_best_that_it_does_without_takes_the_place_of_who_is_gone() 
     assert_eq!(around(&plan, &[3], &[2, 4, 5]), Some(without_3.to_vec()), "in both lanes");
     let without_both = [vec![(5, 3), (4, 3), (3, 9)], vec![(3, 9), (4, 9), (5, 9)]];
     assert_eq!(around(&plan, &[1, 2], &[5, 4]), Some(without_both.to_vec()));
+}
+
+#[test]
+fn who_takes_over_a_place_receives_what_came_there() {
+    let plan = sums([CHAIN, &[(1, 3), (2, 3), (3, 9)]]);
+    let survivors = survivors(code("rs(3,3)"));
+    let helpers = [5, 4].map(NodeId);
+    let detour =
+        Detour { plan: &plan, facts: facts(code("rs(3,3)"), &survivors), helpers: &helpers };
+    let taken = |gone: &[u32]| {
+        let gone: Vec<NodeId> = gone.iter().copied().map(NodeId).collect();
+        detour.around(&gone, StandIn::TakesOver).as_ref().map(edges)
+    };
+    let without_3 = [vec![(1, 2), (2, 5), (5, 9)], vec![(1, 5), (2, 5), (5, 9)]];
+    assert_eq!(taken(&[3]), Some(without_3.to_vec()));
+    let without_both = [vec![(1, 5), (5, 4), (4, 9)], vec![(1, 4), (5, 4), (4, 9)]];
+    assert_eq!(taken(&[2, 3]), Some(without_both.to_vec()), "one receives from another");
 }
 
 #[test]
@@ -150,7 +167,8 @@ fn plans_of_every_kind_go_on_without_a_helper_and_keep_the_ranges_of_their_lanes
             let helpers: Vec<NodeId> = survivors.iter().map(|(_, node)| *node).collect();
             let helpers: Vec<NodeId> = helpers.into_iter().filter(|n| *n != gone).collect();
             let detour = Detour { plan: &plan, facts, helpers: &helpers };
-            let Some(other) = detour.around(&[gone]) else {
+            let stand_in = *random.choose(&[StandIn::Sends, StandIn::TakesOver]);
+            let Some(other) = detour.around(&[gone], stand_in) else {
                 refused += 1;
                 continue;
             };
