@@ -127,9 +127,9 @@ impl Reproduction<'_> {
              counts), holds in direction where a comparison came out in the same direction, by \
              more or less, and otherwise does not hold. A value that compares nothing, such as \
              seconds, holds or does not; the least of a range may be more, the most of one may \
-             not; what is said to be more without a number is so from one percent on. Ratios are compared where links or processors are not the paper's. The \
-             values that a paper's text prints stand beside ours: in parentheses in tables, as \
-             hollow marks in charts."
+             not; what is said to be more without a number is so from one percent on. Ratios are \
+             compared where links or processors are not the paper's. The values that a paper's \
+             text prints stand beside ours: in parentheses in tables, as hollow marks in charts."
                 .to_string(),
             "The bound is the least time of any plans that move whole chunks (or what a code's \
              helpers send at least); traces, which suture uses, can go below it."

@@ -80,21 +80,21 @@ const FIGURE16: PaperExperiment = PaperExperiment {
     }],
     claims: &[
         Claim {
-            text: "most of the time it needs no more than 0.6 s",
+            text: "ChameleonEC needs no more than 0.6 s to plan most of the time",
             place: "section V-B, Exp#5",
             quantity: Most(CHAMELEON),
             said: Said::AtMost(0.6),
             apart: PROCESSOR,
         },
         Claim {
-            text: "1,000 chunks on 500 nodes take no more than 0.55 s",
+            text: "planning 1,000 chunks on 500 nodes takes no more than 0.55 s",
             place: "section V-B, Exp#5",
             quantity: Mean(CHAMELEON.at(&["n=500 f=1000"])),
             said: Said::AtMost(0.55),
             apart: PROCESSOR,
         },
         Claim {
-            text: "it grows with the chunks",
+            text: "the time of planning grows with the chunks",
             place: "section V-B, Exp#5",
             quantity: LeastAbove(
                 CHAMELEON.at(&["n=100 f=1000", "n=500 f=1000"]),
@@ -104,7 +104,7 @@ const FIGURE16: PaperExperiment = PaperExperiment {
             apart: PROCESSOR,
         },
         Claim {
-            text: "it grows with the nodes",
+            text: "the time of planning grows with the nodes",
             place: "section V-B, Exp#5",
             quantity: LeastAbove(
                 CHAMELEON.at(&["n=100 f=1000", "n=500 f=200", "n=500 f=1000"]),
@@ -177,7 +177,7 @@ const FIGURE17: PaperExperiment = PaperExperiment {
             SLOTS,
         ),
         Claim {
-            text: "it improves CR and PPR, too",
+            text: "RepairBoost improves CR and PPR, too",
             place: "section V-B, Exp#6",
             quantity: LeastAbove(
                 of(&["RB+CR", "RB+PPR"]).panel(&["throughput"]),
@@ -194,14 +194,14 @@ const FIGURE17: PaperExperiment = PaperExperiment {
             BOOSTED,
         ),
         percent(
-            "16.7 % faster than RB+PPR",
+            "ChameleonEC is 16.7 % faster than RB+PPR",
             "section V-B, Exp#6",
             Above(CHAMELEON.panel(&["throughput"]), of(&["RB+PPR"])),
             16.7,
             BOOSTED,
         ),
         percent(
-            "46.2 % faster than RB+ECPipe",
+            "ChameleonEC is 46.2 % faster than RB+ECPipe",
             "section V-B, Exp#6",
             Above(CHAMELEON.panel(&["throughput"]), of(&["RB+ECPipe"])),
             46.2,
@@ -243,7 +243,7 @@ const FIGURE19: PaperExperiment = PaperExperiment {
             LINKED,
         ),
         percent(
-            "by 65.7 % for three nodes",
+            "ChameleonEC improves the throughput by 65.7 % for three nodes",
             "section V-B, Exp#8",
             Above(CHAMELEON.panel(&["throughput"]).at(&["3 nodes"]), OTHERS),
             65.7,
@@ -299,49 +299,51 @@ const FIGURE20: PaperExperiment = PaperExperiment {
     ],
     claims: &[
         percent_from(
-            "ChameleonEC improves the throughput by 12.2 % over CR at least",
+            "ChameleonEC improves the throughput of RS codes and LRCs by 12.2 % over CR at least",
             "section V-B, Exp#9",
             LeastAbove(SUMS, of(&["CR"])),
             12.2,
             NO_SPARE,
         ),
         percent_up_to(
-            "by 35.7 % over CR at most",
+            "ChameleonEC improves the throughput of RS codes and LRCs by 35.7 % over CR at most",
             "section V-B, Exp#9",
             MostAbove(SUMS, of(&["CR"])),
             35.7,
             LINKED,
         ),
         percent_from(
-            "by 31.4 % over PPR at least",
+            "ChameleonEC improves the throughput of RS codes and LRCs by 31.4 % over PPR at least",
             "section V-B, Exp#9",
             LeastAbove(SUMS, of(&["PPR"])),
             31.4,
             NO_SPARE,
         ),
         percent_up_to(
-            "by 54.2 % over PPR at most",
+            "ChameleonEC improves the throughput of RS codes and LRCs by 54.2 % over PPR at most",
             "section V-B, Exp#9",
             MostAbove(SUMS, of(&["PPR"])),
             54.2,
             LINKED,
         ),
         percent_from(
-            "by 65.7 % over ECPipe at least",
+            "ChameleonEC improves the throughput of RS codes and LRCs by 65.7 % over ECPipe at \
+                least",
             "section V-B, Exp#9",
             LeastAbove(SUMS, of(&["ECPipe"])),
             65.7,
             NO_SPARE,
         ),
         percent_up_to(
-            "by 97.0 % over ECPipe at most",
+            "ChameleonEC improves the throughput of RS codes and LRCs by 97.0 % over ECPipe at \
+                most",
             "section V-B, Exp#9",
             MostAbove(SUMS, of(&["ECPipe"])),
             97.0,
             LINKED,
         ),
         percent(
-            "by 4.9 % for Butterfly(4,2)",
+            "ChameleonEC improves the throughput by 4.9 % over CR for Butterfly(4,2)",
             "section V-B, Exp#9",
             Above(CHAMELEON.panel(&["sub-chunks"]), of(&["CR"])),
             4.9,
@@ -392,7 +394,8 @@ const FIGURE22: PaperExperiment = PaperExperiment {
         objects, which one node has in memory, share its uplink from then on, beside the requests \
         of Exp#1; the monitor of ChameleonEC sees them once they read. ETRP alone is ChameleonEC's \
         dispatch with as many repairs at a time as there are nodes, which no phase reschedules. In \
-        the first phase the bytes of chunks under way count, as if each chunk came evenly.",
+        the first phase the bytes of chunks under way count, as if each chunk came evenly; its \
+        bound is that of the whole repair.",
     panels: &[
         PanelSpec {
             title: "first phase",
@@ -411,28 +414,28 @@ const FIGURE22: PaperExperiment = PaperExperiment {
     ],
     claims: &[
         percent(
-            "with a straggler ChameleonEC is 34.5 % faster than CR in that phase",
+            "ChameleonEC is 34.5 % faster than CR in a phase with a straggler",
             "section V-B, Exp#11",
             Above(FIRST_PHASE, of(&["CR"])),
             34.5,
             STRAGGLER,
         ),
         percent(
-            "18.8 % faster than PPR",
+            "ChameleonEC is 18.8 % faster than PPR in a phase with a straggler",
             "section V-B, Exp#11",
             Above(FIRST_PHASE, of(&["PPR"])),
             18.8,
             STRAGGLER,
         ),
         percent(
-            "43.5 % faster than ECPipe",
+            "ChameleonEC is 43.5 % faster than ECPipe in a phase with a straggler",
             "section V-B, Exp#11",
             Above(FIRST_PHASE, of(&["ECPipe"])),
             43.5,
             STRAGGLER,
         ),
         percent(
-            "31.4 % faster than ETRP alone",
+            "ChameleonEC is 31.4 % faster than ETRP alone in a phase with a straggler",
             "section V-B, Exp#11",
             Above(FIRST_PHASE, of(&["ETRP"])),
             31.4,

@@ -351,7 +351,8 @@ const FIGURE13: PaperExperiment = PaperExperiment {
 };
 
 /// How clusters differ from the paper's.
-const SHARED: &str = "RepairBoost knows no links between clusters, and those are the limit here. \
+const SHARED: &str = "RepairBoost as built here looks at the links of nodes, and those between \
+    clusters are the limit; how those count in the links that section 3.4 sorts, it does not say. \
     tc works on instances, so that the paper's limits are those of single nodes, as far as its \
     text goes: evening out nodes, which RepairBoost does, evens out what is scarce. Here four \
     nodes share a link to other clusters, of which one can use what the others leave, so that \

@@ -2,6 +2,7 @@
 //!
 //! Place: the last step of a reproduction.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use super::values::ShownPanel;
@@ -57,31 +58,34 @@ pub fn claims(reproduction: &Reproduction<'_>) -> String {
          experiments.\n\n"
     );
     summary(&mut out, reproduction);
+    let judged = reproduction.judged();
+    let links = reproduction.traces.source();
+    let mut footnotes = Footnotes::of(judged.iter().map(|(_, judged)| judged.why(links)));
     for (verdict, heading) in [
         (Verdict::Holds, "Claims that hold"),
         (Verdict::Direction, "Claims that hold in direction"),
         (Verdict::Fails, "Claims that do not hold"),
         (Verdict::Unknown, "Claims that could not be measured"),
     ] {
-        let judged = reproduction.judged();
         let those: Vec<_> = judged.iter().filter(|(_, j)| j.verdict == verdict).collect();
         if those.is_empty() {
             continue;
         }
         let _ = writeln!(out, "\n## {heading}\n");
         for (finished, judged) in those {
-            let name = finished.experiment.name();
-            let why = judged.why(reproduction.traces.source());
-            let line = format!(
-                "- `{name}` {} ({}): {} in the paper, {} here. {why}",
+            let _ = writeln!(
+                out,
+                "- `{}` {} ({}): {} in the paper, {} here.{}",
+                finished.experiment.name(),
                 judged.claim.text,
                 judged.claim.place,
                 judged.claim.said.describe(),
                 measured(judged),
+                footnotes.after(judged.why(links)),
             );
-            let _ = writeln!(out, "{}", line.trim_end());
         }
     }
+    footnotes.write(&mut out);
     let emulated = reproduction.finished.iter();
     let emulated = emulated.filter_map(|f| Some((f, &f.emulation.as_ref()?.emulated)));
     for (index, (finished, of)) in emulated.enumerate() {
@@ -92,6 +96,46 @@ pub fn claims(reproduction: &Reproduction<'_>) -> String {
         emulation(&mut out, of);
     }
     out
+}
+
+/// Why claims came out otherwise: what several claims share stands once, as a footnote.
+struct Footnotes {
+    shared: BTreeSet<&'static str>,
+    /// Those referred to so far; the number of each is its place, from one on.
+    notes: Vec<&'static str>,
+}
+
+impl Footnotes {
+    fn of(reasons: impl Iterator<Item = &'static str>) -> Footnotes {
+        let (mut once, mut shared) = (BTreeSet::new(), BTreeSet::new());
+        for why in reasons.filter(|why| !why.is_empty()) {
+            if !once.insert(why) {
+                shared.insert(why);
+            }
+        }
+        Footnotes { shared, notes: Vec::new() }
+    }
+
+    /// What stands behind a claim: its reason, or the mark of a footnote.
+    fn after(&mut self, why: &'static str) -> String {
+        if why.is_empty() {
+            return String::new();
+        }
+        if !self.shared.contains(why) {
+            return format!(" {why}");
+        }
+        let place = self.notes.iter().position(|note| *note == why).unwrap_or_else(|| {
+            self.notes.push(why);
+            self.notes.len() - 1
+        });
+        format!("[^{}]", place + 1)
+    }
+
+    fn write(self, out: &mut String) {
+        for (place, why) in self.notes.iter().enumerate() {
+            let _ = write!(out, "\n[^{}]: {why}\n", place + 1);
+        }
+    }
 }
 
 fn summary(out: &mut String, reproduction: &Reproduction<'_>) {
@@ -191,5 +235,21 @@ fn emulation(out: &mut String, emulated: &Emulated) {
     for failed in &emulated.failed {
         let FailedPoint { panel, label, why } = failed;
         let _ = writeln!(out, "Not measured: {label} of '{panel}': {}.\n", plain(why));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reason_that_claims_share_stands_once() {
+        let reasons = ["disks", "links", "", "disks", "requests", "requests"];
+        let mut footnotes = Footnotes::of(reasons.into_iter());
+        let marks = reasons.map(|why| footnotes.after(why));
+        assert_eq!(marks, ["[^1]", " links", "", "[^1]", "[^2]", "[^2]"]);
+        let mut out = String::new();
+        footnotes.write(&mut out);
+        assert_eq!(out, "\n[^1]: disks\n\n[^2]: requests\n");
     }
 }

@@ -112,17 +112,22 @@ impl ShownPanel<'_> {
         }
         let why = self.spec.metric.unbounded();
         notes.extend(why.map(|why| format!("No bound: {why}.")));
-        let refused = |group: &Group| {
-            let empty = group.cells.iter().filter(|cell| cell.values.is_empty());
-            let why = |cell: &Cell| {
-                let why = cell.refused.as_ref()?;
-                Some(format!("{} at {}: {why}", cell.series, group.label))
+        let with = |is_partly: bool| {
+            let of_group = |group: &Group| {
+                let cells = group.cells.iter().filter(|cell| cell.values.is_empty() != is_partly);
+                let why = |cell: &Cell| {
+                    let why = cell.refused.as_ref()?;
+                    Some(format!("{} at {}: {why}", cell.series, group.label))
+                };
+                cells.filter_map(why).collect::<Vec<_>>()
             };
-            empty.filter_map(why).collect::<Vec<_>>()
+            self.table.groups.iter().flat_map(of_group).collect::<Vec<_>>()
         };
-        let refused: Vec<String> = self.table.groups.iter().flat_map(refused).collect();
-        if !refused.is_empty() {
-            notes.push(format!("Not measured: {}.", refused.join("; ")));
+        for (is_partly, what) in [(false, "Not measured"), (true, "Not measured with some seeds")] {
+            let refused = with(is_partly);
+            if !refused.is_empty() {
+                notes.push(format!("{what}: {}.", refused.join("; ")));
+            }
         }
         notes
     }
@@ -150,6 +155,10 @@ mod tests {
         let notes = ShownPanel { spec: &SIMULATED, table: &table }.notes();
         let refused = "Not measured: PPT at here: it would try <26 million> trees.";
         assert_eq!(notes, ["In parentheses: what the paper's text prints.", refused]);
+        let mut partly = table.clone();
+        partly.groups[0].cells[1].values.push(1.0);
+        let notes = ShownPanel { spec: &SIMULATED, table: &partly }.notes();
+        assert_eq!(notes[1], refused.replace("measured", "measured with some seeds"));
         let notes = ShownPanel { spec: &TIMED, table: &table }.notes();
         let why = Metric::PlanSeconds.unbounded().unwrap();
         assert_eq!(notes, [format!("No bound: {why}."), refused.to_string()]);

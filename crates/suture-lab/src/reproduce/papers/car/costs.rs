@@ -76,7 +76,7 @@ pub const FIGURE15: PaperExperiment = PaperExperiment {
             apart: EVEN,
         },
         Claim {
-            text: "and then is stable: from 25 to 50 iterations it stays within 1 %",
+            text: "then the rate is stable: from 25 to 50 iterations it stays within 1 %",
             place: "section 5.2, Experiment 5",
             quantity: Apart(of(&["50 iterations"]), of(&["25 iterations"])),
             said: Said::Near(1.0),

@@ -29,8 +29,8 @@ pub const FIGURE12: PaperExperiment = PaperExperiment {
     title: "Exp#1, interference study: throughput and P99 latency under four workloads",
     did: "20 instances of EC2, 10 Gb/s; YCSB-A, an IBM object store trace, Twitter's Memcached \
         cluster 37 and Facebook's ETC beside a repair.",
-    here: "The simulator at 1 Gb/s, and beside YCSB-A at 10 Gb/s too, of which the text has no \
-        number apart from those over all workloads; these are drawn from published statistics, not \
+    here: "The simulator at 1 Gb/s, and beside YCSB-A at 10 Gb/s too, of which the text \
+        has ECPipe's 110.6 MB/s alone; workloads are drawn from published statistics, not \
         replayed. YCSB-A has 64 requests under way, 16 of each client, \
         the others four. ChameleonEC is notified once a second of what applications take of each \
         link and disk, as by the paper's monitor; the other algorithms and suture are not. The \
@@ -69,28 +69,29 @@ pub const FIGURE12: PaperExperiment = PaperExperiment {
     ],
     claims: &[
         percent(
-            "ChameleonEC improves the throughput by 23.5 % over CR",
+            "ChameleonEC improves the throughput by 23.5 % over CR, over all workloads",
             "section V-B, Exp#1",
             Above(CHAMELEON.panel(&["throughput"]), of(&["CR"])),
             23.5,
             LINKED,
         ),
         percent(
-            "by 31.4 % over PPR",
+            "ChameleonEC improves the throughput by 31.4 % over PPR, over all workloads",
             "section V-B, Exp#1",
             Above(CHAMELEON.panel(&["throughput"]), of(&["PPR"])),
             31.4,
             LINKED,
         ),
         percent(
-            "by 65.6 % over ECPipe",
+            "ChameleonEC improves the throughput by 65.6 % over ECPipe, over all workloads",
             "section V-B, Exp#1",
             Above(CHAMELEON.panel(&["throughput"]), of(&["ECPipe"])),
             65.6,
             LINKED,
         ),
         percent_up_to(
-            "ChameleonEC improves the throughput by 498.2 % at most, of all traces",
+            "ChameleonEC improves the throughput by 498.2 % at most, over all codes, workloads and \
+                experiments (of which these workloads are looked at)",
             "abstract",
             MostAbove(CHAMELEON.panel(&["throughput"]), OTHERS),
             498.2,
@@ -108,34 +109,35 @@ pub const FIGURE12: PaperExperiment = PaperExperiment {
                 lane none does, and a chain puts no more on a link than one chunk.",
         },
         percent(
-            "ChameleonEC shortens P99 latencies by 18.2 % against CR",
+            "ChameleonEC shortens P99 latencies by 18.2 % against CR, over all workloads",
             "section V-B, Exp#1",
             Below(CHAMELEON.panel(&["latency"]), of(&["CR"])),
             18.2,
             LATENCY,
         ),
         percent(
-            "by 9.1 % against PPR",
+            "ChameleonEC shortens P99 latencies by 9.1 % against PPR, over all workloads",
             "section V-B, Exp#1",
             Below(CHAMELEON.panel(&["latency"]), of(&["PPR"])),
             9.1,
             LATENCY,
         ),
         percent(
-            "by 17.6 % against ECPipe",
+            "ChameleonEC shortens P99 latencies by 17.6 % against ECPipe, over all workloads",
             "section V-B, Exp#1",
             Below(CHAMELEON.panel(&["latency"]), of(&["ECPipe"])),
             17.6,
             LATENCY,
         ),
-        percent(
-            "ChameleonEC shortens P99 latencies by 8.4 % on average, of which the text does not say \
-                over what",
-            "section V, findings",
-            Below(CHAMELEON.panel(&["latency"]), OTHERS),
-            8.4,
-            LATENCY,
-        ),
+        Claim {
+            text: "ChameleonEC shortens P99 latencies (by 8.4 % over all experiments, whose \
+                latencies the text has of Exp#1 alone, with 15.0 % on average: that it does is \
+                asked for)",
+            place: "section V, findings",
+            quantity: Below(CHAMELEON.panel(&["latency"]), OTHERS),
+            said: Said::Positive,
+            apart: LATENCY,
+        },
     ],
 };
 
@@ -157,35 +159,37 @@ pub const FIGURE13: PaperExperiment = PaperExperiment {
             LATENCY,
         ),
         percent(
-            "by 50.2 % against PPR",
+            "ChameleonEC reduces the interference degree by 50.2 % against PPR, over all workloads",
             "section V-B, Exp#2",
             Below(CHAMELEON, of(&["PPR"])),
             50.2,
             LATENCY,
         ),
         percent(
-            "by 56.7 % against ECPipe",
+            "ChameleonEC reduces the interference degree by 56.7 % against ECPipe, over all \
+                workloads",
             "section V-B, Exp#2",
             Below(CHAMELEON, of(&["ECPipe"])),
             56.7,
             LATENCY,
         ),
         percent_from(
-            "by 6.2 % at least",
+            "ChameleonEC reduces the interference degree by 6.2 % at least",
             "section V, findings",
             LeastBelow(CHAMELEON, OTHERS),
             6.2,
             LATENCY,
         ),
         percent_up_to(
-            "by 81.4 % at most",
+            "ChameleonEC reduces the interference degree by 81.4 % at most",
             "section V, findings",
             MostBelow(CHAMELEON, OTHERS),
             81.4,
             LATENCY,
         ),
         Claim {
-            text: "it interferes least of all with values of very different sizes: IBM, Facebook",
+            text: "of all algorithms ChameleonEC interferes least with traces of very different \
+                values (IBM) and of high heterogeneity (Facebook)",
             place: "section V-B, Exp#2",
             quantity: LeastBelow(CHAMELEON.at(&["IBM", "Facebook"]), OTHERS),
             said: Said::Positive,
@@ -220,7 +224,7 @@ pub const FIGURE14: PaperExperiment = PaperExperiment {
     }],
     claims: &[
         percent(
-            "with 20 s it drops 5.4 % against 10 s",
+            "ChameleonEC's throughput drops by 5.4 % with phases of 20 s against 10 s",
             "section V-B, Exp#3",
             Below(of(&["20 s"]), of(&["10 s"])),
             5.4,
@@ -250,8 +254,8 @@ pub const FIGURE15: PaperExperiment = PaperExperiment {
     here: "The simulator at 1 Gb/s with the monitor of Exp#1. 300 chunks are lost, where the paper \
         has 200, so that most repairs last for the minute that is shown. All workloads have four \
         requests under way, YCSB-A too: more of the small values take too long to simulate. \
-        Bytes that came in each window of 5 s; none where a repair had ended before. The order of \
-        the workloads was chosen here.",
+        Bytes that came in each window of 5 s; none where a repair had ended before; the bound of \
+        each window is that of the whole repair. The order of the workloads was chosen here.",
     panels: &[
         panel(
             "over time",
@@ -275,28 +279,28 @@ pub const FIGURE15: PaperExperiment = PaperExperiment {
     ],
     claims: &[
         percent(
-            "ChameleonEC improves the throughput by 51.5 % over CR",
+            "ChameleonEC improves the throughput by 51.5 % over CR while workloads take turns",
             "section V-B, Exp#4",
             Above(CHAMELEON.panel(&["overall"]), of(&["CR"])),
             51.5,
             LINKED,
         ),
         percent(
-            "by 53.0 % over PPR",
+            "ChameleonEC improves the throughput by 53.0 % over PPR while workloads take turns",
             "section V-B, Exp#4",
             Above(CHAMELEON.panel(&["overall"]), of(&["PPR"])),
             53.0,
             LINKED,
         ),
         percent(
-            "by 97.2 % over ECPipe",
+            "ChameleonEC improves the throughput by 97.2 % over ECPipe while workloads take turns",
             "section V-B, Exp#4",
             Above(CHAMELEON.panel(&["overall"]), of(&["ECPipe"])),
             97.2,
             LINKED,
         ),
         percent(
-            "its throughput drops by 18.9 % when the second workload begins",
+            "ChameleonEC's throughput drops by 18.9 % when the second workload begins",
             "section V-B, Exp#4",
             Below(
                 CHAMELEON.panel(&["over time"]).at(&["15-20 s, Facebook"]),
@@ -306,7 +310,7 @@ pub const FIGURE15: PaperExperiment = PaperExperiment {
             SWITCHED,
         ),
         Claim {
-            text: "and is back in the next window",
+            text: "ChameleonEC's throughput is back in the window after that",
             place: "section V-B, Exp#4",
             quantity: Above(
                 CHAMELEON.panel(&["over time"]).at(&["20-25 s, Facebook"]),

@@ -4,7 +4,7 @@
 
 use super::{BASE, LINKS, PIVOT, PPT, RP, codes, one_chunk, point, printed, series};
 use crate::reproduce::claim::Quantity::{
-    Above, Apart, Below, LeastAbove, LeastBelow, Mean, Minus, Most, MostAbove, MostBelow,
+    Above, Apart, Below, Least, LeastAbove, LeastBelow, Mean, Minus, Most, MostAbove, MostBelow,
 };
 use crate::reproduce::claim::{Claim, Pick, Said, of};
 use crate::reproduce::experiment::{
@@ -154,7 +154,7 @@ pub const FIGURE5: PaperExperiment = PaperExperiment {
             apart: CHANGING,
         },
         Claim {
-            text: "it gains more for larger k",
+            text: "PivotRepair gains more over RP for larger k",
             place: "section V-C, Experiment 1",
             quantity: Minus(
                 &Below(PIVOT.panel(CONGESTED).at(&["(14,10)"]), RP),
@@ -164,14 +164,16 @@ pub const FIGURE5: PaperExperiment = PaperExperiment {
             apart: SITUATION,
         },
         Claim {
-            text: "the overall time is reduced by 71.27 % against RP with k = 10 under TPC-H",
+            text: "PivotRepair reduces the overall time by 71.27 % against RP with k = 10 under \
+                TPC-H",
             place: "section V-C, Experiment 1",
             quantity: Below(PIVOT.panel(&["TPC-H, congested"]).at(&["(14,10)"]), RP),
             said: Said::Between(71.27, 71.27),
             apart: SITUATION,
         },
         Claim {
-            text: "by up to 71.27 % in all cases",
+            text: "PivotRepair reduces the time of a single chunk by up to 71.27 % over the state \
+                of the art (here RP, under all workloads with all codes)",
             place: "abstract",
             quantity: MostBelow(PIVOT.panel(CONGESTED), RP),
             said: Said::UpTo(71.27),
@@ -206,21 +208,29 @@ pub const FIGURE5: PaperExperiment = PaperExperiment {
             apart: SITUATION,
         },
         Claim {
-            text: "and 13,100 s with (14,10)",
+            text: "PPT's overall time is 13,100 s with (14,10) under TPC-DS",
             place: "section V-C, Experiment 1",
             quantity: Mean(PPT.panel(&["TPC-DS, congested"]).at(&["(14,10)"])),
             said: Said::Between(1.31e4, 1.31e4),
             apart: NUMBERS,
         },
         Claim {
-            text: "PivotRepair plans for longer than RP with (6,4)",
+            text: "PPT's overall time with (14,10) is much higher than those of RP and PivotRepair \
+                (taken as ten times: 900 % more)",
+            place: "section V-C, Experiment 1",
+            quantity: LeastAbove(PPT.panel(CONGESTED).at(&["(14,10)"]), of(&["RP", "PivotRepair"])),
+            said: Said::AtLeast(900.0),
+            apart: NUMBERS,
+        },
+        Claim {
+            text: "PivotRepair plans for longer than RP with (6,4) under each workload",
             place: "section V-C, Experiment 2",
-            quantity: Above(PIVOT.panel(RUNNING).at(&["(6,4)"]), RP),
+            quantity: LeastAbove(PIVOT.panel(RUNNING).at(&["(6,4)"]), RP),
             said: Said::Positive,
             apart: PLANNED,
         },
         Claim {
-            text: "and for less time with all others",
+            text: "PivotRepair plans for less time than RP with (9,6), (12,8) and (14,10)",
             place: "section V-C, Experiment 2",
             quantity: LeastBelow(PIVOT.panel(RUNNING).at(LARGE), RP),
             said: Said::Positive,
@@ -249,9 +259,10 @@ pub const FIGURE5: PaperExperiment = PaperExperiment {
             apart: PLANNED,
         },
         Claim {
-            text: "with (14,10) it is 2,380 s at least",
+            text: "PPT's running time is 2,380 s at least with (14,10) under each workload (the \
+                text has 2.38e9 s, which by the 1.31e4 s of Experiment 1 are microseconds)",
             place: "section V-C, Experiment 2",
-            quantity: Mean(PPT.panel(RUNNING).at(&["(14,10)"])),
+            quantity: Least(PPT.panel(RUNNING).at(&["(14,10)"])),
             said: Said::AtLeast(2.38e3),
             apart: NUMBERS,
         },
@@ -272,22 +283,22 @@ pub const FIGURE5: PaperExperiment = PaperExperiment {
             apart: "Times of a few microseconds, of which the least of five counts.",
         },
         Claim {
-            text: "PivotRepair always transfers as fast as PPT (with the codes that PPT is not \
-                refused for)",
+            text: "PivotRepair always transfers as fast as PPT",
             place: "section V-C, Experiment 3",
             quantity: Apart(PIVOT.panel(TRANSFER), PPT),
             said: Said::Near(1.0),
             apart: EQUAL,
         },
         Claim {
-            text: "and keeps its gains over RP under the three workloads",
+            text: "PivotRepair keeps its gains over RP in transfer time under the three workloads",
             place: "section V-C, Experiment 3",
             quantity: LeastBelow(PIVOT.panel(TRANSFER), RP),
             said: Said::Positive,
             apart: CHANGING,
         },
         Claim {
-            text: "the transfer time is reduced by 71.2 % against RP with k = 10 under TPC-H",
+            text: "PivotRepair reduces the transfer time by 71.2 % against RP with k = 10 under \
+                TPC-H",
             place: "section V-C, Experiment 3",
             quantity: Below(PIVOT.panel(&["TPC-H, transfer time"]).at(&["(14,10)"]), RP),
             said: Said::Between(71.2, 71.2),
@@ -362,7 +373,8 @@ pub const FIGURE6: PaperExperiment = PaperExperiment {
             apart: SITUATION,
         },
         Claim {
-            text: "and to PPT: it is about as fast with each size (within 10 %)",
+            text: "PivotRepair compares with PPT as in Experiment 1: about as fast with each size \
+                (within 10 %)",
             place: "section V-C, Experiment 4",
             quantity: Apart(PPT.panel(&["slice size"]), PIVOT),
             said: Said::Near(10.0),
