@@ -176,9 +176,7 @@ impl Coordinator {
         job.avoid.push(gone);
         Some(PlannedRepair::new(job, plan))
     }
-}
 
-impl Coordinator {
     /// Helpers in the order in which they would have done so much that stands in: a lost node is in
     /// many repairs. Those that do not speak are last.
     fn soonest(&self, mut helpers: Vec<NodeId>, bytes: u64, stand_in: StandIn) -> Vec<NodeId> {
