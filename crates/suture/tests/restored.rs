@@ -278,6 +278,11 @@ fn kept_at(cluster: &Cluster, agent: usize, name: &str) -> PathBuf {
     cluster.path(&format!("n{agent}")).join(name)
 }
 
+fn all_kept(cluster: &Cluster) -> Vec<Vec<u8>> {
+    let agents = 0..cluster.agents.len();
+    agents.map(|agent| fs::read(kept_at(cluster, agent, KEPT)).unwrap()).collect()
+}
+
 fn all_keep(cluster: &Cluster, name: &str) -> bool {
     (0..cluster.agents.len()).all(|agent| kept_at(cluster, agent, name).exists())
 }
@@ -285,16 +290,14 @@ fn all_keep(cluster: &Cluster, name: &str) -> bool {
 /// Waits until each agent keeps a backup of the metadata, then sets these back to `backup`, of one
 /// object: agents keep backups of those beside the former ones. Gives the status then.
 fn set_back(cluster: &mut Cluster, backup: &str) -> serde_json::Value {
-    let agents = 0..cluster.agents.len();
     while_stopped(cluster, |dir| {
         fs::write(dir.join("more.toml"), "[backup]\nevery = '1s'\n").unwrap();
     });
     cluster.wait("every agent has a copy", |_| all_keep(cluster, KEPT));
     restore(cluster, backup, "1 object in");
-    let all = || agents.clone().map(|agent| fs::read(kept_at(cluster, agent, KEPT)).unwrap());
-    let before: Vec<_> = all().collect();
+    let before = all_kept(cluster);
     let status = cluster.wait("every agent has one of these", |_| all_keep(cluster, OLDER));
-    assert!(all().collect::<Vec<_>>() == before, "a copy that knows more was replaced");
+    assert!(all_kept(cluster) == before, "a copy that knows more was replaced");
     status
 }
 
@@ -337,6 +340,14 @@ fn copies_that_know_of_an_object_without_bytes_stay_too() {
     cluster.ok(&[&["put", &none, "--name", "empty"], &CODE[..]].concat());
     let warned = set_back(&mut cluster, &backup)["warnings"].to_string();
     assert!(warned.contains("what was put without bytes"), "{warned}");
+    // No restart ends that.
+    let before = all_kept(&cluster);
+    while_stopped(&mut cluster, |dir| {
+        let older = (0..5).map(|agent| dir.join(format!("n{agent}")).join(OLDER));
+        older.for_each(|older| fs::remove_file(older).unwrap());
+    });
+    cluster.wait("every agent has one of these again", |_| all_keep(&cluster, OLDER));
+    assert!(all_kept(&cluster) == before, "a copy that knows more was replaced");
     let copy = kept_at(&cluster, 2, KEPT).display().to_string();
     restore(&mut cluster, &copy, "2 objects in");
     cluster.wait_healthy();

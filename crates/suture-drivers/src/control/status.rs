@@ -50,9 +50,9 @@ pub(super) fn unknown_warning(copies: u64) -> String {
 
 pub(super) fn set_back_warning() -> String {
     "the metadata are older than what agents know of (restored from a backup or a snapshot?): what \
-     was put without bytes, removed or declared since is not known. Agents keep backups of these \
-     as metadata-backup-older.db until the coordinator is started again; their metadata-backup.db are \
-     from before, for `suture metadata restore`"
+     was put without bytes, removed or declared since is not known. The metadata-backup.db of agents \
+     are from before: use the newest (suture metadata restore). Or complete these from the chunks \
+     (suture metadata rebuild); until then backups of these are kept as metadata-backup-older.db"
         .into()
 }
 

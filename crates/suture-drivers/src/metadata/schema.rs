@@ -30,9 +30,9 @@ pub const SCHEMA_VERSION: u32 = STEPS.len() as u32;
 /// What makes version n of the schema out of version n - 1, the first out of an empty file. A new
 /// file takes all steps, an older one those that it lacks, so both end up the same. A step that was
 /// released never changes.
-const STEPS: [&str; 16] = [
+const STEPS: [&str; 17] = [
     FIRST, RACKS, LENGTHS, IN_USE, REMOVED, UNKNOWN, STORES, SCRUB, CHECKSUMS, COMMITTED, INTENTS,
-    THROTTLE, UNFIT, SUMS, SEALED, FAULTS,
+    THROTTLE, UNFIT, SUMS, SEALED, FAULTS, SET_BACK,
 ];
 
 /// The name of the file.
@@ -195,6 +195,10 @@ ALTER TABLE unknown ADD COLUMN sum INTEGER;
 /// Why the copy of a chunk is of no use (`store/scrub.rs`); null where nothing is known to be
 /// wrong.
 const FAULTS: &str = "ALTER TABLE chunk ADD COLUMN fault INTEGER";
+
+/// Whether agents have known of more than there is here, and no rebuild has completed it since
+/// (`store/restored.rs`).
+const SET_BACK: &str = "ALTER TABLE cluster ADD COLUMN set_back INTEGER NOT NULL DEFAULT 0";
 
 /// Opens or creates the database in `dir`.
 ///

@@ -3,9 +3,10 @@
 //!
 //! Place: around every change of these, and a coordinator's start, before its epoch begins.
 //! A flipped bit there would have copies deleted that others have stored. Of the cluster's row the
-//! id, the epoch, the next stripe and the count of puts are summed; their former values cannot be
-//! derived, so a start is refused. Ranges of ids are there to keep copies: where one is damaged,
-//! every id without a stripe is left to others, which keeps more than need be.
+//! id, the epoch, the next stripe and the count of puts are summed, and whether it was set back,
+//! where it was: so rows have the sums that they had before that was recorded. Their former values
+//! cannot be derived, so a start is refused. Ranges of ids are there to keep copies: where one is
+//! damaged, every id without a stripe is left to others, which keeps more than need be.
 //!
 //! Invariant: a function that changes one of these seals it in the same transaction.
 
@@ -19,7 +20,7 @@ const DAMAGED_CLUSTER: &str = "the record of its cluster does not have its check
     (suture metadata restore), or move it away and have `suture metadata rebuild` make it again";
 
 /// The columns that the sum of the cluster's row is over, and the sum.
-const CLUSTER: &str = "SELECT id, epoch, next_stripe, committed, sum FROM cluster";
+const CLUSTER: &str = "SELECT id, epoch, next_stripe, committed, set_back, sum FROM cluster";
 
 /// Changes the cluster's row and seals it, in the caller's transaction.
 ///
@@ -119,8 +120,9 @@ fn is_unknown_damaged(database: &Connection) -> rusqlite::Result<bool> {
 
 /// What the sum of the cluster's row is, and what is recorded, if anything is.
 fn cluster_sums(row: &Row<'_>) -> rusqlite::Result<(i64, Option<i64>)> {
-    let numbers = [row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?];
-    Ok((of_numbers(&numbers), row.get(4)?))
+    let numbers = [row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?];
+    let summed = if numbers[4] == 0 { &numbers[..4] } else { &numbers[..] };
+    Ok((of_numbers(summed), row.get(5)?))
 }
 
 /// CRC32C of numbers as SQLite has them.

@@ -232,7 +232,7 @@ impl MetadataStore {
         sealed::check(&mut connection).with_context(cannot)?;
         let (cluster, epoch) = restored::begin_epoch(&mut connection).with_context(cannot)?;
         ensure!(epoch < EPOCH_MAX, "epoch {epoch} in '{}' is beyond all that are", dir.display());
-        let committed = restored::committed(&connection).with_context(cannot)?;
+        let (committed, is_set_back) = restored::standing(&connection).with_context(cannot)?;
         wal::begin_use(&mut connection).with_context(cannot)?;
         // The log may be new, and SQLite goes on where its name cannot be made durable.
         data_dir::sync(dir).with_context(cannot)?;
@@ -247,7 +247,7 @@ impl MetadataStore {
             marks: Arc::default(),
             former_marks: BTreeMap::new(),
             outranked: BTreeMap::new(),
-            is_set_back: false,
+            is_set_back,
             place,
             is_faulty: Arc::default(),
             sets_aside: false,
@@ -331,7 +331,7 @@ impl MetadataStore {
         self.marks.clone()
     }
 
-    /// Whether agents have known of more than there is here, since it was opened.
+    /// Whether agents have known of more than there is here, and no rebuild has completed it since.
     pub fn is_set_back(&self) -> bool {
         self.is_set_back
     }

@@ -112,7 +112,7 @@ pub fn former(folder: &Path) {
     killed(folder);
     let database = Connection::open(metadata_in(folder).join("metadata.db")).unwrap();
     database.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).unwrap();
-    database.execute_batch("ALTER TABLE chunk DROP COLUMN fault").unwrap();
+    database.execute_batch("ALTER TABLE cluster DROP COLUMN set_back").unwrap();
     database.pragma_update(None, "user_version", SCHEMA_VERSION - 1).unwrap();
 }
 

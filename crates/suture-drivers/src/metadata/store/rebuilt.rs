@@ -66,7 +66,7 @@ impl MetadataStore {
 
     /// Records objects that were found. Of those with one name the first keeps it; where the name
     /// is recorded already, that is for the older one to give up if the newer can be read. Others
-    /// get other names.
+    /// get other names. The metadata count as complete then.
     ///
     /// # Errors
     /// When the database fails; then none is recorded.
@@ -101,13 +101,14 @@ impl MetadataStore {
             added.stripes += stripes.len() as u64;
             added.bytes += object.bytes;
         }
-        let beyond = "UPDATE cluster SET next_stripe =
+        let beyond = "UPDATE cluster SET set_back = 0, next_stripe =
                           max(next_stripe, (SELECT coalesce(max(id) + 1, 0) FROM stripe))";
         sealed::change_cluster(&transaction, |cluster| cluster.execute(beyond, []))?;
         if leftovers == Leftovers::Forget {
             transaction.execute("DELETE FROM unknown", [])?;
         }
         transaction.commit()?;
+        self.is_set_back = false;
         Ok(added)
     }
 }

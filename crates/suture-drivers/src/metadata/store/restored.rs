@@ -9,6 +9,8 @@
 //! and then knows of more, or of a mark that was not made here, shows that this very process was
 //! set back with its machine, to a snapshot that has its memory: what it began and gave out since
 //! may be others' too.
+//! That they are older stays recorded over all starts, until better metadata take their place or a
+//! rebuild completes them: as long, agents keep the backups that they have from before.
 //! Invariants: neither an epoch nor a stripe id is used that agents have received from others; what
 //! others have stored is not deleted as orphans.
 
@@ -138,8 +140,8 @@ impl MetadataStore {
         // Whatever an agent reports, there is space for all puts to come.
         let committed = committed.clamp(known, COMMITTED_MAX.max(known));
         let transaction = self.database.transaction()?;
-        let count = "UPDATE cluster SET committed = ?1";
-        sealed::change_cluster(&transaction, |cluster| cluster.execute(count, [committed]))?;
+        let behind = "UPDATE cluster SET committed = ?1, set_back = 1";
+        sealed::change_cluster(&transaction, |cluster| cluster.execute(behind, [committed]))?;
         sealed::leave_all(&transaction)?;
         transaction.commit()?;
         self.committed.store(committed, Ordering::Relaxed);
@@ -224,9 +226,10 @@ impl MetadataStore {
 /// More puts than there will ever be.
 const COMMITTED_MAX: u64 = 1 << 60;
 
-/// How many puts were committed so far.
-pub(super) fn committed(database: &Connection) -> rusqlite::Result<u64> {
-    database.query_row("SELECT committed FROM cluster", [], |row| row.get(0))
+/// How many puts were committed so far, and whether agents have known of more than there was.
+pub(super) fn standing(database: &Connection) -> rusqlite::Result<(u64, bool)> {
+    let standing = "SELECT committed, set_back FROM cluster";
+    database.query_row(standing, [], |row| Ok((row.get(0)?, row.get(1)?)))
 }
 
 /// How many stripe ids a start, or a new epoch, may pass over, at most.

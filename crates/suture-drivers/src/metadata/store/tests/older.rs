@@ -223,3 +223,23 @@ fn a_process_that_was_set_back_is_told_so_by_its_marks_where_as_many_puts_were_c
     store.outrank("b", claim).unwrap();
     assert_eq!(store.epoch(), begun + 2, "another one is");
 }
+
+#[test]
+fn metadata_that_were_set_back_stay_so_until_a_rebuild_completes_them() {
+    let (dir, store) = store();
+    let mut store = crash(store, dir.path());
+    assert!(!store.is_set_back());
+    store.outrank("n0", remembered(1, 3)).unwrap();
+    let mut store = crash(store, dir.path());
+    assert!(store.is_set_back(), "agents' backups are the better ones still");
+    let (copied, copy) = begin_with_copy(&store, store.first_open().unwrap());
+    assert!(copy.is_set_back(), "and better than a backup of these");
+    copy.database.execute("UPDATE cluster SET set_back = 0", []).unwrap();
+    drop(copy);
+    let error = format!("{:#}", open(copied.path()).err().unwrap());
+    assert!(error.contains("does not have its checksum"), "a flipped bit does not end it: {error}");
+
+    store.add_found(&[], Leftovers::Keep).unwrap();
+    assert!(!store.is_set_back());
+    assert!(!crash(store, dir.path()).is_set_back());
+}
