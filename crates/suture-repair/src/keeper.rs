@@ -9,8 +9,9 @@
 //!
 //! The interface is level-triggered: every answer is an [`Input`] that is true by itself, may come
 //! late, twice or never, and a coordinator that waits for one asks again. What is asked twice is
-//! done once. `conformance` defines what every keeper must do, as code, and runs against each of
-//! them.
+//! done once. A stripe's generation grows by each change of it; only one that was removed and is
+//! named again may begin anew. `conformance` defines what every keeper must do, as code, and runs
+//! against each of them.
 //!
 //! A keeper may also decide itself which nodes live: HDFS's NameNode does, and has the chunks of a
 //! node that it declared dead made elsewhere, however the coordinator's timers stand. Then the

@@ -4,11 +4,13 @@
 use std::collections::BTreeSet;
 
 use crate::story::{Story, bad, copy, stripe};
-use suture_repair::event::{Command, Health, Input, Output, Report};
+use suture_repair::coordinator::Config;
+use suture_repair::event::{Command, Commit, Health, Input, Liveness, Output, Report};
 use suture_repair::id::{ChunkIndex, CopyAt, Generation, NodeId, RepairId, StripeId};
 use suture_repair::label::Label;
 use suture_repair::message::{CopyFault, Failure, FromAgent, Heartbeat, Task, ToAgent};
 use suture_repair::planner::Abilities;
+use suture_repair::stripe::Stripe;
 use suture_repair::time::{Span, Time};
 
 /// The chunks 0 and 1 of a stripe are lost together, and may be rebuilt together.
@@ -342,6 +344,77 @@ fn a_refusal_older_than_what_is_known_lets_the_stripe_be_repaired_again() {
     story.give(Input::CommitRefused { repair: commit.repair, stripe: Some(at(3)) });
     let next = story.dispatched().remove(0);
     assert_eq!((next.plan.lost.len(), next.stripe.generation), (1, Generation(5)));
+}
+
+/// One chunk is rebuilt and durable, and its commit is asked for.
+fn committing() -> (Story, Commit) {
+    let keeps = |config| Config { deletes: false, ..config };
+    let stripes = [stripe_at(2, [0, 1, 2, 3])];
+    let mut story = Story::configured(keeps, ("suture", Liveness::Own), 6, stripes);
+    story.give(Input::Operator(Command::FailNode(NodeId(0))));
+    let task = story.dispatched().remove(0);
+    let commit = story.store(&task);
+    (story, commit)
+}
+
+fn stripe_at(generation: u64, nodes: [u32; 4]) -> Stripe {
+    Stripe { generation: Generation(generation), ..stripe(0, nodes) }
+}
+
+#[test]
+fn a_commit_that_is_older_than_what_is_known_lets_the_stripe_be_repaired_again() {
+    let (mut story, commit) = committing();
+    story.give(Input::StripeAdded(stripe_at(5, [0, 1, 2, 3])));
+    let mut then = stripe_at(3, [0, 1, 2, 3]);
+    let record = &mut then.chunks[usize::from(commit.copy.chunk.0)];
+    (record.node, record.stamp) = (Some(commit.node), commit.copy.stamp);
+    story.take();
+    story.give(Input::Committed { repair: commit.repair, stripe: then });
+    let next = story.dispatched();
+    let [next] = &next[..] else { panic!("the chunk is lost still: {next:?}") };
+    assert_eq!(next.stripe.generation, Generation(5));
+}
+
+#[test]
+fn a_stripe_that_was_removed_and_is_named_again_is_repaired() {
+    let (mut story, commit) = committing();
+    story.give(Input::StripeRemoved(StripeId(0)));
+    story.give(Input::StripeAdded(stripe_at(1, [0, 1, 2, 3])));
+    story.take();
+    let current = Some(stripe_at(1, [0, 1, 2, 3]));
+    story.give(Input::CommitRefused { repair: commit.repair, stripe: current });
+    assert_eq!(story.dispatched().len(), 1);
+}
+
+#[test]
+fn a_repair_ends_when_the_keeper_has_its_chunk_elsewhere() {
+    let mut story = Story::new(6, [stripe_at(2, [0, 1, 2, 3])]);
+    story.give(Input::Operator(Command::FailNode(NodeId(0))));
+    let task = story.dispatched().remove(0);
+    let free = (4..6).map(NodeId).find(|node| *node != task.plan.destinations[&ChunkIndex(0)]);
+    story.give(Input::StripeAdded(stripe_at(3, [free.unwrap().0, 1, 2, 3])));
+    assert!(!cancelled(&story.take(), task.repair).is_empty());
+    assert_eq!((story.core.running().count(), story.core.status().queued), (0, 0));
+}
+
+#[test]
+fn a_claim_that_is_granted_again_is_not_released_under_a_repair_that_goes_on() {
+    let mut story = Story::that_claims(8, [stripe(0, [0, 1, 2, 3])]);
+    (0..8).for_each(|node| story.join_with(node, Abilities::ALL));
+    story.give(Input::Operator(Command::FailNode(NodeId(0))));
+    let repair = claims(&story.take())[0].0;
+    let granted = || Input::Claimed { repair, label: Label::default() };
+    story.give(granted());
+    let task = story.dispatched().remove(0);
+    let (keeps, why) = (task.plan.destinations[&ChunkIndex(0)], Failure::PeerLost(helper(&task)));
+    story.hear(keeps.0, FromAgent::Failed { repair, why });
+    let next = story.dispatched().remove(0);
+    assert_eq!(next.continues, Some(repair));
+    story.give(granted());
+    assert_eq!(released(&story.take()), [], "it goes on under the claim");
+    assert_eq!(released(&fail(&mut story, helper(&next), next.repair)), [repair]);
+    story.give(granted());
+    assert_eq!(released(&story.take()), [repair], "nothing does any more");
 }
 
 #[test]

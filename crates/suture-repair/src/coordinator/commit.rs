@@ -62,6 +62,7 @@ impl Coordinator {
             self.end_repair_of(stripe.id);
             return self.reconcile(commit.node, commit.copy);
         };
+        let is_past = before.generation > stripe.generation;
         let before = before.copy(commit.copy.chunk);
         self.repaired_chunks += 1;
         let (copy, node, bytes) =
@@ -69,12 +70,16 @@ impl Coordinator {
         self.repaired_bytes += bytes;
         self.report(Report::Committed { repair: id, copy, node, bytes });
         self.failures.remove(&stripe.id);
-        self.apply_stripe(stripe);
+        self.take_answer(stripe);
         if !self.ledger.mistake.is(Mutant::ForgetNext) {
             self.commit_next(now, id);
         }
         if !self.lost.contains_key(&copy.stripe) {
             self.report(Report::Healthy(copy.stripe));
+        }
+        if is_past {
+            // It has another location since: a good copy all the same, or one in excess.
+            return self.reconcile(node, copy);
         }
         if let Some(CopyAt { node, copy }) = before {
             self.report_drained(node);
@@ -92,21 +97,35 @@ impl Coordinator {
             // The first answer was lost on its way.
             return self.committed(now, id, stripe.clone());
         }
-        if current.as_ref().is_some_and(|stripe| stripe.generation <= commit.generation) {
+        let known = self.stripes.get(commit.copy.stripe).map(|stripe| stripe.generation);
+        // Where it was removed and named again, the generation that the commit has is of before.
+        let is_named_again = known.is_some_and(|known| known < commit.generation);
+        let is_old = |stripe: &Stripe| stripe.generation <= commit.generation;
+        if current.as_ref().is_some_and(is_old) && !is_named_again {
             // An old answer to another commit: this one may still succeed.
             return;
         }
         let settled = self.ledger.give_up(id);
         self.forget(id, settled);
         match current {
-            Some(stripe) if self.stripes.get(stripe.id).is_some() => self.apply_stripe(stripe),
+            Some(stripe) if known.is_some() => self.take_answer(stripe),
             // Removed, here or there: what is left of its repair has nowhere to go.
             Some(_) | None => self.remove_stripe(commit.copy.stripe),
         }
-        // It takes its place again, even if the answer was older than what is known.
-        self.enqueue(commit.copy.stripe, None);
         self.reconcile(commit.node, commit.copy);
         self.commit_next(now, id);
+    }
+
+    /// Takes the stripe of an answer for what it is. Where that is older than what is known, the
+    /// stripe takes its place by the latter: what decided it until then has ended.
+    fn take_answer(&mut self, stripe: Stripe) {
+        let id = stripe.id;
+        if self.stripes.get(id).is_some_and(|known| known.generation > stripe.generation) {
+            let lost = self.lost.get(&id).cloned().unwrap_or_default();
+            self.set_lost(id, lost);
+        } else {
+            self.apply_stripe(stripe);
+        }
     }
 
     /// The pending commit of a repair was answered, and perhaps its claim is void by that.

@@ -52,9 +52,16 @@ impl Coordinator {
         }
         self.count_away(&stripe, &mut lost);
         let id = stripe.id;
+        let is_whole_again = before.is_some_and(|before| {
+            let attempt = self.ledger.repair_of(id).map(|(_, attempt)| attempt);
+            attempt.is_some_and(|attempt| before.difference(&lost).any(|c| attempt.serves(*c)))
+        });
         self.reserved_below = self.reserved_below.max(StripeId(id.0 + 1));
         self.stripes.put(stripe);
         self.count_crowded(id);
+        if is_whole_again {
+            self.end_repair_of(id);
+        }
         self.set_lost(id, lost);
     }
 

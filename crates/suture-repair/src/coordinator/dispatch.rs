@@ -55,7 +55,7 @@ impl Coordinator {
     pub(super) fn claimed(&mut self, now: Time, id: RepairId, label: Label) {
         if let Some(task) = self.ledger.claimed(now, id, label) {
             self.dispatch(task);
-        } else if self.ledger.get(id).is_none() {
+        } else if !self.ledger.holds_claim(id) {
             // It ended meanwhile; the release of its claim may be lost or have come first.
             self.outputs.push_back(Output::ReleaseClaim(id));
         }

@@ -347,6 +347,17 @@ impl Ledger {
         }
     }
 
+    /// Whether something runs under the claim of this repair: the repair itself, or one that took
+    /// its place.
+    pub fn holds_claim(&self, claimed: RepairId) -> bool {
+        let is_under_it = |rebuild: &Rebuild| match rebuild.claim {
+            ClaimState::Granted { repair, .. } => repair == claimed,
+            ClaimState::Asked { .. } | ClaimState::Unclaimed => false,
+        };
+        self.running.contains_key(&claimed)
+            || self.running.values().filter_map(Attempt::rebuild).any(is_under_it)
+    }
+
     /// Puts another plan in the place of a repair of which no chunk is durable yet, for what that
     /// has left; where there is no memory for it everything stays as it is.
     pub fn supersede(

@@ -9,7 +9,7 @@
 
 use std::time::Instant;
 
-use suture_repair::event::{Commit, Input, NodeState};
+use suture_repair::event::{Claim, Commit, Input, NodeState};
 use suture_repair::id::{Generation, NodeId};
 use suture_repair::keeper::{Keeper, KeeperError};
 use suture_repair::stripe::Stripe;
@@ -75,11 +75,17 @@ impl<N: NameNode> HdfsKeeper<N> {
         stripe.generation = Generation(stripe.generation.0 + 1);
         self.answer(commit, true);
         self.claims.committed(commit.copy);
-        if let Some(building) = self.building.get_mut(&commit.repair) {
+        // The claim may be of the repair in whose place this one went on.
+        let is_its = |claim: &Claim| {
+            let keeps = claim.destinations.get(&commit.copy.chunk);
+            claim.stripe == commit.copy.stripe && keeps == Some(&commit.node)
+        };
+        if let Some(building) = self.building.values_mut().find(|of| is_its(&of.claim)) {
+            let claimed = building.claim.repair;
             building.claim.destinations.remove(&commit.copy.chunk);
             if building.claim.destinations.is_empty() {
                 // Another one may ask for what is left, and the NameNode forgets what arrived.
-                let _ = self.release(commit.repair);
+                let _ = self.release(claimed);
             }
         }
     }
