@@ -67,6 +67,7 @@ use crate::time::{Span, Time};
 use failure_history::FailureHistory;
 use faults::CopyFaults;
 use ledger::{Ledger, Scene};
+use planning::NodeInTurn;
 use racks::Crowded;
 use ranges::StripeRanges;
 use rebalance::Rebalance;
@@ -195,6 +196,7 @@ pub struct Coordinator {
     /// Copies of such stripes by the node that listed them last.
     unknown_copies: BTreeMap<NodeId, u64>,
     queue: Queue,
+    in_turn: NodeInTurn,
     failures: BTreeMap<StripeId, FailureHistory>,
     /// When repairs do without nodes whose sessions broke, or that others wait for.
     leave_at: BTreeMap<NodeId, Time>,
@@ -241,6 +243,7 @@ impl Coordinator {
             unknown: StripeRanges::default(),
             unknown_copies: BTreeMap::new(),
             queue: Queue::default(),
+            in_turn: NodeInTurn::default(),
             failures: BTreeMap::new(),
             leave_at: BTreeMap::new(),
             waits: Waits::default(),
@@ -384,6 +387,7 @@ impl Coordinator {
                 Some(0) | None => 0,
             },
             sample: sample.map(|s| Sample { code: s.code, chunk_bytes: s.chunk_bytes }),
+            shares_caps: self.throttle.shares_caps(),
         }
     }
 

@@ -20,7 +20,7 @@ pub const MARGIN_OF_MOVES: Margin = Margin::MAX;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Place {
     margin: Margin,
-    ticket: u64,
+    ticket: i64,
 }
 
 /// Stripes that need repair.
@@ -29,7 +29,11 @@ pub struct Queue {
     ready: BTreeSet<(Place, StripeId)>,
     asleep: BTreeSet<(Time, StripeId)>,
     index: BTreeMap<StripeId, (Place, Option<Time>)>,
-    next_ticket: u64,
+    next_ticket: i64,
+    /// What was put back last has this one, those before it greater ones.
+    first_ticket: i64,
+    /// How often a stripe became ready.
+    arrivals: u64,
     pub(crate) mistake: Mistake,
 }
 
@@ -44,11 +48,25 @@ impl Queue {
                 self.next_ticket
             }
         };
-        let place = Place { margin, ticket };
+        self.enter(stripe, Place { margin, ticket }, not_before);
+    }
+
+    /// Puts a stripe before all others of its margin: it was taken out before them, for a plan that
+    /// is not carried out.
+    pub fn put_back(&mut self, stripe: StripeId, margin: Margin) {
+        self.remove(stripe);
+        self.first_ticket -= 1;
+        self.enter(stripe, Place { margin, ticket: self.first_ticket }, None);
+    }
+
+    fn enter(&mut self, stripe: StripeId, place: Place, not_before: Option<Time>) {
         self.index.insert(stripe, (place, not_before));
         match not_before {
             Some(time) => self.asleep.insert((time, stripe)),
-            None => self.ready.insert((place, stripe)),
+            None => {
+                self.arrivals += 1;
+                self.ready.insert((place, stripe))
+            }
         };
     }
 
@@ -86,6 +104,7 @@ impl Queue {
         let place = self.remove(stripe).expect("asleep, so indexed");
         let not_before = self.mistake.is(Mutant::KeepAsleep).then_some(Time::ZERO);
         self.index.insert(stripe, (place, not_before));
+        self.arrivals += 1;
         self.ready.insert((place, stripe));
     }
 
@@ -102,6 +121,11 @@ impl Queue {
     /// The margin by which a stripe is queued, if it is.
     pub fn margin(&self, stripe: StripeId) -> Option<Margin> {
         self.index.get(&stripe).map(|(place, _)| place.margin)
+    }
+
+    /// How often a stripe has become ready so far: none has since this was the same.
+    pub fn arrivals(&self) -> u64 {
+        self.arrivals
     }
 
     /// How many stripes are ready.
@@ -168,6 +192,19 @@ mod tests {
         queue.put(S(1), 1, None);
         queue.put(S(1), 2, None);
         assert_eq!(queue.ready().collect::<Vec<_>>(), [S(1), S(2)]);
+    }
+
+    #[test]
+    fn what_was_put_back_is_before_what_came_later() {
+        let mut queue = Queue::default();
+        (1..5).for_each(|stripe| queue.put(S(stripe), 2, None));
+        [2, 1].into_iter().for_each(|stripe| assert!(queue.take(S(stripe))));
+        let arrivals = queue.arrivals();
+        [2, 1].into_iter().for_each(|stripe| queue.put_back(S(stripe), 2));
+        queue.put(S(5), 1, None);
+        assert_eq!(queue.ready().collect::<Vec<_>>(), [S(5), S(1), S(2), S(3), S(4)]);
+        assert_eq!(queue.arrivals(), arrivals + 3);
+        queue.assert_invariants();
     }
 
     #[test]

@@ -2,15 +2,15 @@
 //!
 //! Place: ... queue -> plan -> [what is planned next, what is admitted next, what has to be done
 //! differently] -> dispatch -> slices flow -> ...
-//! A schedule is notified of three facts: a repair was started (`started`), one has ended
-//! (`ended`), links are others (`links_changed`) or better known than before (`links_measured`). It
-//! answers how many stripes to plan now, and for which links (`quota`); which of the plans made to
-//! keep, and in what order (`arrange`); which to start next (`next`); what active repairs should do
-//! otherwise (`directives`); whether progress is news to it (`heeds_progress`), and when it wants
-//! to be asked again (`next_deadline`). What waits and what is active it sees in a `Snapshot` of
-//! the coordinator's ledger, of which it keeps no copy. It never sees sockets, slices or memory:
-//! whether a plan fits is the budget's affair. Which edges of gated repairs flow is the answer of
-//! `EdgeSchedule`, which stands beside it.
+//! A schedule is notified of four facts: a repair was started (`started`), one has ended (`ended`),
+//! a plan could not take the place of another (`refused`), links are others (`links_changed`) or
+//! better known than before (`links_measured`). It answers how many stripes to plan now, and for
+//! which links (`quota`); which of the plans made to keep, and in what order (`arrange`); which to
+//! start next (`next`); what active repairs should do otherwise (`directives`); whether progress is
+//! news to it (`heeds_progress`), and when it wants to be asked again (`next_deadline`). What waits
+//! and what is active it sees in a `Snapshot` of the coordinator's ledger, of which it keeps no
+//! copy. It never sees sockets, slices or memory: whether a plan fits is the budget's affair. Which
+//! edges of gated repairs flow is the answer of `EdgeSchedule`, which stands beside it.
 //!
 //! | schedule | file | source |
 //! |---|---|---|
@@ -42,7 +42,7 @@ use suture_code::Code;
 use crate::cluster::Cluster;
 use crate::id::{NodeId, RepairId, StripeId};
 use crate::plan::Plan;
-use crate::policy::{Balance, Policy, Schedule};
+use crate::policy::{Balance, Order, Policy, Schedule};
 use crate::time::Time;
 use adaptive::Adaptive;
 use phases::Phases;
@@ -72,6 +72,8 @@ pub struct Snapshot<'a> {
     pub attempts: usize,
     /// One of them, or of those that are under repair.
     pub sample: Option<Sample>,
+    /// Whether nodes share a cap of repair: then a repair has less than its links are left.
+    pub shares_caps: bool,
     /// Plans that have not been started.
     pub waiting: &'a Waiting,
     /// Repairs of which agents move something.
@@ -138,7 +140,7 @@ pub struct Scheduler {
 enum Rule {
     All,
     Concurrency(Option<u32>),
-    Slots(Option<Subprocess>),
+    Slots(Option<Subprocess>, Order),
     Adaptive(Adaptive),
     Phases(Phases),
     Waves(Waves),
@@ -151,7 +153,7 @@ impl Scheduler {
         let rule = match policy.schedule {
             Schedule::All => Rule::All,
             Schedule::Concurrency(repairs) => Rule::Concurrency(repairs),
-            Schedule::Slots(chunks, _) => Rule::Slots(chunks.map(Subprocess::new)),
+            Schedule::Slots(chunks, order) => Rule::Slots(chunks.map(Subprocess::new), order),
             Schedule::Adaptive => Rule::Adaptive(Adaptive::default()),
             Schedule::Phases(seconds, order) => {
                 Rule::Phases(Phases::new(seconds, order, has_disks))
@@ -167,7 +169,7 @@ impl Scheduler {
     /// A repair was dispatched; it is among the active ones.
     pub fn started(&mut self, snapshot: Snapshot<'_>, id: RepairId) {
         match &mut self.rule {
-            Rule::All | Rule::Concurrency(_) | Rule::Adaptive(_) | Rule::Slots(_) => {}
+            Rule::All | Rule::Concurrency(_) | Rule::Adaptive(_) | Rule::Slots(..) => {}
             Rule::Phases(phases) => phases.started(&snapshot, id),
             Rule::Waves(waves) => waves.started(id, &snapshot.active[&id]),
         }
@@ -177,7 +179,7 @@ impl Scheduler {
     /// `was` active until now.
     pub fn ended(&mut self, id: RepairId, was: &ActiveRepair) {
         match &mut self.rule {
-            Rule::All | Rule::Concurrency(_) | Rule::Adaptive(_) | Rule::Slots(_) => {}
+            Rule::All | Rule::Concurrency(_) | Rule::Adaptive(_) | Rule::Slots(..) => {}
             Rule::Phases(phases) => phases.ended(id),
             Rule::Waves(waves) => waves.ended(id, was),
         }
@@ -187,7 +189,7 @@ impl Scheduler {
     /// it, so that it `may_later`, or some of the repair has come in full meanwhile.
     pub fn refused(&mut self, id: RepairId, stripe: StripeId, may_later: bool) {
         match &mut self.rule {
-            Rule::All | Rule::Concurrency(_) | Rule::Adaptive(_) | Rule::Slots(_) => {}
+            Rule::All | Rule::Concurrency(_) | Rule::Adaptive(_) | Rule::Slots(..) => {}
             Rule::Phases(phases) => phases.refused(stripe),
             Rule::Waves(waves) => waves.refused(id, stripe, may_later),
         }
@@ -198,7 +200,7 @@ impl Scheduler {
         match &mut self.rule {
             Rule::Adaptive(adaptive) => adaptive.links_changed(),
             Rule::Waves(waves) => waves.links_changed(now, cluster),
-            Rule::All | Rule::Concurrency(_) | Rule::Slots(_) | Rule::Phases(_) => {}
+            Rule::All | Rule::Concurrency(_) | Rule::Slots(..) | Rule::Phases(_) => {}
         }
     }
 
@@ -216,8 +218,9 @@ impl Scheduler {
     /// How many of the ready stripes may be planned now, and for which links.
     pub fn quota(&mut self, snapshot: Snapshot<'_>) -> Quota {
         match &mut self.rule {
-            Rule::All | Rule::Concurrency(_) | Rule::Adaptive(_) | Rule::Slots(None) => Quota::ALL,
-            Rule::Slots(Some(subprocess)) => subprocess.quota(&snapshot),
+            Rule::All | Rule::Concurrency(_) | Rule::Slots(None, _) => Quota::ALL,
+            Rule::Adaptive(_) => Quota::of(adaptive::quota(&snapshot)),
+            Rule::Slots(Some(subprocess), _) => subprocess.quota(&snapshot),
             Rule::Phases(phases) => Quota::of(phases.quota(&snapshot)),
             Rule::Waves(waves) => waves.quota(&snapshot),
         }
@@ -231,7 +234,10 @@ impl Scheduler {
         made: Vec<PlannedRepair>,
     ) -> Vec<PlannedRepair> {
         match &mut self.rule {
-            Rule::All | Rule::Concurrency(_) | Rule::Adaptive(_) | Rule::Slots(_) => made,
+            Rule::Slots(_, Order::Time) => {
+                sorted_by_seconds(made, |planned| planned.seconds_alone(snapshot.cluster))
+            }
+            Rule::All | Rule::Concurrency(_) | Rule::Adaptive(_) | Rule::Slots(..) => made,
             Rule::Phases(phases) => phases.arrange(&snapshot, made),
             Rule::Waves(waves) => waves.arrange(&snapshot, made),
         }
@@ -243,7 +249,7 @@ impl Scheduler {
         let in_order = || snapshot.waiting.nth(passed.len());
         let within = |running: usize, limit: usize| (running < limit).then(in_order).flatten();
         match &mut self.rule {
-            Rule::All | Rule::Slots(_) | Rule::Phases(_) => in_order(),
+            Rule::All | Rule::Slots(..) | Rule::Phases(_) => in_order(),
             Rule::Waves(_) => within(snapshot.active.len(), waves::active_max(&snapshot)),
             Rule::Concurrency(repairs) => {
                 let limit = repairs.map_or(snapshot.nodes, |repairs| repairs as usize);
@@ -256,7 +262,7 @@ impl Scheduler {
     /// What is to be done otherwise from now on.
     pub fn directives(&mut self, snapshot: Snapshot<'_>) -> Vec<Directive> {
         match &mut self.rule {
-            Rule::All | Rule::Concurrency(_) | Rule::Slots(_) => Vec::new(),
+            Rule::All | Rule::Concurrency(_) | Rule::Slots(..) => Vec::new(),
             Rule::Adaptive(adaptive) => adaptive.directives(&snapshot),
             Rule::Phases(phases) => phases.directives(&snapshot),
             Rule::Waves(waves) => waves.directives(&snapshot),
@@ -266,7 +272,7 @@ impl Scheduler {
     /// Whether it looks at how far active repairs have come, or has their stripes planned again.
     pub fn heeds_progress(&self) -> bool {
         match &self.rule {
-            Rule::All | Rule::Concurrency(_) | Rule::Slots(_) => false,
+            Rule::All | Rule::Concurrency(_) | Rule::Slots(..) => false,
             Rule::Adaptive(_) | Rule::Phases(_) | Rule::Waves(_) => true,
         }
     }
@@ -275,10 +281,19 @@ impl Scheduler {
     pub fn next_deadline(&self, snapshot: Snapshot<'_>) -> Option<Time> {
         let (waits, ready) = (!snapshot.waiting.is_empty(), snapshot.ready > 0);
         match &self.rule {
-            Rule::All | Rule::Concurrency(_) | Rule::Slots(_) => None,
+            Rule::All | Rule::Concurrency(_) | Rule::Slots(..) => None,
             Rule::Adaptive(adaptive) => adaptive.next_deadline(waits),
             Rule::Phases(phases) => phases.next_deadline(ready && !waits),
             Rule::Waves(waves) => waves.next_deadline(!snapshot.active.is_empty()),
         }
     }
+}
+
+/// Those first that take the least; the order of equals stays.
+fn sorted_by_seconds(
+    mut made: Vec<PlannedRepair>,
+    seconds: impl Fn(&PlannedRepair) -> f64,
+) -> Vec<PlannedRepair> {
+    made.sort_by(|a, b| seconds(a).total_cmp(&seconds(b)));
+    made
 }

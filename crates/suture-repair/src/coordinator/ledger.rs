@@ -61,6 +61,8 @@ pub(super) struct Scene {
     /// How many of them are more urgent than all plans that wait.
     pub urgent: usize,
     pub sample: Option<Sample>,
+    /// Whether nodes share a cap of repair.
+    pub shares_caps: bool,
 }
 
 /// A repair, or its flow, was ended.
@@ -557,7 +559,7 @@ impl Ledger {
     /// Notifies the schedule of something, or asks it.
     fn consult<T>(
         &mut self,
-        Scene { now, nodes, ready, urgent, sample }: Scene,
+        Scene { now, nodes, ready, urgent, sample, shares_caps }: Scene,
         what: impl FnOnce(&mut Scheduler, Snapshot<'_>) -> T,
     ) -> T {
         let snapshot = Snapshot {
@@ -568,6 +570,7 @@ impl Ledger {
             urgent,
             attempts: self.running.len(),
             sample,
+            shares_caps,
             waiting: &self.waiting,
             active: &self.active,
             edges: self.edges.as_ref(),

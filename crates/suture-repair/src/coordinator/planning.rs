@@ -12,7 +12,7 @@ use crate::event::{Blocked, Liveness, Report};
 use crate::id::{ChunkIndex, NodeId, StripeId};
 use crate::mutant::Mutant;
 use crate::plan::load::Load;
-use crate::planner::{self, Job, PlanError, View};
+use crate::planner::{self, Batch, Job, PlanError, View};
 use crate::policy::{self, Balance, Policy, Schedule, Shape};
 use crate::schedule::{PlannedRepair, Quota};
 use crate::stripe::Stripe;
@@ -25,6 +25,23 @@ pub(super) const BATCH_MAX: usize = 8192;
 /// time and one lane, which every code allows.
 pub(super) const SINGLE_CHUNK: Policy =
     Policy { shape: Shape::Star, balance: Balance::Greedy, schedule: Schedule::All };
+
+/// Questions that are planned together.
+struct BatchPart {
+    jobs: Vec<Job>,
+    policy: Policy,
+    /// Whether they only move what would lie better elsewhere.
+    only_moves: bool,
+}
+
+/// Where nodes are repaired one after the other: what is planned or runs of the one whose turn it
+/// is, while nothing more of it is ready.
+#[derive(Debug, Default)]
+pub(super) struct NodeInTurn {
+    /// How often a stripe had become ready in the queue by then.
+    arrivals: u64,
+    in_progress: BTreeSet<StripeId>,
+}
 
 impl Coordinator {
     /// Whether it can matter how far running repairs have come: the schedule looks at it, or
@@ -45,7 +62,7 @@ impl Coordinator {
         }
         let scene = self.scene(now);
         let quota = self.ledger.quota(scene);
-        if quota.stripes == 0 {
+        if quota.stripes == 0 || self.awaits_node_in_turn(now) {
             return;
         }
         let made = self.make_plans(now, quota);
@@ -67,34 +84,18 @@ impl Coordinator {
     /// Plans the next stripes in one batch, and puts aside those that have no plan.
     fn make_plans(&mut self, now: Time, quota: Quota) -> Vec<PlannedRepair> {
         let jobs = self.next_jobs(now, quota.stripes.min(BATCH_MAX));
-        let free_bytes = self.free_bytes();
-        let cluster = quota.cluster.as_ref().unwrap_or(self.ledger.cluster());
-        let left = self.ledger.load_left();
-        let mistaken = self.mistaken(cluster, &free_bytes);
-        let (cluster, seen) = mistaken.as_ref().map_or((cluster, &free_bytes), |(c, f)| (c, f));
-        let view = View { cluster, ..self.view(seen, &left) };
-        let is_move = |job: &Job| self.rebalance.of(job.stripe).is_some();
-        let (mut moves, jobs): (Vec<Job>, Vec<Job>) = jobs.into_iter().partition(is_move);
-        for job in &mut moves {
-            job.excluded.extend(self.barred_from_move(job.stripe));
-        }
-        let free_for_moves = self.free_for_moves(&free_bytes);
-        let of_moves = View { free_bytes: &free_for_moves, ..view };
-        let mut batches = Vec::new();
-        let parts = [(jobs, &view, &free_bytes), (moves, &of_moves, &free_for_moves)];
-        for (jobs, view, free_bytes) in parts {
-            let is_single = |job: &Job| self.is_single_chunk(job.stripe);
-            let (single, jobs): (Vec<Job>, Vec<Job>) = jobs.into_iter().partition(is_single);
-            for (jobs, policy) in [(single, SINGLE_CHUNK), (jobs, self.config.policy)] {
-                if !jobs.is_empty() {
-                    let mut batch = planner::plan_checked(policy, &jobs, view, self.seed());
-                    if self.ledger.mistake.is(Mutant::LosePlan) {
-                        batch.plans.pop();
-                    }
-                    assert_batch(&jobs, &batch, free_bytes);
-                    batches.push((jobs, batch));
-                }
+        let (mut load, mut left) = (self.ledger.load().clone(), self.ledger.load_left());
+        let mut batches: Vec<(Vec<Job>, Batch)> = Vec::new();
+        for part in self.parts(jobs).into_iter().filter(|part| !part.jobs.is_empty()) {
+            if let Some((jobs, batch)) = batches.last() {
+                // Neither space nor links are given away twice.
+                let cluster = self.ledger.cluster();
+                let plans = || batch.planned(jobs).map(|(job, plan)| (plan, job.facts()));
+                load.add_all(cluster, plans());
+                left.add_all(cluster, plans());
             }
+            let batch = self.plan_part(&part, &quota, &load, &left);
+            batches.push((part.jobs, batch));
         }
         let mut made: Vec<PlannedRepair> = Vec::new();
         for (jobs, batch) in batches {
@@ -111,6 +112,44 @@ impl Coordinator {
             }));
         }
         made
+    }
+
+    /// What is planned in a batch of its own: what is rebuilt and what only moves, and what of
+    /// either is done a chunk at a time.
+    fn parts(&self, jobs: Vec<Job>) -> [BatchPart; 4] {
+        let is_move = |job: &Job| self.rebalance.of(job.stripe).is_some();
+        let (mut moves, jobs): (Vec<Job>, Vec<Job>) = jobs.into_iter().partition(is_move);
+        for job in &mut moves {
+            job.excluded.extend(self.barred_from_move(job.stripe));
+        }
+        let is_single = |job: &Job| self.is_single_chunk(job.stripe);
+        let (single, jobs) = jobs.into_iter().partition(is_single);
+        let (single_moves, moves) = moves.into_iter().partition(is_single);
+        let usual = self.config.policy;
+        [
+            BatchPart { jobs: single, policy: SINGLE_CHUNK, only_moves: false },
+            BatchPart { jobs, policy: usual, only_moves: false },
+            BatchPart { jobs: single_moves, policy: SINGLE_CHUNK, only_moves: true },
+            BatchPart { jobs: moves, policy: usual, only_moves: true },
+        ]
+    }
+
+    /// Plans one batch beside `load`, of which `left` is still to come.
+    fn plan_part(&self, part: &BatchPart, quota: &Quota, load: &Load, left: &Load) -> Batch {
+        let free_bytes = free_beside(load, &self.takes());
+        let free_bytes =
+            if part.only_moves { self.free_for_moves(&free_bytes) } else { free_bytes };
+        let cluster = quota.cluster.as_ref().unwrap_or(self.ledger.cluster());
+        let mistaken = self.mistaken(cluster, &free_bytes);
+        let (cluster, seen) = mistaken.as_ref().map_or((cluster, &free_bytes), |(c, f)| (c, f));
+        let abilities = self.health.abilities();
+        let view = View { cluster, free_bytes: seen, load: left, abilities };
+        let mut batch = planner::plan_checked(part.policy, &part.jobs, &view, self.seed());
+        if self.ledger.mistake.is(Mutant::LosePlan) {
+            batch.plans.pop();
+        }
+        assert_batch(&part.jobs, &batch, &free_bytes);
+        batch
     }
 
     /// A mistake on purpose: the cluster and what is free, as a planner gets them.
@@ -134,16 +173,17 @@ impl Coordinator {
     /// The next questions for the planner, in the order of the queue; where nodes are repaired one
     /// after the other, all about the same node. While the window is closed, neither what is ready
     /// nor what waits with a margin left keeps what has none.
-    fn next_jobs(&self, now: Time, quota: usize) -> Vec<Job> {
+    fn next_jobs(&mut self, now: Time, quota: usize) -> Vec<Job> {
         let ready = || self.queue.ready().take(self.ready_now(now));
         if self.config.policy.schedule.order() != policy::Order::Node {
             return ready().take(quota).filter_map(|id| self.job(id)).collect();
         }
         let may_begin = |id: &StripeId| !self.throttle.is_closed(now) || self.is_urgent(*id);
-        let waiting =
-            self.ledger.waiting().iter().map(|planned| planned.plan.stripe).filter(may_begin);
-        let in_progress = waiting.chain(self.running());
-        let locations = in_progress.chain(ready()).flat_map(|id| self.lost_locations(id));
+        let in_progress = || {
+            let waiting = self.ledger.waiting().iter().map(|planned| planned.plan.stripe);
+            waiting.filter(may_begin).chain(self.running())
+        };
+        let locations = in_progress().chain(ready()).flat_map(|id| self.lost_locations(id));
         let Some(turn) = locations.map(|(_, node)| node).min() else {
             return ready().take(quota).filter_map(|id| self.job(id)).collect();
         };
@@ -152,7 +192,27 @@ impl Coordinator {
             let (chunk, _) = locations.find(|(_, node)| *node == turn)?;
             self.job_for(self.stripes.get(id)?, self.lost.get(&id)?, Some(chunk))
         });
-        jobs.take(quota).collect()
+        let jobs: Vec<Job> = jobs.take(quota).collect();
+        if jobs.is_empty() {
+            let is_its = |id: &StripeId| self.lost_locations(*id).iter().any(|(_, n)| *n == turn);
+            let in_progress = in_progress().filter(is_its).collect();
+            self.in_turn = NodeInTurn { arrivals: self.queue.arrivals(), in_progress };
+        }
+        jobs
+    }
+
+    /// Whether nothing has become ready since nothing was of the node whose turn it is, and some of
+    /// it is still in progress. Looking at all that is ready after each event would take as long as
+    /// there are stripes, for each of them.
+    fn awaits_node_in_turn(&mut self, now: Time) -> bool {
+        if self.in_turn.arrivals != self.queue.arrivals() || self.throttle.is_closed(now) {
+            return false;
+        }
+        let in_progress = &mut self.in_turn.in_progress;
+        while in_progress.first().is_some_and(|id| !self.ledger.has(*id)) {
+            in_progress.pop_first();
+        }
+        !in_progress.is_empty()
     }
 
     /// The lost chunks of a stripe that are to be rebuilt, and the nodes that keep them by the
@@ -182,13 +242,16 @@ impl Coordinator {
     pub(super) fn unplan_all(&mut self) {
         let waiting = self.ledger.waiting().iter().map(|planned| planned.plan.stripe);
         let stripes: Vec<StripeId> = waiting.collect();
-        stripes.into_iter().for_each(|stripe| self.unplan(stripe));
+        stripes.into_iter().rev().for_each(|stripe| self.unplan(stripe));
     }
 
-    /// Forgets the plan of one stripe.
+    /// Forgets the plan of one stripe, which is before all others of its margin then.
     pub(super) fn unplan(&mut self, stripe: StripeId) {
         if self.ledger.unplan(stripe) {
-            self.enqueue(stripe, None);
+            self.touched.push(stripe);
+            if let Some(margin) = self.urgency(stripe) {
+                self.queue.put_back(stripe, margin);
+            }
         }
     }
 
@@ -200,20 +263,6 @@ impl Coordinator {
     /// One seed for each batch, so that the next attempt chooses otherwise.
     pub(super) fn seed(&self) -> u64 {
         self.config.seed ^ self.ledger.next_id().0
-    }
-
-    fn view<'a>(&'a self, free_bytes: &'a [u64], load: &'a Load) -> View<'a> {
-        View {
-            cluster: self.ledger.cluster(),
-            free_bytes,
-            load,
-            abilities: self.health.abilities(),
-        }
-    }
-
-    /// What each node can take: what is free, less what running and planned repairs bring it.
-    fn free_bytes(&self) -> Vec<u64> {
-        free_beside(self.ledger.load(), &self.takes())
     }
 
     /// What is free at each node, in bytes; nothing where no chunks may go.

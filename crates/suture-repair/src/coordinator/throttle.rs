@@ -53,10 +53,11 @@ impl Coordinator {
         if !self.throttle.is_due(now) {
             return;
         }
+        let left = self.ledger.load_left();
         let situation = Situation {
             now,
             cluster: self.ledger.cluster(),
-            load: self.ledger.load(),
+            load: &left,
             is_urgent: self.is_urgent_ready()
                 || self.ledger.is_any_urgent(|stripe| self.is_urgent(stripe)),
         };

@@ -21,7 +21,7 @@ use crate::time::{Span, Time};
 /// Repairs at a port that keep it busy; more only slow each other down.
 const SHARING: f64 = 8.0;
 
-/// Trees that are compared: the oldest so many.
+/// Trees that are compared: the first so many of those that wait.
 const CANDIDATES_MAX: usize = 1024;
 
 /// How often a tree that is not recommended is looked at again.
@@ -41,6 +41,13 @@ pub(super) struct Adaptive {
 struct Competition {
     uplinks: Vec<f64>,
     downlinks: Vec<f64>,
+}
+
+/// How many stripes are to be planned now: all trees that wait are made anew when links change, so
+/// there are no more than are compared, and as many again. What is more urgent waits for none.
+pub(super) fn quota(snapshot: &Snapshot<'_>) -> usize {
+    let waiting = snapshot.waiting.len();
+    if waiting < CANDIDATES_MAX { 2 * CANDIDATES_MAX - waiting } else { snapshot.urgent }
 }
 
 impl Adaptive {

@@ -28,7 +28,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::link_load::LinkLoad;
 use super::straggler::{find_straggler, relieve};
-use super::{ActiveRepair, Directive, PlannedRepair, Snapshot};
+use super::{ActiveRepair, Directive, PlannedRepair, Snapshot, sorted_by_seconds};
 use crate::cluster::{Cluster, Node};
 use crate::id::{NodeId, RepairId, StripeId};
 use crate::policy;
@@ -101,14 +101,11 @@ impl Phases {
         snapshot: &Snapshot<'_>,
         made: Vec<PlannedRepair>,
     ) -> Vec<PlannedRepair> {
-        let mut made = made;
-        if self.order == policy::Order::Time {
-            made.sort_by(|a, b| {
-                let seconds =
-                    |planned: &PlannedRepair| self.seconds_alone(planned, snapshot.cluster);
-                seconds(a).total_cmp(&seconds(b))
-            });
-        }
+        let seconds = |planned: &PlannedRepair| self.seconds_alone(planned, snapshot.cluster);
+        let made = match self.order {
+            policy::Order::Time => sorted_by_seconds(made, seconds),
+            policy::Order::Risk | policy::Order::Node => made,
+        };
         self.number += 1;
         let length = self.length_for(snapshot, &made);
         self.ends = Some(snapshot.now + length);

@@ -97,9 +97,15 @@ pub(super) fn relieve(active: &ActiveRepair, straggler: NodeId) -> Option<Plan> 
 }
 
 /// The rest of a repair without the straggler: with chunks of these `helpers` in the place of its
-/// own, the first that will do first.
-pub(super) fn leave(active: &ActiveRepair, straggler: NodeId, helpers: &[NodeId]) -> Option<Plan> {
-    detour(active, helpers)?.around(&[straggler], StandIn::Sends)
+/// own, the first that will do first, which do what `stand_in` says.
+pub(super) fn leave(
+    active: &ActiveRepair,
+    straggler: NodeId,
+    helpers: &[NodeId],
+    stand_in: StandIn,
+) -> Option<PlannedRepair> {
+    let plan = detour(active, helpers)?.around(&[straggler], stand_in)?;
+    Some(PlannedRepair::new(active.planned.job.clone(), plan))
 }
 
 /// The nodes that hold a chunk of the stripe and were no reason for an earlier attempt to fail.

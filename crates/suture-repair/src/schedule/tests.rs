@@ -17,6 +17,7 @@ use super::straggler::{find_straggler, leave, relieve};
 use super::*;
 use crate::cluster::Rate;
 use crate::id::{ChunkIndex, NodeId};
+use crate::plan::detour::StandIn;
 use crate::plan::{Carries, Edge, Lane, Mode, Range, Start};
 use crate::planner::Job;
 use crate::policy::Policy;
@@ -106,6 +107,7 @@ struct Bench {
     active: ActiveRepairs,
     ready: usize,
     urgent: usize,
+    shares_caps: bool,
     now: Time,
 }
 
@@ -120,6 +122,7 @@ impl Bench {
             active: ActiveRepairs::new(),
             ready: 0,
             urgent: 0,
+            shares_caps: false,
             now: Time::ZERO,
         }
     }
@@ -134,6 +137,7 @@ impl Bench {
             urgent: self.urgent,
             attempts: self.active.len(),
             sample: Some(Sample { code, chunk_bytes: CHUNK }),
+            shares_caps: self.shares_caps,
             waiting: &self.waiting,
             active: &self.active,
             edges: self.edges.as_ref(),
@@ -402,6 +406,24 @@ fn the_next_phase_begins_early_when_nothing_is_left_and_may_take_the_shortest_fi
     assert_ne!(bench.quota(), Quota::NONE);
 }
 
+#[test]
+fn slots_may_take_the_shortest_first() {
+    let planned = || all_planned(&[&[(1, 3), (2, 3)], &[(4, 5)]]);
+    assert_eq!(Bench::new("slots").plan(planned()), [0, 1]);
+    assert_eq!(Bench::new("slots:by-time").plan(planned()), [1, 0]);
+}
+
+#[test]
+fn no_more_trees_wait_than_are_compared_and_as_many_again() {
+    let mut bench = Bench::new("adaptive");
+    bench.ready = 10_000;
+    assert_eq!(bench.quota().stripes, 2048);
+    bench.plan((0..1024).map(|stripe| planned(stripe, &[(1, 2)])).collect());
+    assert_eq!(bench.quota(), Quota::NONE);
+    bench.urgent = 3;
+    assert_eq!(bench.quota().stripes, 3, "what is more urgent waits for none of them");
+}
+
 /// ChameleonEC, section III-C: what the straggler would have received goes to the destination.
 #[test]
 fn a_late_repair_is_tuned_around_the_straggler() {
@@ -497,12 +519,17 @@ fn when_a_link_becomes_slow_what_waits_is_planned_again_and_what_runs_leaves_it(
 
 /// Two repairs after three seconds, of which the first got less than half of its share.
 fn one_that_lags() -> Bench {
+    one_that_got(48)
+}
+
+/// The same, of which the first got so many bytes.
+fn one_that_got(bytes: u64) -> Bench {
     let mut bench = Bench::new("waves");
     bench.plan(all_planned(&[&[(1, 3), (2, 3)], &[(4, 6), (5, 6)]]));
     bench.start();
     bench.now = at(3.0);
     // Two chunks through a downlink: 64 bytes a second are fair.
-    bench.progress(0, 48);
+    bench.progress(0, bytes);
     bench.progress(1, 120);
     bench
 }
@@ -512,6 +539,41 @@ fn what_gets_less_than_half_of_its_share_goes_on_with_another_helper() {
     let mut bench = one_that_lags();
     assert_eq!(bench.replacement(), (0, vec![(8, 3), (2, 3)]));
     assert_eq!(bench.deadline(), Some(at(6.0)));
+}
+
+#[test]
+fn what_stands_in_takes_over_where_the_next_node_has_the_slower_link() {
+    // Node 2 adds up for node 3, and gets less than half of its share.
+    for (downlink, expected) in [(0.1, [(1, 8), (8, 3)]), (9.0, [(1, 3), (8, 3)])] {
+        let mut bench = Bench::new("waves");
+        bench.cluster.nodes[3].downlink = Rate(downlink * LINK);
+        bench.cluster.nodes[8].downlink = Rate(LINK / 2.0);
+        bench.plan(all_planned(&[&[(1, 2), (2, 3)], &[(4, 6), (5, 6)]]));
+        bench.start();
+        bench.now = at(3.0);
+        bench.progress(0, 1);
+        bench.progress(1, 120);
+        let lags = bench.active.get_mut(&RepairId(0)).expect("it is active");
+        lags.reported = [(NodeId(1), 64), (NodeId(2), 1)].into();
+        let replaced = bench.directives();
+        let Some(Directive::Replace { plan, .. }) = replaced.first() else {
+            panic!("it goes on without node 2: {replaced:?}")
+        };
+        assert_eq!(edges_of(plan), expected);
+    }
+}
+
+#[test]
+fn where_nodes_share_a_cap_nothing_is_found_to_lag() {
+    let mut bench = one_that_got(8);
+    bench.shares_caps = true;
+    assert_eq!(bench.directives(), []);
+    // Nor afterwards, for what it got under the cap.
+    bench.shares_caps = false;
+    bench.now = at(6.0);
+    bench.progress(0, 112);
+    bench.progress(1, 128);
+    assert_eq!(bench.directives(), []);
 }
 
 #[test]
@@ -574,11 +636,16 @@ fn what_goes_on_another_way_keeps_its_range_and_what_has_come_in_full_does_not()
     let relieved = relieve(&chain, NodeId(2)).expect("node 2 receives");
     assert_eq!(edges_of(&relieved), [(1, 3), (2, 3), (4, 3)]);
     assert_eq!(relieved.lanes[0].range, chain.planned.plan.lanes[0].range);
-    let left = leave(&chain, NodeId(2), &[NodeId(8)]).expect("node 8 stands in");
-    assert_eq!(edges_of(&left), [(1, 3), (8, 3), (4, 3)]);
-    assert_eq!(left.lanes[0].range, chain.planned.plan.lanes[0].range);
+    let left = |repair: &ActiveRepair, straggler: NodeId, stand_in: StandIn| {
+        leave(repair, straggler, &[NodeId(8)], stand_in).map(|planned| planned.plan)
+    };
+    let sends = left(&chain, NodeId(2), StandIn::Sends).expect("node 8 stands in");
+    assert_eq!(edges_of(&sends), [(1, 3), (8, 3), (4, 3)]);
+    let takes_over = left(&chain, NodeId(2), StandIn::TakesOver).expect("node 8 stands in");
+    assert_eq!(edges_of(&takes_over), [(1, 8), (8, 3), (4, 3)]);
+    assert_eq!(sends.lanes[0].range, chain.planned.plan.lanes[0].range);
     let whole = active(&[(1, 2), (2, 3)], CHUNK);
-    assert_eq!(leave(&whole, NodeId(1), &[NodeId(8)]), None, "nothing is left");
+    assert_eq!(left(&whole, NodeId(1), StandIn::Sends), None, "nothing is left");
     assert_eq!(relieve(&whole, NodeId(2)), None, "nothing is left");
 }
 

@@ -27,6 +27,7 @@ use super::straggler::{find_straggler, helpers, leave};
 use super::{ActiveRepair, Directive, PlannedRepair, Quota, Snapshot};
 use crate::cluster::{Cluster, Node, Rate};
 use crate::id::{NodeId, RepairId, StripeId};
+use crate::plan::detour::StandIn;
 use crate::time::{Span, Time};
 
 /// Flows that a port is shared by when everything runs at once.
@@ -306,6 +307,15 @@ impl Waves {
     /// What gets less than half of its share for no reason that the reported links show.
     fn measure(&mut self, snapshot: &Snapshot<'_>, examined: Examined) -> Vec<Directive> {
         self.looked_at = snapshot.now;
+        if snapshot.shares_caps {
+            // What links have left is no measure then: parts of a cap change every second. Later it
+            // counts from here.
+            let come = |(id, repair): (&RepairId, &ActiveRepair)| {
+                (*id, (repair.reported_at, repair.bytes_done))
+            };
+            self.seen.extend(snapshot.active.iter().map(come));
+            return Vec::new();
+        }
         let (mut late, mut lags) = (Vec::new(), BTreeSet::new());
         let mut compared: Vec<RepairId> = Vec::new();
         for (id, repair) in snapshot.active {
@@ -412,12 +422,26 @@ impl Waves {
         let mut faster = helpers(active);
         faster.retain(|&helper| helper != straggler && uplink(helper) >= enough);
         let bytes = active.planned.plan.range.bytes() as f64;
-        let seconds = |node: NodeId| {
-            let links = self.load.get(&node).copied().unwrap_or_default();
-            (links.up_bytes + bytes) / snapshot.cluster.node(node).uplink_free().usable().0
+        let candidate = |stand_in: StandIn| {
+            let seconds = |node: NodeId| {
+                let load = self.load.get(&node).copied().unwrap_or_default();
+                let links = snapshot.cluster.node(node);
+                let up = (load.up_bytes + bytes) / links.uplink_free().usable().0;
+                let down = (load.down_bytes + bytes) / links.downlink_free().usable().0;
+                if stand_in == StandIn::TakesOver { up.max(down) } else { up }
+            };
+            let mut helpers = faster.clone();
+            helpers.sort_by(|&a, &b| seconds(a).total_cmp(&seconds(b)).then(a.cmp(&b)));
+            let planned = leave(active, straggler, &helpers, stand_in)?;
+            let seconds = planned.link_loads.iter().map(|(node, links)| {
+                let mut all = self.load.get(node).copied().unwrap_or_default();
+                all.add(*links);
+                all.seconds(snapshot.cluster.node(*node))
+            });
+            Some((seconds.fold(0.0, f64::max), planned.plan))
         };
-        faster.sort_by(|&a, &b| seconds(a).total_cmp(&seconds(b)).then(a.cmp(&b)));
-        let plan = leave(active, straggler, &faster)?;
+        let plans = [StandIn::Sends, StandIn::TakesOver].into_iter().filter_map(candidate);
+        let (_, plan) = plans.min_by(|(a, _), (b, _)| a.total_cmp(b))?;
         self.treated.insert(repair);
         self.replaced.insert(plan.stripe);
         Some(Directive::Replace { repair, plan })

@@ -142,6 +142,11 @@ impl Throttle {
         }
     }
 
+    /// Whether there is a cap of several nodes together.
+    pub fn shares_caps(&self) -> bool {
+        self.config.total.is_some() || !self.config.racks.is_empty()
+    }
+
     /// The caps of several nodes: those of racks, and then that of the cluster.
     pub fn shared_caps(&self, cluster: &Cluster) -> Vec<SharedCap> {
         let mut of_racks: Vec<Vec<NodeId>> = vec![Vec::new(); cluster.racks.len()];
