@@ -233,6 +233,7 @@ fn config(first: u8) -> Config {
         in_flight_max: 2,
         scrub: ScrubConfig { period, rate: period.map(|_| 1 << 20), ..ScrubConfig::OFF },
         rebalance_after: (is(REBALANCES) && is_own).then_some(Span::from_secs(2)),
+        gather: Span::from_millis(if is(REBALANCES) { 50 } else { 0 }),
     }
 }
 

@@ -282,6 +282,7 @@ fn load(store: &mut MetadataStore) -> Result<Coordinator> {
         in_flight_max: 4,
         scrub: ScrubConfig { next: store.pass()?.next, ..ScrubConfig::OFF },
         rebalance_after: None,
+        gather: Span::ZERO,
     };
     let mut core = Coordinator::new(Time::ZERO, config, cluster, stripes);
     store.announce_reserved()?;

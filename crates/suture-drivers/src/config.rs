@@ -570,6 +570,7 @@ impl CoordinatorConfig {
             in_flight_max: suture_repair::coordinator::IN_FLIGHT_MAX,
             scrub: ScrubConfig::OFF,
             rebalance_after: None,
+            gather: suture_repair::time::Span::ZERO,
         }
     }
 }

@@ -15,7 +15,7 @@ use suture_repair::event::{Command, Commit, Input, Liveness, Output, Status};
 use suture_repair::id::{ChunkIndex, CopyAt, NodeId};
 use suture_repair::message::FromAgent;
 use suture_repair::stripe::{Stripe, StripeMap};
-use suture_repair::time::Time;
+use suture_repair::time::{Span, Time};
 
 /// Agents, and a coordinator whose metadata are its own map.
 struct Repairing {
@@ -46,6 +46,7 @@ impl Repairing {
             in_flight_max: IN_FLIGHT_MAX,
             scrub: ScrubConfig::OFF,
             rebalance_after: None,
+            gather: Span::ZERO,
         };
         let cluster = cluster::Cluster::uniform(nodes as usize, cluster::Rate(1e8));
         let core = Coordinator::new(Time::ZERO, config, cluster, StripeMap::new([known]));

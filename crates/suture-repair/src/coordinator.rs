@@ -67,7 +67,7 @@ use crate::time::{Span, Time};
 use failure_history::FailureHistory;
 use faults::CopyFaults;
 use ledger::{Ledger, Scene};
-use planning::NodeInTurn;
+use planning::{GATHERED_FROM, NodeInTurn};
 use racks::Crowded;
 use ranges::StripeRanges;
 use rebalance::Rebalance;
@@ -115,6 +115,9 @@ pub struct Config {
     /// Chunks move to nodes that hold much less than others after so long without change; none:
     /// they stay where they are.
     pub rebalance_after: Option<Span>,
+    /// After an operator's command that leaves much to plan, plans are made so much later: commands
+    /// that come together are planned together, and who looks next sees at once what they did.
+    pub gather: Span,
 }
 
 /// Decides what is repaired, how and when; a state machine without clock, IO and threads.
@@ -206,6 +209,8 @@ pub struct Coordinator {
     throttle: Throttle,
     /// When the schedule is to be asked again.
     schedule_at: Option<Time>,
+    /// When plans are made again after a command; none: at any time.
+    plans_at: Option<Time>,
     sweep_at: Time,
     repaired_chunks: u64,
     repaired_bytes: u64,
@@ -250,6 +255,7 @@ impl Coordinator {
             rates,
             throttle: Throttle::default(),
             schedule_at: None,
+            plans_at: None,
             config,
             sweep_at: now,
             repaired_chunks: 0,
@@ -309,7 +315,12 @@ impl Coordinator {
             Input::CommitRefused { repair, stripe } => self.commit_refused(now, repair, stripe),
             Input::Claimed { repair, label } => self.claimed(now, repair, label),
             Input::ClaimRefused { repair, stripe } => self.claim_refused(now, repair, stripe),
-            Input::Operator(command) => self.apply(now, command),
+            Input::Operator(command) => {
+                self.apply(now, command);
+                if self.queue.ready_count() >= GATHERED_FROM {
+                    self.plans_at.get_or_insert(now + self.config.gather);
+                }
+            }
             Input::Throttle(config) => self.configure_throttle(*config),
             Input::WindowClosed(until) => self.close_window(now, until),
             Input::Tick => {}
@@ -343,7 +354,9 @@ impl Coordinator {
         let (faults, work) = (self.faults.next_deadline(), self.next_work_deadline());
         let (scrub, schedule) = (self.next_scrub_deadline(), self.schedule_at);
         let (window, rebalance) = (self.throttle.opens_at(), self.next_rebalance_deadline());
-        let deadlines = [sweep, health, queue, faults, work, scrub, schedule, window, rebalance];
+        let plans = self.plans_at;
+        let deadlines =
+            [sweep, health, queue, faults, work, scrub, schedule, window, rebalance, plans];
         deadlines.into_iter().flatten().min()
     }
 
@@ -551,8 +564,13 @@ impl Coordinator {
         }
         self.adjust_throttle(now);
         self.rebalance(now);
+        if self.plans_at.is_some_and(|at| at <= now) {
+            self.plans_at = None;
+        }
         if !self.config.paused {
-            self.plan_ready(now);
+            if self.plans_at.is_none() {
+                self.plan_ready(now);
+            }
             self.admit_planned(now);
         }
         self.scrub(now);

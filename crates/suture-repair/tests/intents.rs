@@ -552,3 +552,39 @@ fn what_a_node_does_not_list_is_not_counted_on_before_it_was_looked_for() {
     assert_eq!(without(&story, &[2], &[1], Absence::Replaced), []);
     assert_eq!(without(&story, &[2], &[0, 1], Absence::Replaced), [StripeId(0)]);
 }
+
+#[test]
+fn commands_that_come_together_are_seen_at_once_and_planned_together() {
+    let gathers = |config| Config { gather: Span::from_millis(400), ..config };
+    let nodes = |id: u64| if id.is_multiple_of(2) { [0, 1, 2, 3] } else { [1, 4, 5, 6] };
+    let stripes = (0..1200).map(|id| stripe(id, nodes(id)));
+    let mut story = Story::configured(gathers, ("star/lru/all", Liveness::Own), 8, stripes);
+    story.take();
+    for (node, lost) in [(0, 600), (1, 1200)] {
+        story.give(Input::Operator(Command::FailNode(NodeId(node))));
+        assert_eq!(story.core.status().queued, lost, "what it did is seen");
+        assert!(story.core.next_deadline().unwrap() <= story.now + Span::from_millis(400));
+    }
+    story.wait(1, 2..8);
+    let said = story.take();
+    let planned = said.iter().find_map(|output| match output {
+        Output::Report(Report::Planned { repairs, .. }) => Some(*repairs),
+        _ => None,
+    });
+    assert_eq!(planned, Some(1200));
+}
+
+#[test]
+fn what_is_planned_begins_while_commands_are_gathered() {
+    let gathers = |config| Config { gather: Span::from_millis(400), ..config };
+    let stripes = (0..2000).map(|id| stripe(id, [0, 1, 2, 3]));
+    let mut story = Story::configured(gathers, ("suture", Liveness::Own), 8, stripes);
+    story.give(Input::Operator(Command::FailNode(NodeId(0))));
+    story.wait(1, 1..8);
+    assert!(!story.dispatched().is_empty());
+    story.give(Input::Operator(Command::Cancel));
+    assert_eq!(story.core.running().count(), 0);
+    story.take();
+    story.give(Input::Operator(Command::Resume));
+    assert!(story.core.running().count() > 0, "what waits needs no other plan");
+}

@@ -211,6 +211,7 @@ impl FluidAgents {
             in_flight_max: IN_FLIGHT_MAX,
             scrub: ScrubConfig::OFF,
             rebalance_after: None,
+            gather: Span::ZERO,
         };
         let stripes = StripeMap::new(scenario.stripes.iter().cloned());
         let mut agents = FluidAgents {

@@ -66,6 +66,25 @@ pub enum Call {
     BackupMetadata,
 }
 
+impl Call {
+    /// Whether an operator who looks at the status next expects to see what it did. What clients
+    /// store and remove, and agents that join, do not count: they come all the time.
+    pub fn changes_status(self) -> bool {
+        matches!(
+            self,
+            Call::FailNode
+                | Call::ReturnNode
+                | Call::DrainNode
+                | Call::PauseNode
+                | Call::ReplaceNode
+                | Call::RemoveNode
+                | Call::CommandRepair
+                | Call::SetThrottle
+                | Call::StartScrub
+        )
+    }
+}
+
 /// One line of the table.
 #[derive(Clone, Copy, Debug)]
 pub struct Rule {

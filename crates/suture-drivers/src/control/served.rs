@@ -219,7 +219,9 @@ impl Served {
     /// As [`Served::begin`].
     pub async fn begin_as(&self, call: Call, what: &str) -> Result<Option<Begun>, Status> {
         debug_assert!(call.rule().record != Record::No, "only changes are written down");
-        self.service.kept.forget();
+        if call.changes_status() {
+            self.service.kept.forget();
+        }
         let Some(audit) = &self.service.audit else { return Ok(None) };
         let begun = audit.begin(&self.caller, call, what).await;
         if let Err(why) = &begun {
@@ -240,7 +242,12 @@ impl Served {
         begun: Option<Begun>,
         outcome: Result<(), Status>,
     ) -> Result<(), Status> {
-        self.service.kept.forget();
+        if self.call.changes_status() {
+            self.service.kept.forget();
+            // Before plans are made of what changed.
+            let service = self.service.clone();
+            tokio::spawn(async move { drop(service.status_to_keep().await) });
+        }
         match (&self.service.audit, begun) {
             (Some(audit), Some(begun)) => audit.end(begun, outcome).await,
             _ => Ok(()),

@@ -331,7 +331,7 @@ impl ControlService {
 
     /// The same, kept for [`Self::status_soon`], so that this gives none of before what a client
     /// has seen; and whether it is short enough for that.
-    async fn status_to_keep(&self) -> Result<(proto::StatusReply, bool), Status> {
+    pub(super) async fn status_to_keep(&self) -> Result<(proto::StatusReply, bool), Status> {
         let (changes, asked) = (self.kept.changes(), Instant::now());
         let status = self.make_status().await?;
         let is_kept = self.kept.keep(changes, asked, &status);

@@ -290,6 +290,7 @@ mod tests {
             in_flight_max: IN_FLIGHT_MAX,
             scrub: ScrubConfig::OFF,
             rebalance_after: None,
+            gather: Span::ZERO,
         };
         let record = |node: Option<u32>| ChunkRecord {
             node: node.map(NodeId),

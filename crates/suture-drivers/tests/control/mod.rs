@@ -11,7 +11,7 @@ use suture_repair::cluster::Cluster;
 use suture_repair::coordinator::{Config, Coordinator, IN_FLIGHT_MAX, ScrubConfig};
 use suture_repair::event::Liveness;
 use suture_repair::stripe::StripeMap;
-use suture_repair::time::Time;
+use suture_repair::time::{Span, Time};
 use tokio::sync::mpsc;
 
 /// Runs a coordinator on the metadata; gives what answers calls.
@@ -46,6 +46,7 @@ pub fn config(store: &MetadataStore) -> Config {
         in_flight_max: IN_FLIGHT_MAX,
         scrub: ScrubConfig::OFF,
         rebalance_after: None,
+        gather: Span::ZERO,
     }
 }
 

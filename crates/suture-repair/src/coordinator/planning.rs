@@ -21,6 +21,9 @@ use crate::time::Time;
 /// Stripes planned at a time: enough to balance thousands of nodes, few enough to stay quick.
 pub(super) const BATCH_MAX: usize = 8192;
 
+/// Stripes whose plans take so long that they wait for further commands: some 50 ms.
+pub(super) const GATHERED_FROM: usize = 512;
+
 /// How a stripe is planned whose usual plan takes more memory than some agent has: one chunk at a
 /// time and one lane, which every code allows.
 pub(super) const SINGLE_CHUNK: Policy =

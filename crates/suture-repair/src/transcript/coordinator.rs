@@ -13,7 +13,7 @@ use crate::event::{
 use crate::id::{ChunkCopy, NodeId};
 use crate::message::ToAgent;
 use crate::stripe::{Stripe, StripeMap};
-use crate::time::Time;
+use crate::time::{Span, Time};
 use crate::transcript::line::{LineReader, LineWriter, TextError, Textual};
 use crate::transcript::plan::Destination;
 use crate::transcript::value::YesNo;
@@ -61,6 +61,9 @@ pub fn header(now: Time, config: &Config, cluster: &Cluster, stripes: &StripeMap
     if let Some(after) = &config.rebalance_after {
         add(line.field("rebalance-after", after));
     }
+    if config.gather != Span::ZERO {
+        add(line.field("gather", &config.gather));
+    }
     if !cluster.racks.is_empty() {
         add(line.word("racks").list(&cluster.racks));
     }
@@ -104,6 +107,7 @@ impl CoordinatorHeader {
             "rebalance-after" => {
                 self.config.as_mut().ok_or(error)?.rebalance_after = Some(line.value()?);
             }
+            "gather" => self.config.as_mut().ok_or(error)?.gather = line.value()?,
             "racks" => self.cluster.racks = line.list()?,
             "core" => {
                 let (rack_uplink, rack_downlink) = (line.field("up")?, line.field("down")?);
@@ -148,6 +152,7 @@ fn config(line: &mut LineReader<'_>) -> Result<Config, TextError> {
         in_flight_max,
         scrub,
         rebalance_after: None,
+        gather: Span::ZERO,
         timers,
     })
 }

@@ -105,6 +105,7 @@ impl Story {
             in_flight_max: 4,
             scrub: ScrubConfig::OFF,
             rebalance_after: None,
+            gather: Span::ZERO,
         });
         let cluster = Cluster::uniform(nodes as usize, Rate(1e6));
         let core = Coordinator::new(Time::ZERO, config, cluster, StripeMap::new(stripes));

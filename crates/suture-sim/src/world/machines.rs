@@ -158,6 +158,7 @@ impl World {
             in_flight_max: IN_FLIGHT_MAX,
             scrub: self.scrub_config(),
             rebalance_after: self.rebalance_after(),
+            gather: Span::ZERO,
         };
         self.racks.begin();
         let cluster = self.racks.cluster(self.hosts.len());

@@ -50,6 +50,10 @@ pub(super) const CHANGES_MAX: usize = 1024;
 /// How long monitoring waits for what only the metadata say.
 const METADATA_WAIT: Duration = Duration::from_secs(1);
 
+/// How long commands are gathered before plans are made: a status of some ten thousand repairs
+/// takes less.
+const COMMAND_GATHER: Span = Span::from_millis(100);
+
 /// Ids of block groups are below this.
 const STRIPES_MAX: u64 = 1 << 62;
 
@@ -296,6 +300,7 @@ pub(super) fn load(
         } else {
             config.repair.rebalance_after.map(|after| Span { ns: after.as_nanos() as u64 })
         },
+        gather: COMMAND_GATHER,
     };
     let header = || transcript::coordinator::header(Time::ZERO, &core_config, &cluster, &stripes);
     let recording = record.map(|to| to.begin(&header())).transpose().context("cannot record")?;
