@@ -8,7 +8,7 @@
 
 use std::fmt;
 
-use rusqlite::{OptionalExtension, params};
+use rusqlite::{Connection, OptionalExtension, params};
 use suture_edge::units::counted;
 use suture_repair::event::{Command, Input};
 use suture_repair::id::NodeId;
@@ -20,6 +20,7 @@ use crate::store::StoreId;
 /// What is known of a node whose name an agent wants.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KnownNode {
+    id: NodeId,
     /// The name that both have.
     pub name: String,
     address: String,
@@ -46,9 +47,10 @@ pub enum KeptIntent {
 }
 
 impl KnownNode {
-    fn facts(&self) -> Known {
+    /// What decides whether an agent may have the name, if the node holds so many chunks.
+    fn facts(&self, chunks: u64) -> Known {
         Known {
-            chunks: self.chunks,
+            chunks,
             store: self.store.map(|store| store.0),
             is_removed: self.is_removed,
             is_replaced: self.is_replaced,
@@ -138,7 +140,12 @@ impl MetadataStore {
     ) -> Result<(), MetadataError> {
         let Some(known) = self.known(&node.name)? else { return Ok(()) };
         let joining = Joining { store: node.store.map(|store| store.0), is_new, takes_name };
-        known.facts().admit(joining).map_err(|refused| match refused {
+        // Counting reads the records of all chunks, and all agents join at once after a start.
+        if known.facts(1).admit(joining).is_ok() {
+            return Ok(());
+        }
+        let known = KnownNode { chunks: chunks_on(&self.database, known.id)?, ..known };
+        known.facts(known.chunks).admit(joining).map_err(|refused| match refused {
             Refused::NewStore => MetadataError::NewStore(known),
             Refused::OtherStore => MetadataError::OtherStore(known),
         })
@@ -183,8 +190,7 @@ impl MetadataStore {
     pub fn remove_nodes(&mut self, nodes: &[NodeId]) -> Result<(), MetadataError> {
         let transaction = self.database.transaction()?;
         for &node in nodes {
-            let chunks = "SELECT count(*) FROM chunk WHERE node = ?1";
-            let chunks = transaction.query_row(chunks, [node.0], |row| row.get(0))?;
+            let chunks = chunks_on(&transaction, node)?;
             if chunks > 0 {
                 return Err(MetadataError::NodeHolds { node, chunks });
             }
@@ -217,16 +223,15 @@ impl MetadataStore {
         Ok(())
     }
 
+    /// The node of this name, without the count of its chunks.
     fn known(&self, name: &str) -> Result<Option<KnownNode>, MetadataError> {
-        let query =
-            "SELECT address, (SELECT count(*) FROM chunk WHERE chunk.node = node.id), store,
-                            removed, replaced = 1
-                     FROM node WHERE name = ?1";
+        let query = "SELECT id, address, store, removed, replaced = 1 FROM node WHERE name = ?1";
         let known = self.database.query_row(query, [name], |row| {
             Ok(KnownNode {
+                id: NodeId(row.get(0)?),
                 name: name.to_string(),
-                address: row.get(0)?,
-                chunks: row.get(1)?,
+                address: row.get(1)?,
+                chunks: 0,
                 store: row.get::<_, Option<i64>>(2)?.map(|id| StoreId(id.cast_unsigned())),
                 is_removed: row.get(3)?,
                 is_replaced: row.get(4)?,
@@ -234,6 +239,12 @@ impl MetadataStore {
         });
         Ok(known.optional()?)
     }
+}
+
+/// How many chunks are recorded on a node; reads the records of all chunks.
+fn chunks_on(database: &Connection, node: NodeId) -> rusqlite::Result<u64> {
+    let count = "SELECT count(*) FROM chunk WHERE node = ?1";
+    database.query_row(count, [node.0], |row| row.get(0))
 }
 
 impl fmt::Display for KnownNode {

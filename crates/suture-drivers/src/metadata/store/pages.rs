@@ -20,13 +20,15 @@ impl MetadataStore {
         after: &str,
         limit: u32,
     ) -> Result<Vec<Object>, MetadataError> {
+        // A blob is after every text: where no name is beyond the prefix there is no upper end.
         let query = format!(
             "SELECT {OBJECT} FROM object
-             WHERE name >= ?1 AND name > ?2 AND substr(name, 1, length(?1)) = ?1
+             WHERE name >= ?1 AND name > ?2 AND name < coalesce(?4, x'')
              ORDER BY name LIMIT ?3",
         );
         let mut query = self.database.prepare_cached(&query)?;
-        let objects = query.query_map((prefix, after, limit), |row| Ok(object_of(row)))?;
+        let range = (prefix, after, limit, end_of(prefix));
+        let objects = query.query_map(range, |row| Ok(object_of(row)))?;
         objects.map(|object| object?).collect()
     }
 
@@ -62,5 +64,29 @@ impl MetadataStore {
         let last: Option<u64> = known.optional()?;
         let last = last.ok_or_else(|| MetadataError::NoSuchObject(name.to_string()))?;
         self.object_stripes(name, last + 1, limit)
+    }
+}
+
+/// The first text after all that begin with `prefix`, in the order of their bytes; none where there
+/// is no such text.
+fn end_of(prefix: &str) -> Option<String> {
+    let last_to_first = prefix.char_indices().rev();
+    let mut ends = last_to_first.filter_map(|(at, last)| {
+        let next = (last..=char::MAX).nth(1)?;
+        Some(format!("{}{next}", &prefix[..at]))
+    });
+    ends.next()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::end_of;
+
+    #[test]
+    fn the_end_of_a_prefix_is_the_first_text_beyond_it() {
+        assert_eq!(end_of("ab").as_deref(), Some("ac"));
+        assert_eq!(end_of("a\u{d7ff}").as_deref(), Some("a\u{e000}"), "what is between is no text");
+        assert_eq!(end_of("a\u{10ffff}\u{10ffff}").as_deref(), Some("b"));
+        assert_eq!((end_of(""), end_of("\u{10ffff}")), (None, None));
     }
 }
