@@ -16,9 +16,13 @@ let mayCommand = false;
 const byId = (id) => document.getElementById(id);
 const byNumber = new Intl.Collator('en', { numeric: true });
 
+// Characters that are not seen, as the commands show them: a name must not pass for another.
+const visible = (content) => String(content).replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu,
+  (c) => (c === '\n' || c === '\t' ? c : `\\u{${c.codePointAt(0).toString(16)}}`));
+
 function text(parent, tag, content, className) {
   const element = document.createElement(tag);
-  element.textContent = content;
+  element.textContent = visible(content);
   if (className) element.className = className;
   parent.append(element);
   return element;
@@ -26,7 +30,8 @@ function text(parent, tag, content, className) {
 
 // Nothing is written that is there already: a screen reader reads what changes.
 function write(element, content) {
-  if (element.textContent !== String(content)) element.textContent = content;
+  const shown = visible(content);
+  if (element.textContent !== shown) element.textContent = shown;
 }
 
 // Numbers as the commands write them (suture_edge::units): three significant digits, sizes in units
@@ -91,8 +96,11 @@ function showKeyed(id, items, key, make, update) {
   const body = byId(id).tBodies[0];
   byId(id).hidden = items.length === 0;
   const known = new Map([...body.rows].map((row) => [row.dataset.key, row]));
+  const used = new Set();
   items.forEach((item, index) => {
-    const name = String(key(item));
+    let name = String(key(item));
+    while (used.has(name)) name += ' again';
+    used.add(name);
     let row = known.get(name);
     known.delete(name);
     if (!row) {
@@ -318,6 +326,7 @@ function showCommands(cell, node) {
   const wanted = commandsOf(node);
   if (cell.dataset.commands === wanted.join(' ')) return;
   cell.dataset.commands = wanted.join(' ');
+  const wasHere = cell.contains(document.activeElement);
   cell.replaceChildren();
   wanted.forEach((command) => {
     const button = text(cell, 'button', capital(command));
@@ -325,6 +334,10 @@ function showCommands(cell, node) {
     button.setAttribute('aria-label', `${capital(command)} ${node.name}`);
     button.addEventListener('click', () => askNode(command, node.name));
   });
+  if (!wasHere) return;
+  // Whoever commanded it stays here, also where nothing more can be commanded.
+  cell.tabIndex = -1;
+  (cell.querySelector('button') || cell).focus();
 }
 
 function showScrub(status) {
@@ -415,7 +428,8 @@ function showPast(status) {
   const make = (row) => { for (let cell = 0; cell < 5; cell += 1) row.insertCell(); };
   const update = (row, episode) => {
     const when = new Date(1000 * episode.began);
-    write(row.cells[0], when.toLocaleString());
+    // Some languages have marks of direction in it.
+    write(row.cells[0], when.toLocaleString().replace(/\p{Cf}/gu, ''));
     write(row.cells[1], lostIn(episode));
     const again = episode.failed_attempts > 0
       ? `, ${count(episode.failed_attempts, 'attempt')} made again` : '';

@@ -8,10 +8,14 @@
 
 use suture_repair::event::{Health, Report, Status};
 use suture_repair::id::NodeId;
-use suture_repair::time::Time;
+use suture_repair::time::{Span, Time};
 
 /// Episodes that are remembered; older ones are forgotten.
 const EPISODES_MAX: usize = 50;
+
+/// While chunks move to a node that holds little, an episode does not end for so long after the
+/// last of them: the next are chosen once a second.
+const BETWEEN_MOVES: Span = Span::from_secs(5);
 
 /// Nodes that an episode names; more are counted only.
 const NODES_NAMED: usize = 16;
@@ -78,13 +82,19 @@ impl History {
     }
 
     /// Ends the episode that runs where nothing is lost any more.
-    pub fn measure(&mut self, status: &Status) {
+    pub fn measure(&mut self, now: Time, status: &Status) {
+        let is_filling = |rebuilt_at: Time| {
+            status.rebalance.bytes_left > 0 && now.since(rebuilt_at) < BETWEEN_MOVES
+        };
         let is_whole = status.lost_chunks == 0
             && status.leaving_chunks == 0
             && status.running.is_empty()
             && status.at_risk.iter().all(|stripes| *stripes == 0);
         let running = self.episodes.last_mut().filter(|last| is_whole && !last.has_ended);
         let Some(episode) = running else { return };
+        if episode.rebuilt_at.is_some_and(is_filling) {
+            return;
+        }
         episode.has_ended = true;
         if episode.chunks == 0 {
             self.episodes.pop();
@@ -116,8 +126,8 @@ impl History {
 
 #[cfg(test)]
 mod tests {
+    use suture_repair::event::RebalanceStatus;
     use suture_repair::id::{ChunkCopy, ChunkIndex, RepairId, Stamp, StripeId};
-    use suture_repair::time::Span;
 
     use super::*;
 
@@ -142,16 +152,16 @@ mod tests {
     fn an_episode_lasts_from_the_first_loss_until_nothing_is_lost() {
         let mut history = History::default();
         history.note(at(1), 1001, &failed(3, 2));
-        history.measure(&losing(2));
+        history.measure(at(999), &losing(2));
         history.note(at(3), 1003, &failed(4, 1));
         history.note(at(5), 1005, &committed(10));
-        history.measure(&losing(2));
+        history.measure(at(999), &losing(2));
         history.note(at(6), 1006, &committed(20));
         history.note(at(7), 1007, &committed(20));
         assert!(!history.episodes[0].has_ended);
-        history.measure(&losing(0));
+        history.measure(at(999), &losing(0));
         history.note(at(60), 1060, &committed(7));
-        history.measure(&losing(0));
+        history.measure(at(999), &losing(0));
         let all: Vec<&Episode> = history.episodes().collect();
         assert_eq!(all.len(), 2, "{all:?}");
         let (newest, first) = (all[0], all[1]);
@@ -165,11 +175,29 @@ mod tests {
     fn what_comes_back_before_anything_was_rebuilt_is_no_episode() {
         let mut history = History::default();
         history.note(at(1), 1001, &failed(3, 2));
-        history.measure(&losing(0));
+        history.measure(at(999), &losing(0));
         assert_eq!(history.episodes().count(), 0);
         // A node without chunks loses none.
         history.note(at(2), 1002, &failed(4, 0));
         assert_eq!(history.episodes().count(), 0);
+    }
+
+    #[test]
+    fn moves_to_a_new_node_are_one_episode() {
+        let mut history = History::default();
+        let filling = |bytes_left| Status {
+            rebalance: RebalanceStatus { chunks: 0, bytes_left },
+            ..Status::default()
+        };
+        for second in 1..100 {
+            history.note(at(second), 1000 + second, &committed(10));
+            history.measure(at(second), &filling(1000 - 10 * second));
+        }
+        history.measure(at(99) + BETWEEN_MOVES, &filling(10));
+        history.note(at(200), 1200, &committed(10));
+        history.measure(at(200), &filling(0));
+        let all: Vec<_> = history.episodes().map(|episode| episode.chunks).collect();
+        assert_eq!(all, [1, 99]);
     }
 
     #[test]
@@ -178,7 +206,7 @@ mod tests {
         for number in 0..1000 {
             (0..100).for_each(|node| history.note(at(number), number, &failed(node, 1)));
             history.note(at(number), number, &committed(1));
-            history.measure(&losing(0));
+            history.measure(at(999), &losing(0));
         }
         assert_eq!(history.episodes().count(), EPISODES_MAX);
         let newest = history.episodes().next().unwrap();

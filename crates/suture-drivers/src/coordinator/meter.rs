@@ -50,7 +50,7 @@ impl Meter {
         let (done, is_running) = (done(status), !status.running.is_empty());
         self.estimator.observe(now, done, left(status), is_running);
         self.observe(now, done.bytes, is_running);
-        self.history.measure(status);
+        self.history.measure(now, status);
     }
 
     /// Remembers what a report says of the course of things; `clock` is now in seconds since 1970.
