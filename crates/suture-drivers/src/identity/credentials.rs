@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::pem::PemObject;
@@ -346,8 +346,14 @@ fn certificates(pem: &[u8], path: &Path) -> Result<Vec<CertificateDer<'static>>>
     all.ok_or_else(|| flawed(path, &Flaw::Malformed))
 }
 
+/// Bad input, but where the clock decides: then a daemon that is started again, once the clock is
+/// set or a new certificate is there, gets on.
 fn flawed(path: &Path, flaw: &Flaw) -> anyhow::Error {
-    bad_input(format!("{}: {flaw}", path.display()))
+    let why = format!("{}: {flaw}", path.display());
+    match flaw {
+        Flaw::Expired | Flaw::NotYetValid => anyhow!(why),
+        _ => bad_input(why),
+    }
 }
 
 /// A time as certificates have it. One before 1970 counts as 1970, when none was valid yet.

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use suture_drivers::config::CoordinatorConfig;
 use suture_drivers::config::hdfs::HdfsMode;
 use suture_drivers::config::reload::{self, ChangedKeys};
@@ -85,7 +85,8 @@ pub fn run(args: Args) -> Result<Outcome> {
     let path = path.as_deref();
     let config = path.map(CoordinatorConfig::read).transpose()?.unwrap_or_default();
     if SystemTime::now() < UNIX_EPOCH {
-        return Err(bad_input("this machine's clock is before 1970: set it"));
+        // It may be set soon after the machine began.
+        bail!("this machine's clock is before 1970: set it");
     }
     log::begin_of_daemon();
     daemon::log_whole_path(&config.data_dir);
