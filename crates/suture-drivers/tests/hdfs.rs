@@ -164,7 +164,7 @@ fn a_claim_names_the_storage_of_each_block_and_its_generation_stamp() {
     let [Input::Claimed { label, .. }] = &hdfs.1.changes()[..] else { panic!("it is granted") };
     let label: BlockLabel = serde_json::from_slice(label.bytes()).unwrap();
     let storage = ChosenStorage { index: 1, storage: "DS-dn4".into(), kind: "DISK".into() };
-    assert_eq!(label, BlockLabel { stamp: 1001, targets: vec![storage] });
+    assert_eq!(label, BlockLabel { pool: None, stamp: 1001, targets: vec![storage] });
 }
 
 #[test]
@@ -575,13 +575,18 @@ fn a_rebuilt_block_gets_the_stamp_of_its_group_and_is_read_under_either_name() {
     let store = blocks.store();
     let copy =
         ChunkCopy { stripe: StripeId(5), chunk: ChunkIndex(7), stamp: RepairId::new(9, 1).into() };
-    let label = BlockLabel { stamp: 1042, targets: vec![] };
-    let label = Label::new(&serde_json::to_vec(&label).unwrap()).unwrap();
+    let label_of = |pool: &str| {
+        let label = BlockLabel { pool: Some(pool.into()), stamp: 1042, targets: vec![] };
+        Label::new(&serde_json::to_vec(&label).unwrap()).unwrap()
+    };
+    let label = label_of(POOL);
     let writer = store.begin(3000).unwrap();
     writer.write(0, &[7; 3000]).unwrap();
     writer.prove(None, &mut |_| ()).unwrap();
     let unnamed = writer.publish(copy, &Label::default()).unwrap_err();
     assert!(matches!(&unnamed, Failure::Disk(why) if why.contains("generation stamp")));
+    let foreign = writer.publish(copy, &label_of("BP-2")).unwrap_err();
+    assert!(matches!(&foreign, Failure::Disk(why) if why.contains("is of block pool BP-2")));
     assert_eq!(writer.publish(copy, &label), Ok(Published::Named));
     let stored = blocks.datanode.blocks.lock().unwrap()[&block_id(copy.stripe, copy.chunk)].clone();
     assert_eq!((stored.stamp, stored.bytes), (1042, vec![7; 3000]));

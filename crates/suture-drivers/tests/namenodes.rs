@@ -15,7 +15,7 @@ use suture_drivers::hdfs::frame::{Frames, PROTOCOL};
 use suture_drivers::hdfs::lease::Condition;
 use suture_drivers::hdfs::link::{Link, LinkSettings};
 use suture_drivers::hdfs::listener::listen;
-use suture_drivers::hdfs::namenode::{NodesAnswer, Question, ask};
+use suture_drivers::hdfs::namenode::{NameNode, NodesAnswer, Question, ask};
 use suture_drivers::hdfs::view::HdfsSeen;
 use suture_drivers::identity::credentials::Kept;
 use suture_drivers::identity::{AccessRole, Principal};

@@ -79,11 +79,6 @@ impl Connections {
         self.known.len()
     }
 
-    /// The block pool of all of them, once one has been there.
-    pub fn pool(&self) -> Option<String> {
-        self.pool.get().cloned()
-    }
-
     /// The active one, if any is.
     fn active(&mut self) -> Option<usize> {
         while let Ok(connection) = self.waiting.try_recv() {
@@ -182,6 +177,11 @@ impl NameNode for Connections {
                 Err(why)
             }
         }
+    }
+
+    /// That of all of them, once one has been there.
+    fn pool(&self) -> Option<String> {
+        self.pool.get().cloned()
     }
 }
 

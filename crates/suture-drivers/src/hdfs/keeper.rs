@@ -50,6 +50,10 @@ pub const LEFT_MAX: usize = 1000;
 /// What a DataNode has to know to take a rebuilt block, as the label of its chunk.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BlockLabel {
+    /// The block pool of the group: ids and stamps begin at the same numbers in each. None where
+    /// no NameNode has said which, and from a coordinator before this one.
+    #[serde(default)]
+    pub pool: Option<String>,
     /// The generation stamp of the group.
     pub stamp: u64,
     /// The storage of each block.

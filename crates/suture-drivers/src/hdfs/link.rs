@@ -27,7 +27,7 @@ use tracing::{error, info, warn};
 use super::connections::Connections;
 use super::keeper::HdfsKeeper;
 use super::lease::{Condition, LeaseScene, NoLease};
-use super::namenode::{DataNode, DataNodeState};
+use super::namenode::{DataNode, DataNodeState, NameNode};
 use super::view::HdfsView;
 use crate::metadata::{Metadata, MetadataError, MetadataStore, NewNode};
 use crate::store::StoreId;

@@ -236,6 +236,11 @@ pub trait NameNode: Debug {
     /// # Errors
     /// When there is no active NameNode, or the connection fails.
     fn ask_json(&mut self, question: &Question) -> Result<serde_json::Value, KeeperError>;
+
+    /// The block pool of its namespace, where it is known.
+    fn pool(&self) -> Option<String> {
+        None
+    }
 }
 
 /// Asks, and reads the answer.

@@ -263,6 +263,12 @@ impl NewChunk {
             serde_json::from_slice(label.bytes())
                 .map_err(|error| Failure::Disk(format!("{copy}: a label that is none: {error}")))?
         };
+        if let Some(of) = label.pool.filter(|of| *of != *self.pool) {
+            return Err(Failure::Disk(format!(
+                "{copy} is of block pool {of}, and this agent serves {}: correct [hdfs] pool",
+                self.pool
+            )));
+        }
         let labelled = (label.stamp > 0).then_some(label.stamp);
         let stamp = generation_stamp(copy.stamp).or(labelled);
         let stamp = stamp.ok_or_else(|| {

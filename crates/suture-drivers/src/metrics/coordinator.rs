@@ -621,15 +621,16 @@ mod tests {
         let view = HdfsView::new(false);
         let mut seen = Seen { hdfs: Some(view.seen()), ..Seen::default() };
         let before = text(&metrics, &seen);
-        for name in ["connected", "lease", "namenodes", "groups", "left_groups"] {
+        for name in ["connected", "lease", "observes", "namenodes", "groups", "left_groups"] {
             assert_has(&before, &format!("suture_hdfs_{name} 0.0"));
         }
         let mut hdfs = view.seen();
-        (hdfs.namenodes, hdfs.groups, hdfs.left) = (2, 5, 3);
+        (hdfs.observes, hdfs.namenodes, hdfs.groups, hdfs.left) = (true, 2, 5, 3);
         seen.hdfs = Some(hdfs);
         let after = text(&metrics, &seen);
         assert_has(&after, "suture_hdfs_connected 0.0");
-        for (name, value) in [("namenodes", 2), ("groups", 5), ("left_groups", 3)] {
+        let of = [("observes", 1), ("namenodes", 2), ("groups", 5), ("left_groups", 3)];
+        for (name, value) in of {
             assert_has(&after, &format!("suture_hdfs_{name} {value}.0"));
         }
     }

@@ -16,6 +16,7 @@ use crate::hdfs::view::HdfsSeen;
 pub(super) struct HdfsLevels {
     connected: Family<Labels, Level>,
     lease: Family<Labels, Level>,
+    observes: Family<Labels, Level>,
     namenodes: Family<Labels, Level>,
     groups: Family<Labels, Level>,
     left: Family<Labels, Level>,
@@ -32,6 +33,10 @@ impl HdfsLevels {
                 "suture_hdfs_lease",
                 "Whether HDFS leaves its lost blocks to this coordinator, and does not rebuild them",
             ),
+            observes: of.new_one(
+                "suture_hdfs_observes",
+                "Whether HDFS rebuilds everything, and this coordinator only looks",
+            ),
             namenodes: of.new_one("suture_hdfs_namenodes", "NameNodes whose plugins are connected"),
             groups: of
                 .new_one("suture_hdfs_groups", "Block groups at risk that the NameNode reports"),
@@ -43,15 +48,15 @@ impl HdfsLevels {
     }
 
     pub(super) fn set(&self, seen: Option<&HdfsSeen>) {
-        let levels = [&self.connected, &self.lease, &self.namenodes, &self.groups, &self.left];
-        levels.iter().for_each(|level| level.clear());
+        let states = [&self.connected, &self.lease, &self.observes];
+        let counted = [&self.namenodes, &self.groups, &self.left];
+        states.iter().chain(&counted).for_each(|level| level.clear());
         let Some(seen) = seen else { return };
         let now = Instant::now();
-        let [connected, leased] =
-            [seen.is_connected(now), seen.is_leased(now)].map(|is_so| f64::from(u8::from(is_so)));
+        let are_so = [seen.is_connected(now), seen.is_leased(now), seen.observes];
+        let states = states.into_iter().zip(are_so.map(|is_so| f64::from(u8::from(is_so))));
         let counts = [seen.namenodes, seen.groups, seen.left].map(|count| count as f64);
-        let values = [connected, leased].into_iter().chain(counts);
-        for (level, value) in levels.into_iter().zip(values) {
+        for (level, value) in states.chain(counted.into_iter().zip(counts)) {
             level.get_or_create(&Labels::new()).set(value);
         }
     }

@@ -79,6 +79,7 @@ async fn serve(config: AgentConfig, path: Option<&Path>, args: Args) -> Result<O
     let record = args.record.target()?;
     let mut stop = Stop::new(args.until_stdin_closes)?;
     let reloads = Reloads::new()?;
+    let as_read = config.clone();
     let mut config = config;
     let manager = ServiceManager::from_environment();
     let mut datanode = None;
@@ -117,7 +118,7 @@ async fn serve(config: AgentConfig, path: Option<&Path>, args: Args) -> Result<O
         .with_context(|| format!("cannot use '{}'", config.data_dir.display()))?;
     let chunks = Chunks::Unclaimed(data_dir);
     let (sent, caps) = watch::channel(config.rates().repair);
-    let followed = follow(reloads, path, config.clone(), sent);
+    let followed = follow(reloads, path, as_read, sent);
     let mut agent = AgentProcess {
         config,
         caps,

@@ -146,7 +146,10 @@ fn read(of: &OfRole, is_check: bool) -> Result<ReadConfig> {
                     role: AccessRole::Agent,
                 }
                 .check()?;
-                check_own(&config, credentials.as_deref())?;
+                // In HDFS the DataNode gives the name, once it runs.
+                if config.hdfs.socket.is_none() || config.name.is_some() {
+                    check_own(&config, credentials.as_deref())?;
+                }
             }
             Ok(ReadConfig { path, keys: config.shown(), advice })
         }

@@ -77,7 +77,8 @@ impl<N: NameNode> HdfsKeeper<N> {
             building.standing = ClaimStanding::Granted;
             self.refusals.remove(&claim.stripe);
             let stamp = self.groups.get(&claim.stripe).map_or(0, |known| known.group.stamp);
-            let label = BlockLabel { stamp, targets: answer.targets };
+            let pool = self.namenode.pool();
+            let label = BlockLabel { pool, stamp, targets: answer.targets };
             let label = serde_json::to_vec(&label).ok().and_then(|bytes| Label::new(&bytes));
             let label = label.unwrap_or_default();
             return self.changes.push(Input::Claimed { repair, label });

@@ -26,7 +26,8 @@ import org.apache.hadoop.io.erasurecode.rawcoder.ButterflyRawErasureCoderFactory
  * namesystem's lock.
  *
  * An internal block counts as {@code live} where a node that stays has it, as {@code leaving} where
- * only nodes that leave do, else as missing; a corrupt replica counts as none. A node in
+ * only nodes that leave do, else as missing; a corrupt replica counts as none, and so does one that
+ * was ordered away as one too many and is still there. A node in
  * maintenance comes back, and HDFS wants nothing of it elsewhere while those that stay could decode
  * the group: its blocks are live then, and leaving otherwise.
  */
@@ -129,7 +130,7 @@ final class GroupView {
     for (BlockInfoStriped.StorageAndBlockIndex unit : group.getStorageAndIndexInfos()) {
       DatanodeDescriptor node = unit.getStorage().getDatanodeDescriptor();
       place.holders.add(node);
-      if (isUsable(unit.getStorage(), corrupt) && Stay.of(node) != Stay.LEAVES) {
+      if (isUsable(group, unit.getStorage(), corrupt) && Stay.of(node) != Stay.LEAVES) {
         place.chosen.add(unit.getStorage());
       }
     }
@@ -154,7 +155,7 @@ final class GroupView {
     for (BlockInfoStriped.StorageAndBlockIndex unit : group.getStorageAndIndexInfos()) {
       DatanodeDescriptor at = unit.getStorage().getDatanodeDescriptor();
       if (unit.getBlockIndex() == index && at.getDatanodeUuid().equals(node)
-          && isUsable(unit.getStorage(), corrupt)) {
+          && isUsable(group, unit.getStorage(), corrupt)) {
         return true;
       }
     }
@@ -218,7 +219,7 @@ final class GroupView {
     Map<Integer, DatanodeDescriptor> best = new TreeMap<>();
     Collection<DatanodeDescriptor> corrupt = corrupt(group);
     for (BlockInfoStriped.StorageAndBlockIndex unit : group.getStorageAndIndexInfos()) {
-      if (isUsable(unit.getStorage(), corrupt)) {
+      if (isUsable(group, unit.getStorage(), corrupt)) {
         best.merge((int) unit.getBlockIndex(), unit.getStorage().getDatanodeDescriptor(),
             (one, other) -> Stay.of(other).compareTo(Stay.of(one)) < 0 ? other : one);
       }
@@ -236,10 +237,11 @@ final class GroupView {
     return corrupt == null ? List.of() : corrupt;
   }
 
-  private static boolean isUsable(DatanodeStorageInfo storage,
+  /** A replica counts as HDFS counts it, or a group that lacks one is nobody's. */
+  private boolean isUsable(BlockInfoStriped group, DatanodeStorageInfo storage,
       Collection<DatanodeDescriptor> corrupt) {
-    return storage.getDatanodeDescriptor().isAlive()
-        && !SutureBlocks.isFailed(storage)
-        && !corrupt.contains(storage.getDatanodeDescriptor());
+    DatanodeDescriptor node = storage.getDatanodeDescriptor();
+    return node.isAlive() && !SutureBlocks.isFailed(storage) && !corrupt.contains(node)
+        && !SutureBlocks.isExcess(blocks, node, group);
   }
 }

@@ -33,7 +33,7 @@ final class Targets {
   DatanodeStorageInfo storage(GroupView.Place place, String uuid) {
     DatanodeDescriptor node = blocks.getDatanodeManager().getDatanode(uuid);
     if (place == null || node == null || !node.isAlive() || !node.isInService()
-        || place.chosen.isEmpty() || place.holders.contains(node)) {
+        || place.holders.contains(node)) {
       return null;
     }
     BlockStoragePolicy kind = blocks.getStoragePolicy(place.storagePolicy);

@@ -109,6 +109,11 @@ public final class SutureBlocks {
     return storage.getState() == DatanodeStorage.State.FAILED;
   }
 
+  /** Whether the node's replica was ordered away as one too many: HDFS counts it no more. */
+  public static boolean isExcess(BlockManager manager, DatanodeDescriptor node, BlockInfo block) {
+    return manager.isExcess(node, block);
+  }
+
   /** Finds out at the start, not at the first failure, whether all of that is there. */
   public static void selfTest(BlockManager manager) {
     need(PendingReconstructionBlocks.class, "increment", BlockInfo.class,
@@ -123,6 +128,7 @@ public final class SutureBlocks {
     need(BlockManager.class, "isPopulatingReplQueues");
     need(BlockManager.class, "countNodes", BlockInfo.class);
     need(BlockManager.class, "getExpectedRedundancyNum", BlockInfo.class);
+    need(BlockManager.class, "isExcess", DatanodeDescriptor.class, BlockInfo.class);
     need(DatanodeStorageInfo.class, "getState");
     need(BlockInfoStriped.class, "getStorageAndIndexInfos");
     need(BlockInfoStriped.class, "getRealTotalBlockNum");
