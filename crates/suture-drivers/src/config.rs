@@ -33,8 +33,8 @@ use suture_repair::time::Span;
 use crate::address::parse_address;
 use crate::limit::Rates;
 use crate::metadata::PassRecord;
+pub use checks::{check_cores, check_memory, check_name, check_rate};
 use checks::{check_every, check_path, check_timer};
-pub use checks::{check_memory, check_name, check_rate};
 use hdfs::{HdfsAgentSettings, HdfsSettings};
 use rates::{PlannedLinks, RatesConfig};
 pub use spelling::parse_duration;
@@ -372,9 +372,7 @@ impl AgentConfig {
         if let Some(threads) = self.threads.filter(|threads| !(1..=THREADS_MAX).contains(threads)) {
             return Err(format!("threads: {threads} is not from 1 to {THREADS_MAX}"));
         }
-        if let Some(cores) = self.cores.filter(|cores| !(CORES_MIN..=CORES_MAX).contains(cores)) {
-            return Err(format!("cores: {cores} is not from {CORES_MIN} to {CORES_MAX}"));
-        }
+        self.cores.map_or(Ok(()), |cores| check_cores("cores", cores))?;
         check_memory("memory", self.memory)
     }
 

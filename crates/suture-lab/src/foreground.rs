@@ -11,3 +11,9 @@ pub mod arrivals;
 pub mod drive;
 pub mod keyspace;
 pub mod latency;
+
+/// Requests in flight at a time: more would be a load on the client itself.
+pub const CLIENTS_MAX: usize = 512;
+
+/// Objects of a keyspace.
+pub const OBJECTS_MAX: usize = 1_000_000;

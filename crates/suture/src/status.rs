@@ -134,7 +134,9 @@ fn link_cell(link: Option<&proto::LinkStatus>) -> String {
         None => format!("{known} ?"),
     };
     match link.limit {
-        Some(limit) => format!("{known}, repair {}", format_link_rate(limit as f64)),
+        Some(limit) => {
+            format!("{known}, repair {} ({})", format_link_rate(limit as f64), link.why)
+        }
         None => known,
     }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use suture_edge::error::{is_hidden, quoted};
 use suture_edge::units::{format_exact_duration, format_exact_link_rate, format_size};
 
-use super::{EVERY_MIN, MEMORY_MIN, NAME_BYTES_MAX, RATE_MAX, RATE_MIN};
+use super::{CORES_MAX, CORES_MIN, EVERY_MIN, MEMORY_MIN, NAME_BYTES_MAX, RATE_MAX, RATE_MIN};
 
 /// Whether a name can be that of a node or a rack.
 ///
@@ -72,6 +72,17 @@ pub fn check_rate(key: &str, rate: f64) -> Result<(), String> {
     }
     let [rate, least, most] = [rate, RATE_MIN, RATE_MAX].map(format_exact_link_rate);
     Err(format!("{key}: {rate} is not a link's rate: {least} to {most}"))
+}
+
+/// Refuses what is no number of cores for an agent, that `key` has.
+///
+/// # Errors
+/// What it may be.
+pub fn check_cores(key: &str, cores: f64) -> Result<(), String> {
+    if (CORES_MIN..=CORES_MAX).contains(&cores) {
+        return Ok(());
+    }
+    Err(format!("{key}: {cores} is not from {CORES_MIN} to {CORES_MAX}"))
 }
 
 /// Refuses less memory than an agent needs and more than the machine has, that `key` has.

@@ -172,8 +172,8 @@ impl Setting {
     }
 }
 
-/// The name of the coordinator among the processes.
-const COORDINATOR: &str = "coordinator";
+/// The name of the coordinator among the processes: no node has it.
+pub const COORDINATOR: &str = "coordinator";
 
 /// Running processes in a folder of their own.
 pub struct Processes {

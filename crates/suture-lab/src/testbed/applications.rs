@@ -23,6 +23,7 @@ use super::requests::{ClosedLoop, LoopClients, RequestLog};
 use crate::foreground::drive::{self, Demand, Driven};
 use crate::foreground::keyspace::Keyspace;
 use crate::foreground::latency::LatencyFigures;
+use crate::foreground::{CLIENTS_MAX, OBJECTS_MAX};
 
 /// Before the names of what applications store.
 const PREFIX: &str = "applications/";
@@ -121,6 +122,13 @@ impl LoadToml {
             )));
         }
         let (clients, objects) = (self.clients.unwrap_or(8), self.objects.unwrap_or(50));
+        for (key, number, most) in
+            [("clients", clients, CLIENTS_MAX), ("objects", objects, OBJECTS_MAX)]
+        {
+            if number > most {
+                return Err(bad_input(format!("the load has {number} {key}: {most} at most")));
+            }
+        }
         let duration = |text: &str| parse_duration(text).map_err(bad_input);
         let alone = duration(self.alone.as_deref().unwrap_or("10s"))?;
         if self.closed {

@@ -177,7 +177,7 @@ fn perform(campaign: &mut Campaign, network: &Network) -> Result<()> {
     std::fs::create_dir(&data).context("cannot make a directory for the data")?;
     let sources = source::generate(&data, experiment.data_bytes(), source_bytes(experiment), SEED)?;
     let bed = Bed { experiment, network, sources: &sources };
-    stage::perform("suture-testbed-", false, async |_, stage| {
+    stage::perform_in(folder, "stage-", false, async |_, stage| {
         let stored = store(&bed, stage).await.context("cannot store the data of the scenario")?;
         let began = Instant::now();
         for repetition in 1..=experiment.repetitions {

@@ -184,10 +184,17 @@ impl Fault {
         format!("{at} after the failure: {what}")
     }
 
-    /// Whether chunks beside those of the failed nodes are lost by it.
-    pub fn loses_more(&self) -> bool {
-        use FaultKind::{Corrupt, Delete, DiskErrors, Kill};
-        matches!(self.kind, Kill | Corrupt | Delete | DiskErrors)
+    /// Whether chunks beside those of the failed nodes are lost by it, where a node that is silent
+    /// for `dead` counts as failed.
+    pub fn loses_more(&self, dead: Duration) -> bool {
+        match self.kind {
+            FaultKind::Kill | FaultKind::Corrupt | FaultKind::Delete | FaultKind::DiskErrors => {
+                true
+            }
+            FaultKind::Stop | FaultKind::LinkDown | FaultKind::Restart => {
+                self.node.is_some() && self.lasts >= dead
+            }
+        }
     }
 }
 

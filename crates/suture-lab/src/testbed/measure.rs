@@ -54,7 +54,7 @@ const JOIN_TIMEOUT: Duration = Duration::from_secs(30);
 const NOTICE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Longer than a machine that is full of work keeps a heartbeat, which must not be a failure.
-const SILENCE: SilenceTimers = SilenceTimers {
+pub(super) const SILENCE: SilenceTimers = SilenceTimers {
     suspect: Duration::from_secs(2),
     dead: Duration::from_secs(4),
     start_grace: Duration::from_secs(5),
@@ -449,8 +449,6 @@ impl Bed<'_> {
     }
 }
 
-/// The process numbers of the agents that are not killed meanwhile: of others nothing can be read
-/// at the end.
 /// How a repair ended.
 struct Watched {
     /// The status in which all was repaired and all faults were over.
@@ -461,6 +459,8 @@ struct Watched {
     processor: ProcessorTime,
 }
 
+/// The process numbers of the agents that are not killed meanwhile: of others nothing can be read
+/// at the end.
 fn living_agents(processes: &Processes, play: &FaultPlay<'_>) -> Vec<u32> {
     let killed: BTreeSet<u32> = play.killed().filter_map(|name| processes.id(name)).collect();
     let mut agents = processes.agents();

@@ -142,11 +142,14 @@ fn new_id() -> Result<String> {
     Ok(bits.iter().map(|bits| char::from(LETTERS[usize::from(*bits) % LETTERS.len()])).collect())
 }
 
-/// When a process began, if it lives.
+/// When a process began, if it lives: one that has ended is still listed until its parent asks.
 fn began(process: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
     // The name of the program may have spaces and brackets; it ends with the last one.
-    stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
+    let (_, fields) = stat.rsplit_once(')')?;
+    let mut fields = fields.split_whitespace();
+    let has_ended = matches!(fields.next()?, "Z" | "X");
+    fields.nth(18).filter(|_| !has_ended)?.parse().ok()
 }
 
 /// Every record, by run id; and beside them, as records, what is there without one.
@@ -270,6 +273,18 @@ pub fn watch(run: &str) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_process_that_has_ended_does_not_live_though_nobody_has_asked_for_its_status() {
+        assert!(began(std::process::id()).is_some());
+        let mut child = Command::new("true").spawn().unwrap();
+        let until = std::time::Instant::now() + std::time::Duration::from_secs(20);
+        while began(child.id()).is_some() {
+            assert!(std::time::Instant::now() < until, "it has ended long since");
+            sleep(std::time::Duration::from_millis(5));
+        }
+        child.wait().unwrap();
+    }
 
     #[test]
     fn namespaces_of_others_are_of_no_testbed_whatever_they_begin_with() {

@@ -13,7 +13,7 @@ use anyhow::{Result, anyhow};
 use serde::Deserialize;
 use suture_code::code::edit_distance;
 use suture_code::{Code, layout};
-use suture_drivers::config::parse_duration;
+use suture_drivers::config::{check_cores, check_memory, check_rate, parse_duration};
 use suture_edge::bounded::read_text;
 use suture_edge::error::{bad_input, quoted};
 use suture_edge::units::{format_exact_size, format_size, parse_nonzero_size};
@@ -27,6 +27,7 @@ use super::cluster::ClusterSpec;
 use super::expect::{ExpectToml, Expectation};
 use super::faults::{Fault, FaultToml, check_together};
 use super::replay::{LinkTraces, replayable};
+use crate::demo::processes::COORDINATOR;
 use crate::executable;
 use crate::input::{check_node_count, find_nodes, trace_text};
 
@@ -201,6 +202,8 @@ impl Experiment {
 
     fn new(toml: ScenarioToml, path: &Path, folder: &Path) -> Result<Experiment> {
         let cluster = toml.cluster.build(folder)?;
+        let declared_times = checked_times(toml.declared_times.unwrap_or(1.0))?;
+        check_nodes(&cluster, declared_times)?;
         let code: Code = toml.code.parse().map_err(bad_input)?;
         let chunk_bytes = parse_nonzero_size(&toml.chunk_size).map_err(bad_input)?;
         check_node_count(code, cluster.nodes.len())?;
@@ -223,6 +226,8 @@ impl Experiment {
             return Err(bad_input("stripes = 0 is nothing to repair: at least one"));
         }
         let agent_memory = toml.agent_memory.as_deref().unwrap_or("256MiB");
+        let agent_memory = parse_nonzero_size(agent_memory).map_err(bad_input)?;
+        check_memory("agent_memory", agent_memory).map_err(bad_input)?;
         let traces = toml.replay.map(|replay| replay.read(&cluster, folder)).transpose()?;
         let file_name = || path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         Ok(Experiment {
@@ -243,10 +248,10 @@ impl Experiment {
                 None => Duration::ZERO,
             },
             chunks: toml.chunks.unwrap_or(ChunkPlace::Memory),
-            agent_memory: parse_nonzero_size(agent_memory).map_err(bad_input)?,
+            agent_memory,
             timeout,
             load,
-            declared_times: checked_times(toml.declared_times.unwrap_or(1.0))?,
+            declared_times,
             is_marked: toml.marked,
             faults,
             expectations,
@@ -277,15 +282,6 @@ impl ScenarioToml {
         }
         Ok(Declared::Nothing)
     }
-}
-
-/// The cluster of a scenario, and what it is about: all that a network needs.
-///
-/// # Errors
-/// Bad input: the file cannot be read, has an unknown key, or a cluster that cannot be.
-pub fn read_cluster_of(path: &Path) -> Result<(String, Cluster)> {
-    let experiment = Experiment::read(path)?;
-    Ok((experiment.title, experiment.cluster))
 }
 
 fn parse(path: &Path) -> Result<(ScenarioToml, PathBuf)> {
@@ -327,6 +323,27 @@ fn checked_times(times: f64) -> Result<f64> {
             "declared_times = {times}: agents cannot be told so many times a rate"
         )))
     }
+}
+
+/// Refuses nodes that no agent could be configured as.
+fn check_nodes(cluster: &Cluster, declared_times: f64) -> Result<()> {
+    for node in &cluster.nodes {
+        let name = &node.name;
+        if name == COORDINATOR {
+            return Err(bad_input(format!(
+                "a node is called '{name}', as the coordinator's process is: call it otherwise"
+            )));
+        }
+        for (key, rate) in [("uplink", node.uplink), ("downlink", node.downlink)] {
+            check_rate(&format!("{key} of {name}"), rate.0).map_err(bad_input)?;
+            let key = format!("{key} of {name}, declared_times = {declared_times}");
+            check_rate(&key, rate.0 * declared_times).map_err(bad_input)?;
+        }
+        if let Some(processor) = &node.processor {
+            check_cores(&format!("cores of {name}"), processor.cores()).map_err(bad_input)?;
+        }
+    }
+    Ok(())
 }
 
 fn check_chunk_size(code: &Code, chunk_bytes: u64) -> Result<()> {
@@ -468,6 +485,19 @@ mod tests {
             ("stripes = 4", "stripe = 4", "did you mean 'stripes'?"),
             ("nodes = 5", "nodse = 5", "did you mean 'nodes'?"),
             ("nodes = 5", "nodes = 5\nbandwidth = \"0Mbit\"", "above zero"),
+            (
+                "nodes = 5",
+                "nodes = 5\nbandwidth = \"4kbit\"",
+                "uplink of n0: 4kbit is not a link's",
+            ),
+            ("nodes = 5", "nodes = 5\ncores = 0.0001", "cores of n0: 0.0001 is not from 0.001"),
+            ("stripes = 4", "stripes = 4\nagent_memory = \"512KiB\"", "agent_memory: an agent"),
+            ("stripes = 4", "stripes = 4\ndeclared_times = 0.00001", "declared_times = 0.00001: "),
+            (
+                "[failure]",
+                "[load]\nworkload = \"ycsb-a\"\nrate = 5.0\nobjects = 1000001\n[failure]",
+                "the load has 1000001 objects: 1000000 at most",
+            ),
             ("nodes = 5", "nodes = 2", "too few for rs(2,1)"),
             ("nodes = 5", "nodes = 3", "2 of 3 nodes are left"),
             ("\"n1\"", "\"m1\"", "did you mean 'n"),

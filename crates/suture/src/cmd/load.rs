@@ -13,6 +13,7 @@ use suture_edge::units::{format_rate, format_seconds, format_size, parse_nonzero
 use suture_lab::foreground::drive::{self, Demand, Driven};
 use suture_lab::foreground::keyspace::Keyspace;
 use suture_lab::foreground::latency::{ErrorCount, LatencyFigures};
+use suture_lab::foreground::{CLIENTS_MAX, OBJECTS_MAX};
 use suture_lab::input;
 use suture_sim::workload::Workload;
 use suture_terminal::output::{Format, counted, print_json, print_table, table};
@@ -24,8 +25,6 @@ use crate::outcome::Outcome;
 
 /// More would be a load on the client itself.
 const RATE_MAX: f64 = 100_000.0;
-const CLIENTS_MAX: usize = 512;
-const OBJECTS_MAX: usize = 1_000_000;
 
 /// Where the store does less than this part of what it is asked, it does not keep up.
 const KEEPS_UP: f64 = 0.98;

@@ -15,7 +15,7 @@ use suture_lab::testbed::cluster::ClusterSpec;
 use suture_lab::testbed::network::Network;
 use suture_lab::testbed::record::{self, Record};
 use suture_lab::testbed::report::markdown::PageSection;
-use suture_lab::testbed::scenario::{Experiment, read_cluster_of};
+use suture_lab::testbed::scenario::Experiment;
 use suture_lab::testbed::{report, shaping, tools};
 use suture_terminal::output::{Format, counted, print_json, print_table, table};
 
@@ -141,15 +141,19 @@ pub fn run(args: Args) -> Result<Outcome> {
 }
 
 fn up(args: &UpArgs) -> Result<Outcome> {
-    let (title, cluster) = match &args.scenario {
-        Some(path) => read_cluster_of(path)?,
+    let (title, cluster, is_marked) = match &args.scenario {
+        Some(path) => {
+            let experiment = Experiment::read(path)?;
+            (experiment.title, experiment.cluster, experiment.is_marked)
+        }
         None if args.cluster.is_empty() => {
             return Err(bad_input("name what to create: a scenario, --nodes N, or --cluster FILE"));
         }
-        None => ("made by hand".to_string(), args.cluster.build(Path::new("."))?),
+        None => ("made by hand".to_string(), args.cluster.build(Path::new("."))?, false),
     };
     tools::check()?;
-    let network = Network::up(&cluster, &title, true, None)?;
+    let mut network = Network::up(&cluster, &title, true, None)?;
+    network.has_classes = is_marked;
     if let Err(error) = shaping::limit(&network) {
         return network.down().and(Err(error));
     }

@@ -14,7 +14,8 @@ pub fn can_make_networks() -> bool {
         if can {
             Command::new("ip").args(["netns", "del", &name]).output().unwrap();
         }
-        can && rustix::process::geteuid().is_root()
+        let has_tc = Command::new("tc").arg("-V").output().is_ok_and(|out| out.status.success());
+        can && has_tc && rustix::process::geteuid().is_root()
     });
     if !can {
         let why = "SKIPPED: no network namespaces here: the testbed needs root, ip and tc";

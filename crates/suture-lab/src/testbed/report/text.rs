@@ -11,7 +11,9 @@ use suture_terminal::output::{counted, table};
 use super::CampaignReport;
 use crate::testbed::campaign::Campaign;
 use crate::testbed::expect::Expected;
+use crate::testbed::faults::Fault;
 use crate::testbed::figures::{Limit, Medians};
+use crate::testbed::measure::SILENCE;
 
 /// What stands above the columns of medians.
 pub const HEADER: [&str; 9] = [
@@ -202,7 +204,8 @@ pub fn notes(campaign: &Campaign, document: &CampaignReport) -> Vec<String> {
         notes.push(marks);
     }
     notes.extend(document.faults.iter().cloned());
-    if campaign.experiment.faults.iter().any(super::super::faults::Fault::loses_more) {
+    let loses_more = |fault: &Fault| fault.loses_more(SILENCE.dead);
+    if campaign.experiment.faults.iter().any(loses_more) {
         notes.push("faults lose more than the failure, which the bound does not count".to_string());
     }
     notes.extend(applications(campaign));
