@@ -12,10 +12,13 @@
 //! pages that came from here: as JSON, which other origins may not send without being asked first,
 //! and never where the browser states that it comes from elsewhere.
 
+mod unparsed;
+
 use std::convert::Infallible;
 use std::future::pending;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -38,6 +41,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 use tracing::{debug, warn};
 
+use self::unparsed::UntilRequest;
 use crate::identity::AccessRole;
 use crate::identity::certificate::explain;
 use crate::identity::credentials::{Kept, Proven};
@@ -122,6 +126,22 @@ impl HttpReply {
     pub fn refusal(status: StatusCode, why: impl Into<String>) -> HttpReply {
         let body = format!("{}\n", why.into()).into();
         HttpReply { status, content_type: "text/plain; charset=utf-8", body }
+    }
+
+    /// The whole answer as it is sent, of a connection that ends with it.
+    fn into_bytes(self) -> Vec<u8> {
+        let body = self.body.clone();
+        let response = self.into_response();
+        let (status, length) = (response.status(), body.len());
+        let head =
+            format!("HTTP/1.1 {status}\r\nconnection: close\r\ncontent-length: {length}\r\n");
+        let mut bytes = head.into_bytes();
+        for (name, value) in response.headers() {
+            bytes.extend([name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"].concat());
+        }
+        bytes.extend_from_slice(b"\r\n");
+        bytes.extend_from_slice(&body);
+        bytes
     }
 
     fn into_response(self) -> Response<Full<Bytes>> {
@@ -335,30 +355,34 @@ impl<P: HttpPages> Exchange<P> {
 
     async fn serve_over(
         self: Arc<Self>,
-        stream: impl AsyncRead + AsyncWrite + Unpin,
+        mut stream: impl AsyncRead + AsyncWrite + Unpin,
         proven: Option<Arc<Proven>>,
     ) -> io::Result<()> {
-        let HttpLimits { request_bytes, headers, .. } = self.server.limits;
+        let limits = self.server.limits;
         let exchange = &self;
         let proven = proven.as_ref();
+        let has_request = AtomicBool::new(false);
+        let has_request = &has_request;
         let answer = service_fn(move |request: Request<Incoming>| async move {
+            has_request.store(true, Ordering::Relaxed);
             let reply = exchange.answer(request, proven).await;
             Ok::<_, Infallible>(reply.into_response())
         });
+        let mut until_request = UntilRequest::new(&mut stream, has_request);
         let served = http1::Builder::new()
             .keep_alive(false)
-            .max_buf_size(request_bytes)
-            .max_headers(headers)
+            .max_buf_size(limits.request_bytes)
+            .max_headers(limits.headers)
             .timer(TokioTimer::new())
             // A clock that stands before 1970 has no date, and no client needs it.
             .auto_date_header(false)
-            .serve_connection(TokioIo::new(stream), answer)
+            .serve_connection(TokioIo::new(&mut until_request), answer)
             .await;
         match served {
-            // What it answers says its status alone.
-            Err(error) if error.is_parse() => {
+            Err(error) if error.is_parse() && !has_request.load(Ordering::Relaxed) => {
+                let reply = until_request.refusal(&error, limits);
                 self.server.refusals.note_of("request", self.from, error);
-                Ok(())
+                unparsed::explain(&mut stream, reply).await
             }
             served => served.map_err(io::Error::other),
         }
