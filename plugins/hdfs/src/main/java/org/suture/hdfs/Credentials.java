@@ -11,6 +11,7 @@ import java.security.GeneralSecurityException;
 import java.security.KeyFactory;
 import java.security.KeyStore;
 import java.security.PrivateKey;
+import java.security.cert.CertPathValidator;
 import java.security.cert.CertStore;
 import java.security.cert.Certificate;
 import java.security.cert.CertificateFactory;
@@ -96,6 +97,22 @@ final class Credentials {
       return identity((X509Certificate) session.getPeerCertificates()[0]);
     } catch (GeneralSecurityException e) {
       throw new IOException("a certificate that cannot be read: " + PluginLog.reason(e), e);
+    }
+  }
+
+  /**
+   * Fails where the other end of a connection could not make it now: its certificate has ended
+   * meanwhile or is revoked, or its authority is none any more; or where this end could not.
+   */
+  void judge(SSLSession session) throws IOException {
+    try {
+      certificates("tls.crt").get(0).checkValidity();
+      List<Certificate> chain = List.of(session.getPeerCertificates());
+      CertPathValidator.getInstance("PKIX").validate(
+          CertificateFactory.getInstance("X.509").generateCertPath(chain), trusted());
+    } catch (GeneralSecurityException e) {
+      throw new IOException("one end's certificate does not hold any more: "
+          + PluginLog.reason(e), e);
     }
   }
 

@@ -9,6 +9,7 @@ import java.util.HashMap;
 import java.util.Map;
 import javax.net.ssl.SSLContext;
 import javax.net.ssl.SSLParameters;
+import javax.net.ssl.SSLSession;
 import javax.net.ssl.SSLSocket;
 import org.apache.hadoop.util.VersionInfo;
 
@@ -16,7 +17,8 @@ import org.apache.hadoop.util.VersionInfo;
  * The conversation with the coordinator: this end connects, and then answers what it is asked.
  *
  * One thread, one connection, one request at a time. A connection on which nothing is asked for
- * {@link #SILENCE_MILLIS} is over; another is tried after a while. The lease ends by itself.
+ * {@link #SILENCE_MILLIS} is over; another is tried after a while. The lease ends by itself. A
+ * connection ends, too, once its certificates would not make it again.
  *
  * What is so is said once for as long as it stays the same. A NameNode that stands by need not be
  * asked: that it was not is nothing to be said.
@@ -25,6 +27,7 @@ final class NameNodeSession implements Runnable {
   private static final int CONNECT_MILLIS = 10_000;
   /** The coordinator asks something every second. */
   private static final int SILENCE_MILLIS = 30_000;
+  private static final long JUDGE_MILLIS = 10_000;
   private static final long RETRY_MILLIS_MIN = 1_000;
   private static final long RETRY_MILLIS_MAX = 15_000;
   private static final String CONNECTED = "connected";
@@ -32,9 +35,14 @@ final class NameNodeSession implements Runnable {
   private final NameNodeSettings settings;
   private final Served served;
   private final int silenceMillis;
+  private final long judgeMillis;
   private final Thread thread = new Thread(this, "suture-hdfs");
   private volatile boolean isStopping;
   private volatile Socket socket;
+  /** What certificates have proven of this connection; null where there are none. */
+  private SSLSession proven;
+  /** When they were judged last. */
+  private long judgedNanos;
   /** Whether the other end has made use of the connection, or need not. */
   private boolean wasWanted;
   private String lastSaid = "";
@@ -42,13 +50,14 @@ final class NameNodeSession implements Runnable {
   private final Map<String, String> failures = new HashMap<>();
 
   NameNodeSession(NameNodeSettings settings, Served served) {
-    this(settings, served, SILENCE_MILLIS);
+    this(settings, served, SILENCE_MILLIS, JUDGE_MILLIS);
   }
 
-  NameNodeSession(NameNodeSettings settings, Served served, int silenceMillis) {
+  NameNodeSession(NameNodeSettings settings, Served served, int silenceMillis, long judgeMillis) {
     this.settings = settings;
     this.served = served;
     this.silenceMillis = silenceMillis;
+    this.judgeMillis = judgeMillis;
     thread.setDaemon(true);
   }
 
@@ -115,6 +124,7 @@ final class NameNodeSession implements Runnable {
     SSLContext own = settings.credentials == null ? null : settings.credentials.context();
     Socket plain = new Socket();
     socket = plain;
+    proven = null;
     try {
       plain.connect(settings.address(), CONNECT_MILLIS);
       plain.setTcpNoDelay(true);
@@ -139,7 +149,17 @@ final class NameNodeSession implements Runnable {
     if (!peer.startsWith("coordinator/")) {
       throw new IOException("the other end proves to be " + peer + ", not a coordinator");
     }
+    proven = to.getSession();
+    judgedNanos = System.nanoTime();
     return to;
+  }
+
+  /** Looks at the certificates of the connection once in a while. */
+  private void judge() throws IOException {
+    if (proven != null && System.nanoTime() - judgedNanos >= judgeMillis * 1_000_000) {
+      settings.credentials.judge(proven);
+      judgedNanos = System.nanoTime();
+    }
   }
 
   private void greet(Frames frames) throws IOException {
@@ -170,6 +190,7 @@ final class NameNodeSession implements Runnable {
         }
         throw new IOException("it has asked nothing for " + silenceMillis / 1000 + " s");
       }
+      judge();
       connected();
       Message answer = answer(request);
       try {

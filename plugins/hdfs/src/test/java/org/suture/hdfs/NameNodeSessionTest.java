@@ -5,6 +5,7 @@ import static org.junit.Assert.assertThrows;
 import static org.junit.Assert.assertTrue;
 
 import java.io.IOException;
+import java.nio.file.Path;
 import java.util.List;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.stream.Collectors;
@@ -85,7 +86,7 @@ public class NameNodeSessionTest {
     Configuration conf = new Configuration(false);
     conf.set(NameNodeSettings.COORDINATOR, coordinator.address());
     said = new Said();
-    session = new NameNodeSession(NameNodeSettings.of(conf), namespace, SILENCE_MILLIS);
+    session = new NameNodeSession(NameNodeSettings.of(conf), namespace, SILENCE_MILLIS, 0);
     session.start();
   }
 
@@ -220,6 +221,66 @@ public class NameNodeSessionTest {
         assertTrue(namespace.releases.get() >= before + 2);
       } finally {
         other.stop();
+      }
+    }
+  }
+
+  /** Asks whoever comes for its state, again and again, and counts who has come. */
+  private static Thread interrogate(SSLServerSocket listener, AtomicInteger met) {
+    Thread asking = new Thread(() -> {
+      while (!listener.isClosed()) {
+        try (SSLSocket socket = (SSLSocket) listener.accept();
+            Frames frames =
+                new Frames(socket.getInputStream(), socket.getOutputStream(), socket)) {
+          frames.expect();
+          frames.send(Message.empty().with("protocol", Frames.PROTOCOL));
+          met.incrementAndGet();
+          while (true) {
+            frames.send(Message.empty().with("op", "state"));
+            frames.expect();
+            Thread.sleep(20);
+          }
+        } catch (IOException | InterruptedException e) {
+          // It hangs up; or the test has ended.
+          continue;
+        }
+      }
+    });
+    asking.setDaemon(true);
+    return asking;
+  }
+
+  @Test
+  public void aCoordinatorThatIsRevokedLosesTheConnectionThatItHas() throws Exception {
+    session.stop();
+    Authority authority = new Authority(folder.getRoot().toPath());
+    Path own = authority.issue("keeper/namenode", -1, 20);
+    Path other = authority.issue("coordinator/c", -1, 20);
+    Configuration conf = new Configuration(false);
+    conf.set(NameNodeSettings.CREDENTIALS, own.toString());
+    AtomicInteger met = new AtomicInteger();
+    try (SSLServerSocket listener = (SSLServerSocket) authority.server(other)
+            .getServerSocketFactory().createServerSocket(0);
+        Said here = new Said()) {
+      interrogate(listener, met).start();
+      conf.set(NameNodeSettings.COORDINATOR, "127.0.0.1:" + listener.getLocalPort());
+      NameNodeSession judging =
+          new NameNodeSession(NameNodeSettings.of(conf), namespace, 20_000, 50);
+      judging.start();
+      try {
+        MiniCluster.waitUntil("a session", () -> state() == PluginMetrics.SERVING);
+        // It is judged several times, and stays.
+        Thread.sleep(500);
+        assertEquals(1, met.get());
+        int before = namespace.releases.get();
+        authority.revoke(other, own);
+        MiniCluster.waitUntil("its end", () -> namespace.releases.get() > before);
+        List<String> lines = here.lines();
+        lines.removeIf(line -> !line.contains("does not hold any more"));
+        assertEquals(here.lines().toString(), 1, lines.size());
+        assertEquals("nobody who is revoked is spoken to", 1, met.get());
+      } finally {
+        judging.stop();
       }
     }
   }
