@@ -29,7 +29,8 @@ import org.apache.hadoop.io.erasurecode.rawcoder.ButterflyRawErasureCoderFactory
  * only nodes that leave do, else as missing; a corrupt replica counts as none, and so does one that
  * was ordered away as one too many and is still there. A node in
  * maintenance comes back, and HDFS wants nothing of it elsewhere while those that stay could decode
- * the group: its blocks are live then, and leaving otherwise.
+ * the group: its blocks are live then, also where it is stopped; otherwise leaving, or missing where
+ * it is stopped.
  */
 final class GroupView {
   private static final Set<String> CODECS = Set.of("rs", ButterflyRawErasureCoderFactory.CODEC);
@@ -81,9 +82,9 @@ final class GroupView {
   }
 
   /**
-   * Whether a group of this file has a code that Suture serves and lacks blocks, where it has so
-   * many bytes and so many live blocks. One that has them all is to lie elsewhere, which is not
-   * Suture's.
+   * Whether a group of the file at this path has a code that Suture serves and lacks blocks, where
+   * it has so many bytes and so many live blocks. One that has them all is to lie elsewhere, which
+   * is not Suture's.
    */
   boolean isLacking(String path, int live, long bytes) {
     try {
@@ -119,6 +120,26 @@ final class GroupView {
     return file == null ? "" : file.getName();
   }
 
+  /** Whether nothing has this path now. */
+  boolean isFree(String path) {
+    try {
+      return namesystem.getFSDirectory().getINode(path) == null;
+    } catch (java.io.IOException e) {
+      return false;
+    }
+  }
+
+  /** Whether the group's file has its path now; one that only a snapshot keeps has none. */
+  boolean isNamed(BlockInfoStriped group) {
+    BlockCollection file = namesystem.getBlockCollection(group.getBlockCollectionId());
+    try {
+      INode named = file == null ? null : namesystem.getFSDirectory().getINode(file.getName());
+      return named != null && named.getId() == group.getBlockCollectionId();
+    } catch (java.io.IOException e) {
+      return false;
+    }
+  }
+
   Place place(BlockInfoStriped group) {
     BlockCollection file = namesystem.getBlockCollection(group.getBlockCollectionId());
     if (file == null) {
@@ -130,7 +151,7 @@ final class GroupView {
     for (BlockInfoStriped.StorageAndBlockIndex unit : group.getStorageAndIndexInfos()) {
       DatanodeDescriptor node = unit.getStorage().getDatanodeDescriptor();
       place.holders.add(node);
-      if (isUsable(group, unit.getStorage(), corrupt) && Stay.of(node) != Stay.LEAVES) {
+      if (isThere(group, unit.getStorage(), corrupt) && Stay.of(node) != Stay.LEAVES) {
         place.chosen.add(unit.getStorage());
       }
     }
@@ -154,8 +175,8 @@ final class GroupView {
     Collection<DatanodeDescriptor> corrupt = corrupt(group);
     for (BlockInfoStriped.StorageAndBlockIndex unit : group.getStorageAndIndexInfos()) {
       DatanodeDescriptor at = unit.getStorage().getDatanodeDescriptor();
-      if (unit.getBlockIndex() == index && at.getDatanodeUuid().equals(node)
-          && isUsable(group, unit.getStorage(), corrupt)) {
+      if (unit.getBlockIndex() == index && at.getDatanodeUuid().equals(node) && at.isAlive()
+          && isThere(group, unit.getStorage(), corrupt)) {
         return true;
       }
     }
@@ -208,10 +229,11 @@ final class GroupView {
 
   /** What a node that has a block is about to do, the best of it first. */
   private enum Stay {
-    STAYS, COMES_BACK, LEAVES;
+    STAYS, COMES_BACK, IS_STOPPED, LEAVES;
 
     static Stay of(DatanodeDescriptor node) {
-      return node.isInService() ? STAYS : node.isMaintenance() ? COMES_BACK : LEAVES;
+      return node.isInService() ? STAYS : !node.isMaintenance() ? LEAVES
+          : node.isAlive() ? COMES_BACK : IS_STOPPED;
     }
   }
 
@@ -219,16 +241,21 @@ final class GroupView {
     Map<Integer, DatanodeDescriptor> best = new TreeMap<>();
     Collection<DatanodeDescriptor> corrupt = corrupt(group);
     for (BlockInfoStriped.StorageAndBlockIndex unit : group.getStorageAndIndexInfos()) {
-      if (isUsable(group, unit.getStorage(), corrupt)) {
+      if (isThere(group, unit.getStorage(), corrupt)) {
         best.merge((int) unit.getBlockIndex(), unit.getStorage().getDatanodeDescriptor(),
             (one, other) -> Stay.of(other).compareTo(Stay.of(one)) < 0 ? other : one);
       }
     }
     long staying = best.values().stream().filter(node -> Stay.of(node) == Stay.STAYS).count();
-    Stay last = staying < group.getRealDataBlockNum() ? Stay.STAYS : Stay.COMES_BACK;
+    boolean areAwaited = staying >= group.getRealDataBlockNum();
     Map<Integer, Unit> found = new TreeMap<>();
-    best.forEach((index, node) -> found.put(index, new Unit(node.getDatanodeUuid(),
-        Stay.of(node).compareTo(last) <= 0 ? "live" : "leaving")));
+    best.forEach((index, node) -> {
+      Stay stay = Stay.of(node);
+      if (areAwaited || stay != Stay.IS_STOPPED) {
+        boolean isLive = stay == Stay.STAYS || areAwaited && stay != Stay.LEAVES;
+        found.put(index, new Unit(node.getDatanodeUuid(), isLive ? "live" : "leaving"));
+      }
+    });
     return found;
   }
 
@@ -237,11 +264,14 @@ final class GroupView {
     return corrupt == null ? List.of() : corrupt;
   }
 
-  /** A replica counts as HDFS counts it, or a group that lacks one is nobody's. */
-  private boolean isUsable(BlockInfoStriped group, DatanodeStorageInfo storage,
+  /**
+   * Whether a replica is on a node that is there, or comes back. It counts as HDFS counts it, or a
+   * group that lacks one is nobody's.
+   */
+  private boolean isThere(BlockInfoStriped group, DatanodeStorageInfo storage,
       Collection<DatanodeDescriptor> corrupt) {
     DatanodeDescriptor node = storage.getDatanodeDescriptor();
-    return node.isAlive() && !SutureBlocks.isFailed(storage) && !corrupt.contains(node)
-        && !SutureBlocks.isExcess(blocks, node, group);
+    return (node.isAlive() || node.isInMaintenance()) && !SutureBlocks.isFailed(storage)
+        && !corrupt.contains(node) && !SutureBlocks.isExcess(blocks, node, group);
   }
 }

@@ -31,7 +31,7 @@ final class GroupsAtRisk {
   /** Entries of each queue that are walked under one hold of the lock. */
   static final int WALKED_MAX = 4_000;
   /** Groups that are looked at under one hold of the lock. */
-  private static final int REVIEWED_MAX = 1_000;
+  private static final int REVIEWED_MAX = 500;
 
   private final BlockManager blocks;
   private final NamesystemLock lock;
@@ -40,6 +40,11 @@ final class GroupsAtRisk {
   /** Groups that were found in the queues. */
   private final RiskOrder found = new RiskOrder(GROUPS_MAX);
   private final Map<Long, Long> known = new HashMap<>();
+  /**
+   * Paths of those that were told and whose files only snapshots keep: whoever asks by a path finds
+   * nothing there. Another thread reads it.
+   */
+  private volatile Set<String> unnamed = Set.of();
 
   GroupsAtRisk(BlockManager blocks, NamesystemLock lock, GroupView view) {
     this.blocks = blocks;
@@ -54,7 +59,13 @@ final class GroupsAtRisk {
    */
   void forget() {
     known.clear();
+    unnamed = Set.of();
     walk.restart();
+  }
+
+  /** Whether a group was told of whose file had this path before only a snapshot kept it. */
+  boolean isUnnamed(String path) {
+    return unnamed.contains(path);
   }
 
   /** What is other than was last told, of these claimed groups and of those at risk. */
@@ -83,6 +94,7 @@ final class GroupsAtRisk {
         ids.remove();
       }
     }
+    unnamed = Set.copyOf(report.unnamed);
     return Message.empty().withAll("groups", report.changed).with("gone", gone)
         .with("more", report.hasMore);
   }
@@ -91,6 +103,7 @@ final class GroupsAtRisk {
   private static final class Report {
     final List<Message> changed = new ArrayList<>();
     final Set<Long> present = new HashSet<>();
+    final Set<String> unnamed = new HashSet<>();
     long bytes;
     boolean hasMore;
   }
@@ -116,6 +129,9 @@ final class GroupsAtRisk {
       return;
     }
     report.present.add(id);
+    if (!view.isNamed(group)) {
+      report.unnamed.add(view.path(group));
+    }
     long state = view.fingerprint(group);
     Long before = known.get(id);
     if (before != null && before == state) {

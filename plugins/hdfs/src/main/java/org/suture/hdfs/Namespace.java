@@ -72,9 +72,13 @@ final class Namespace implements Served {
     return isActive() && blocks.isPopulatingReplQueues() && !namesystem.isInSafeMode();
   }
 
-  /** Whether Suture would rebuild something of a group of this file. */
+  /**
+   * Whether Suture would rebuild something of a group of this file. Where there is none at that
+   * path now, a snapshot may keep it: then whatever the coordinator was told of lacks something.
+   */
   boolean isLacking(String path, int live, long bytes) {
-    return lock.read(() -> view.isLacking(path, live, bytes));
+    return lock.read(() -> view.isFree(path) ? groups.isUnnamed(path)
+        : view.isLacking(path, live, bytes));
   }
 
   @Override
@@ -129,7 +133,9 @@ final class Namespace implements Served {
       }
       boolean isLeaving = node.isDecommissionInProgress() || node.isDecommissioned()
           || node.isMaintenance();
-      String state = !node.isAlive() ? "dead" : isLeaving ? "leaving" : "up";
+      // One that is stopped for maintenance is silent, and comes back with its blocks.
+      boolean isDead = !node.isAlive() && !node.isInMaintenance();
+      String state = isDead ? "dead" : isLeaving ? "leaving" : "up";
       nodes.add(Message.empty().with("node", node.getDatanodeUuid())
           .with("name", node.getHostName() + ":" + node.getXferPort())
           .with("rack", node.getNetworkLocation()).with("state", state));

@@ -93,20 +93,45 @@ final class Replicas {
           found.getNumBytes(), from, count);
     } catch (ReplicaException e) {
       if (e.kind.equals(ReplicaException.CORRUPT)) {
-        reportCorrupt(named, e);
+        reportBad(named, "is corrupt", e);
       }
       throw e;
-    } catch (ReplicaNotFoundException | FileNotFoundException e) {
+    } catch (ReplicaNotFoundException e) {
       throw new ReplicaException(ReplicaException.MISSING, "no such replica", e);
+    } catch (FileNotFoundException e) {
+      // A process with too many files open is told so by the same exception.
+      boolean isGone = says(e, "No such file");
+      throw new ReplicaException(isGone ? ReplicaException.MISSING : ReplicaException.UNREADABLE,
+          isGone ? "no such replica" : "it cannot be opened", e);
     } catch (IOException e) {
+      if (says(e, "Input/output error")) {
+        reportBad(named, "cannot be read", e);
+        checkDisk(named);
+      }
       throw new ReplicaException(ReplicaException.UNREADABLE, "it cannot be read", e);
     }
   }
 
-  /** HDFS must know, whatever Suture does about it. */
-  private void reportCorrupt(ExtendedBlock block, ReplicaException why) {
+  /** Whether the system's word for what went wrong is this one. */
+  private static boolean says(IOException error, String what) {
+    return String.valueOf(error.getMessage()).contains(what);
+  }
+
+  /** Has the DataNode look whether the disk of a block has failed as a whole. */
+  private void checkDisk(ExtendedBlock block) throws IOException {
+    FsVolumeSpi disk = data().getVolume(block);
+    if (disk != null) {
+      node.checkDiskErrorAsync(disk);
+    }
+  }
+
+  /**
+   * HDFS must know, whatever Suture does about it. Its own scanner reports what a disk cannot read
+   * in the same way as what fails its checksums.
+   */
+  private void reportBad(ExtendedBlock block, String what, IOException why) {
     PluginMetrics.get().corrupt();
-    PluginLog.LOG.warn("Suture: {} is corrupt and reported so: {}", block, why.getMessage());
+    PluginLog.LOG.warn("Suture: {} {} and reported so: {}", block, what, PluginLog.reason(why));
     try {
       node.reportBadBlocks(block);
     } catch (IOException e) {

@@ -185,4 +185,30 @@ public class ClaimsClusterTest extends MiniCluster {
     waitUntil("too few others", () -> atRisk() != null && "leaving".equals(states().get(4L)));
     storage(claim(9, stamp, Map.of(4L, free())));
   }
+
+  @Test
+  public void aNodeThatIsStoppedForMaintenanceIsWaitedForWhereEnoughOthersAreLeft()
+      throws Exception {
+    DataNode resting = holder(4);
+    DatanodeDescriptor node = descriptor(resting);
+    administer(() -> admin().startMaintenance(node, Long.MAX_VALUE));
+    waitUntil("maintenance", node::isInMaintenance);
+    kill(resting);
+    loseFirst();
+    assertFalse(node.isAlive());
+    assertEquals(Map.of(1L, "live", 2L, "live", 3L, "live", 4L, "live"), states());
+    assertEquals(resting.getDatanodeUuid(), units().get(4L));
+    for (Message said : coordinator.ask("nodes").messages("nodes")) {
+      if (said.text("node").equals(resting.getDatanodeUuid())) {
+        assertEquals("leaving", said.text("state"));
+      }
+    }
+    long stamp = known.number("stamp");
+    assertTrue(claim(7, stamp, Map.of(4L, free())).text("why").contains("block 4 is there"));
+    storage(claim(8, free()));
+    release(8);
+    kill(holder(1));
+    waitUntil("too few others", () -> atRisk() != null && !states().containsKey(4L));
+    storage(claim(9, stamp, Map.of(4L, free())));
+  }
 }

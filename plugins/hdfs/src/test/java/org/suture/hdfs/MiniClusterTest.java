@@ -9,6 +9,7 @@ import java.util.Arrays;
 import org.apache.hadoop.fs.FSDataOutputStream;
 import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.hdfs.DFSTestUtil;
+import org.apache.hadoop.hdfs.protocol.ExtendedBlock;
 import org.apache.hadoop.hdfs.server.datanode.DataNode;
 import org.apache.hadoop.hdfs.server.datanode.fsdataset.FsDatasetSpi;
 import org.apache.hadoop.hdfs.server.datanode.fsdataset.FsVolumeSpi;
@@ -36,6 +37,31 @@ public class MiniClusterTest extends MiniCluster {
     DFSTestUtil.waitForReplication(files, FILE, (short) 5, 25_000);
     assertFalse(Lease.isHeld());
     assertTrue("it is the same connection", coordinator.ask("state").toString().contains("active"));
+  }
+
+  @Test
+  public void aFileThatOnlyASnapshotKeepsIsLeftToSutureToo() throws Exception {
+    files.allowSnapshot(FILE.getParent());
+    Path kept = new Path(files.createSnapshot(FILE.getParent(), "s"), FILE.getName());
+    DataNode first = holder(0);
+    assertTrue(files.delete(FILE, false));
+    coordinator.lease(60_000);
+    kill(first);
+    waitUntil("a group at risk", () -> atRisk() != null && !units().containsKey(0L));
+    assertEquals(FILE.toString(), known.text("path"));
+    long vetoes = PluginMetrics.get().vetoes.value();
+    waitUntil("vetoes", () -> {
+      coordinator.lease(60_000);
+      return PluginMetrics.get().vetoes.value() > vetoes + 2;
+    });
+    atRisk();
+    assertFalse(units().containsKey(0L));
+    // Without Suture HDFS rebuilds it.
+    coordinator.hangUp();
+    coordinator.welcome();
+    waitUntil("all five blocks of it",
+        () -> files.getFileBlockLocations(kept, 0, content.length)[0].getHosts().length == 5);
+    assertArrayEquals(content, DFSTestUtil.readFileAsBytes(files, kept));
   }
 
   @Test
@@ -134,27 +160,41 @@ public class MiniClusterTest extends MiniCluster {
   @Test
   public void aCorruptReplicaIsReportedAndNotRead() throws Exception {
     coordinator.lease(60_000);
-    long group = DFSTestUtil.getAllBlocks(files, FILE).get(0).getBlock().getBlockId();
-    String pool = cluster.getNamesystem().getBlockPoolId();
-    for (DataNode node : cluster.getDataNodes()) {
-      if (node.getFSDataset().getStoredBlock(pool, group) == null) {
-        continue;
-      }
-      java.io.File data = new java.io.File(node.getFSDataset().getBlockLocalPathInfo(
-          new org.apache.hadoop.hdfs.protocol.ExtendedBlock(pool,
-              node.getFSDataset().getStoredBlock(pool, group))).getBlockPath());
-      try (java.io.RandomAccessFile out = new java.io.RandomAccessFile(data, "rw")) {
-        out.seek(100);
-        out.write(content[100] ^ 1);
-      }
-      try (Frames agent = agent(node)) {
-        agent.send(Message.empty().with("op", "read").with("pool", pool).with("block", group)
-            .with("from", 0L).with("count", 10L));
-        assertEquals("corrupt", agent.expect().text("error"));
-      }
-      waitUntil("the NameNode knows", () -> atRisk() != null && !units().containsKey(0L));
-      return;
+    DataNode node = holder(0);
+    java.io.File data = dataFile(node);
+    try (java.io.RandomAccessFile out = new java.io.RandomAccessFile(data, "rw")) {
+      out.seek(100);
+      out.write(content[100] ^ 1);
     }
-    throw new AssertionError("no DataNode has the first block");
+    assertEquals("corrupt", readError(node));
+    waitUntil("the NameNode knows", () -> atRisk() != null && !units().containsKey(0L));
+  }
+
+  /** Where a DataNode keeps the bytes of the first block. */
+  private java.io.File dataFile(DataNode node) throws Exception {
+    ExtendedBlock block =
+        new ExtendedBlock(pool(), node.getFSDataset().getStoredBlock(pool(), group()));
+    return new java.io.File(node.getFSDataset().getBlockLocalPathInfo(block).getBlockPath());
+  }
+
+  /** What an agent is told that reads the first block. */
+  private String readError(DataNode node) throws Exception {
+    try (Frames agent = agent(node)) {
+      agent.send(about("read").with("from", 0L).with("count", 10L));
+      return agent.expect().text("error");
+    }
+  }
+
+  @Test
+  public void aReplicaThatTheDiskCannotReadIsReportedToo() throws Exception {
+    coordinator.lease(60_000);
+    DataNode node = holder(0);
+    java.nio.file.Path data = dataFile(node).toPath();
+    java.nio.file.Files.delete(data);
+    assertEquals("missing", readError(node));
+    // Nothing is mapped where its bytes should be, which reads as EIO.
+    java.nio.file.Files.createSymbolicLink(data, java.nio.file.Paths.get("/proc/self/mem"));
+    assertEquals("unreadable", readError(node));
+    waitUntil("the NameNode knows", () -> atRisk() != null && !units().containsKey(0L));
   }
 }
