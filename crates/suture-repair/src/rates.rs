@@ -33,6 +33,7 @@ use crate::event::LinkStatus;
 use crate::id::NodeId;
 use crate::message::LinkReport;
 use crate::throttle::Direction;
+use crate::time::Span;
 
 /// A new result moves the average by such a part of the difference.
 const GAIN: u64 = 4;
@@ -339,7 +340,7 @@ impl Measured {
         self.samples.insert(peer, sample);
         if self.estimate.guess().is_some_and(|guess| guess.mean < rate) {
             let passage = Passage { rate, pressure: Pressure::Spare, is_held: false };
-            self.estimate.feed(Guess::unsure(rate), passage);
+            self.estimate.feed(Guess::unsure(rate), passage, Span::ZERO);
         }
         self.settle_observed();
         self.settle_doubt();

@@ -65,8 +65,8 @@ const BULK_SKIPPED: usize = 512 << 10;
 /// Waits that are remembered, of which one may be longer than what is reported.
 const LATENCIES_MAX: usize = 100;
 
-/// Links at rest carry less than this in a report, probes aside.
-const IDLE_BYTES: u64 = 1 << 20;
+/// Links at rest carry less than this in a second, probes aside.
+const IDLE_RATE: f64 = (1 << 20) as f64;
 
 /// Of repairs' payload, what segments' headers add; and what acknowledgements take of the other
 /// direction.
@@ -235,7 +235,8 @@ impl LinkMeter {
         let counters = self.counters();
         let before = std::mem::replace(&mut self.before, counters);
         let [sent, received] = moved(before, counters);
-        let is_idle = !repairs && sent.others + received.others < IDLE_BYTES;
+        let others = (sent.others + received.others) as f64;
+        let is_idle = !repairs && others < IDLE_RATE * span.as_secs_f64();
         self.probes.is_idle.store(is_idle, Relaxed);
         let mut found = self.probes.found();
         let latency = found.take_latency();

@@ -16,6 +16,8 @@
 //! Invariant: no estimate is below what passed last. Does not know how it is decided what was the
 //! limit (`limits.rs`), nor what was declared.
 
+use crate::time::Span;
+
 /// A result moves the estimate by such a part of the difference.
 const GAIN: u64 = 2;
 
@@ -42,12 +44,12 @@ const FADED_DIVISOR: u64 = 256;
 /// And of what was only tried, such a part is given up.
 const TRIAL_DIVISOR: u64 = 8;
 
-/// After so many of them in a row nothing is known any more.
-const RESTS_MOST: u32 = 120;
+/// After so long a time of them nothing is known any more.
+const RESTS_MOST: Span = Span::from_secs(120);
 
-/// After so many in which repair had all that it may; twice as many each time that was in vain, but
+/// After so long in which repair had all that it may; twice as long each time that was in vain, but
 /// no more often than this.
-const HELD_MOST: u32 = 30;
+const HELD_MOST: Span = Span::from_secs(30);
 const DOUBTS_MOST: u32 = 5;
 
 /// A direction that carries all but such a part of the estimate carries about that.
@@ -147,9 +149,9 @@ pub(super) struct LinkEstimate {
     results: u32,
     /// How often in a row it was tried whether there is more.
     tries: u32,
-    /// Reports in a row that have shown nothing; where repair is held, nothing but that there may
-    /// be more.
-    rests: u32,
+    /// The time of reports in a row that have shown nothing; where repair is held, nothing but that
+    /// there may be more.
+    rests: Span,
     /// How often in a row it was forgotten because repair was held.
     doubts: u32,
 }
@@ -165,11 +167,11 @@ impl LinkEstimate {
         self.results >= SETTLED_RESULTS
     }
 
-    /// So much passed of a direction that is taken for `before` until something is shown. Returns
-    /// whether that has shown anything.
-    pub fn feed(&mut self, before: Guess, passage: Passage) -> bool {
+    /// So much passed, in a report of so long a time, of a direction that is taken for `before`
+    /// until something is shown. Returns whether that has shown anything.
+    pub fn feed(&mut self, before: Guess, passage: Passage, span: Span) -> bool {
         let Passage { rate, pressure, is_held } = passage;
-        if is_held && self.is_doubted() {
+        if is_held && self.is_doubted(span) {
             return false;
         }
         let known = self.guess.unwrap_or(before);
@@ -192,7 +194,10 @@ impl LinkEstimate {
                 self.tries = (self.tries + 1).min(TRIES_MOST);
             }
             Pressure::Spare => {
-                (self.rests, self.tries) = (self.rests + u32::from(!is_held), 0);
+                self.tries = 0;
+                if !is_held {
+                    self.rests.ns += span.ns;
+                }
                 self.guess = self.guess.map(|guess| guess.rested(self.confirmed));
                 if self.rests > RESTS_MOST {
                     self.forget();
@@ -201,7 +206,7 @@ impl LinkEstimate {
             }
         }
         if !is_held {
-            self.rests = 0;
+            self.rests = Span::ZERO;
         }
         let mean = self.guess.map_or(0, |guess| guess.mean);
         assert!(mean >= rate, "rates: {rate} passed where {mean} is the most");
@@ -210,9 +215,9 @@ impl LinkEstimate {
 
     /// Counts a report in which repair was held. Returns whether there were so many in a row that
     /// nothing is known any more.
-    fn is_doubted(&mut self) -> bool {
-        self.rests += 1;
-        if self.rests <= HELD_MOST << self.doubts {
+    fn is_doubted(&mut self, span: Span) -> bool {
+        self.rests.ns += span.ns;
+        if self.rests <= HELD_MOST.times(1 << self.doubts) {
             return false;
         }
         // What was forgotten before was not found again: there was more.

@@ -16,6 +16,7 @@ use super::{DIRECTIONS, RATE_LEAST, Rates};
 use crate::event::LinkStatus;
 use crate::id::{NodeId, RackId};
 use crate::throttle::Direction;
+use crate::time::Span;
 
 /// So many nodes of a rack have to wait for its link.
 const WAITING_NODES: usize = 2;
@@ -99,13 +100,14 @@ impl Rates {
             let Some(rack) = self.racks.get_mut(rack.0 as usize) else { continue };
             let estimate = &mut rack.ports[direction as usize].estimate;
             if estimate.guess().is_some_and(|guess| guess.mean < rate) {
-                estimate.feed(UNKNOWN, Passage { rate, pressure: Pressure::Spare, is_held: false });
+                let passage = Passage { rate, pressure: Pressure::Spare, is_held: false };
+                estimate.feed(UNKNOWN, passage, Span::ZERO);
             }
         }
     }
 
-    /// Looks at the rack of a node that has reported, once all of its nodes have.
-    pub(super) fn observe_rack(&mut self, node: NodeId) {
+    /// Looks at the rack of a node that has reported of so long a time, once all of its nodes have.
+    pub(super) fn observe_rack(&mut self, node: NodeId, span: Span) {
         let Some(id) = self.rack_of(node) else { return };
         let index = id.0 as usize;
         if self.racks.len() <= index {
@@ -138,7 +140,8 @@ impl Rates {
             };
             let is_evident = nodes.len() >= WAITING_NODES;
             let pressure = if is_evident { pressure(&used, &others) } else { Pressure::Spare };
-            port.estimate.feed(UNKNOWN, Passage { rate: used.carried, pressure, is_held: false });
+            let passage = Passage { rate: used.carried, pressure, is_held: false };
+            port.estimate.feed(UNKNOWN, passage, span);
             let guess = port.estimate.guess().unwrap_or(UNKNOWN);
             port.used = if crossings.is_empty() { SUSPECT } else { PortUse { guess, ..used } };
         }

@@ -75,12 +75,12 @@ impl Rates {
             let before = measured.assumed(declared, typical);
             let passage = Passage { rate: own.carried, pressure, is_held: own.is_throttled };
             let is_new = measured.estimate.guess().is_none();
-            if measured.estimate.feed(before, passage) {
+            if measured.estimate.feed(before, passage, report.span) {
                 measured.observed_at = self.results;
                 self.is_more_known |= is_new;
             }
         }
-        self.observe_rack(node);
+        self.observe_rack(node, report.span);
     }
 
     /// Takes a sender's word in the place of its last one, and forgets that of senders that are

@@ -3,6 +3,9 @@
 use super::*;
 use crate::random::Random;
 
+/// Between two reports.
+const SECOND: Span = Span::from_secs(1);
+
 /// A direction that carries `capacity`, of which `wanted` is wanted.
 fn passage(capacity: u64, wanted: u64) -> Passage {
     let pressure = if wanted > capacity { Pressure::Limit } else { Pressure::Spare };
@@ -15,8 +18,12 @@ fn mean(estimate: &LinkEstimate, before: u64) -> u64 {
 
 fn feed_often(estimate: &mut LinkEstimate, times: u32, before: Guess, passage: Passage) {
     for _ in 0..times {
-        estimate.feed(before, passage);
+        estimate.feed(before, passage, SECOND);
     }
+}
+
+fn seconds(span: Span) -> u32 {
+    (span.ns / SECOND.ns) as u32
 }
 
 /// The definition, followed step by step over all that was seen: what the direction carried when it
@@ -43,7 +50,7 @@ fn an_estimate_is_never_below_what_passed_and_near_what_the_oracle_says() {
             let wanted = random.between(0, 2 * capacity);
             let passage = passage(capacity, wanted);
             seen.push(passage);
-            estimate.feed(Guess::unsure(before), passage);
+            estimate.feed(Guess::unsure(before), passage, SECOND);
             let (found, expected) = (mean(&estimate, before), oracle(before, &seen));
             assert!(found >= passage.rate, "seed {seed}: {found} of {passage:?}");
             limits += u32::from(passage.pressure == Pressure::Limit);
@@ -62,23 +69,26 @@ fn an_estimate_is_never_below_what_passed_and_near_what_the_oracle_says() {
 fn nothing_is_known_where_little_is_wanted() {
     let mut estimate = LinkEstimate::default();
     for wanted in [0, 1, 500, 874] {
-        assert!(!estimate.feed(Guess::unsure(1000), passage(2000, wanted)));
+        assert!(!estimate.feed(Guess::unsure(1000), passage(2000, wanted), SECOND));
         assert_eq!(estimate.guess(), None);
     }
-    assert!(estimate.feed(Guess::unsure(1000), passage(2000, 876)), "that is about all of it");
+    assert!(
+        estimate.feed(Guess::unsure(1000), passage(2000, 876), SECOND),
+        "that is about all of it"
+    );
 }
 
 #[test]
 fn ten_times_too_much_is_known_with_the_first_result_and_ten_times_too_little_after_a_few() {
     let mut high = LinkEstimate::default();
-    high.feed(Guess::unsure(10_000_000), passage(1_000_000, 10_000_000));
+    high.feed(Guess::unsure(10_000_000), passage(1_000_000, 10_000_000), SECOND);
     assert_eq!(high.guess(), Some(Guess { mean: 1_000_000, deviation: 250_000 }));
     // Plans ask for as much as is assumed to be there.
     let mut low = LinkEstimate::default();
     let before = 100_000;
     let mut assumed = Vec::new();
     for _ in 0..10 {
-        low.feed(Guess::unsure(before), passage(1_000_000, mean(&low, before)));
+        low.feed(Guess::unsure(before), passage(1_000_000, mean(&low, before)), SECOND);
         assumed.push(mean(&low, before));
     }
     assert!(assumed[5] >= 1_000_000, "{assumed:?}");
@@ -107,18 +117,30 @@ fn an_estimate_follows_a_link_down_and_up() {
 fn a_direction_that_was_the_limit_is_tried_for_more_in_small_steps_at_first() {
     let mut estimate = LinkEstimate::default();
     let before = Guess::unsure(640_000);
-    estimate.feed(before, Passage { rate: 640_000, pressure: Pressure::Limit, is_held: false });
+    estimate.feed(
+        before,
+        Passage { rate: 640_000, pressure: Pressure::Limit, is_held: false },
+        SECOND,
+    );
     let mut tried = || {
         let rate = estimate.guess().map_or(0, |guess| guess.mean);
-        estimate.feed(before, Passage { rate, pressure: Pressure::Spare, is_held: false });
+        estimate.feed(before, Passage { rate, pressure: Pressure::Spare, is_held: false }, SECOND);
         estimate.guess().map_or(0, |guess| guess.mean)
     };
     assert_eq!(tried(), 650_000);
     assert_eq!(tried(), 650_000 + 2 * (650_000 / 64));
     let third = tried();
-    estimate.feed(before, Passage { rate: third, pressure: Pressure::Limit, is_held: false });
+    estimate.feed(
+        before,
+        Passage { rate: third, pressure: Pressure::Limit, is_held: false },
+        SECOND,
+    );
     let again = estimate.guess().map_or(0, |guess| guess.mean);
-    estimate.feed(before, Passage { rate: again, pressure: Pressure::Spare, is_held: false });
+    estimate.feed(
+        before,
+        Passage { rate: again, pressure: Pressure::Spare, is_held: false },
+        SECOND,
+    );
     assert_eq!(estimate.guess().map(|guess| guess.mean), Some(again + again / 64));
 }
 
@@ -127,7 +149,11 @@ fn what_was_only_tried_is_given_up_where_less_is_wanted() {
     let mut estimate = LinkEstimate::default();
     let before = Guess { mean: 640_000, deviation: 6_400 };
     for rate in [600_000, 640_000, 650_000] {
-        assert!(estimate.feed(before, Passage { rate, pressure: Pressure::Spare, is_held: false }));
+        assert!(estimate.feed(
+            before,
+            Passage { rate, pressure: Pressure::Spare, is_held: false },
+            SECOND
+        ));
     }
     let tried = mean(&estimate, 0);
     assert!(tried > 700_000, "{tried}");
@@ -144,16 +170,16 @@ fn results_that_agree_make_it_sure_and_gaps_make_it_unsure_and_forget_it_in_the_
     let limit = Passage { rate: 1_000_000, pressure: Pressure::Limit, is_held: false };
     feed_often(&mut estimate, 7, before, limit);
     assert!(!estimate.is_settled());
-    estimate.feed(before, limit);
+    estimate.feed(before, limit, SECOND);
     assert!(estimate.is_settled());
     let guess = estimate.guess().unwrap();
     assert!(guess.is_sure() && guess.deviation < 50_000, "{guess:?}");
     let idle = Passage { rate: 0, pressure: Pressure::Spare, is_held: false };
-    feed_often(&mut estimate, RESTS_MOST, before, idle);
+    feed_often(&mut estimate, seconds(RESTS_MOST), before, idle);
     let guess = estimate.guess().unwrap();
     assert_eq!(guess.mean, 1_000_000, "it is what was last known");
     assert!(!guess.is_sure(), "{guess:?}");
-    assert!(!estimate.feed(before, idle));
+    assert!(!estimate.feed(before, idle, SECOND));
     assert!(estimate.guess().is_none() && !estimate.is_settled());
 }
 
@@ -187,7 +213,7 @@ fn repair_under_limit(
         let is_held = rate >= limit - limit / NEAR_DIVISOR;
         let pressure = if is_held { Pressure::Spare } else { Pressure::Limit };
         let sure = Guess { mean: assumed, deviation: 0 };
-        estimate.feed(sure, Passage { rate, pressure, is_held });
+        estimate.feed(sure, Passage { rate, pressure, is_held }, SECOND);
         full += u32::from(!is_held);
     }
     full
@@ -200,7 +226,7 @@ fn a_direction_that_was_down_is_found_again_under_a_limit() {
     let down = Passage { rate: 0, pressure: Pressure::Limit, is_held: false };
     feed_often(&mut estimate, 10, before, down);
     assert!(mean(&estimate, before.mean) < 1_000_000);
-    repair_under_limit(&mut estimate, (before.mean, before.mean), HELD_MOST + 1);
+    repair_under_limit(&mut estimate, (before.mean, before.mean), seconds(HELD_MOST) + 1);
     assert_eq!(estimate.guess(), None, "it counts as declared again");
 }
 
@@ -212,4 +238,22 @@ fn a_direction_that_is_slower_than_it_is_taken_for_is_seldom_filled_under_a_limi
     let full = repair_under_limit(&mut estimate, links, 3_000);
     assert!((1..90).contains(&full), "{full} of 3000 reports");
     assert!(mean(&estimate, links.0) < 2 * links.1);
+}
+
+#[test]
+fn what_is_known_lasts_as_long_whatever_the_time_between_reports() {
+    let before = Guess::unsure(10_000);
+    let limit = Passage { rate: 1_000_000, pressure: Pressure::Limit, is_held: false };
+    let idle = Passage { rate: 0, pressure: Pressure::Spare, is_held: false };
+    for every in [Span::from_millis(250), SECOND, Span::from_secs(10)] {
+        let mut estimate = LinkEstimate::default();
+        estimate.feed(before, limit, every);
+        let mut lasted = Span::ZERO;
+        while estimate.guess().is_some() {
+            estimate.feed(before, idle, every);
+            lasted.ns += every.ns;
+        }
+        let is_so = lasted > RESTS_MOST && lasted.ns <= RESTS_MOST.ns + every.ns;
+        assert!(is_so, "{lasted:?} with reports every {every:?}");
+    }
 }
