@@ -14,6 +14,7 @@ use suture_edge::units::{format_percent, format_seconds, format_size};
 use suture_repair::policy::Policy;
 use tempfile::TempDir;
 
+use super::applications::Applications;
 use super::expect::{Expectation, Expected};
 use super::figures::{Medians, RepairFigures};
 use super::measure::Bed;
@@ -111,8 +112,13 @@ fn base_folder(experiment: &Experiment) -> Result<PathBuf> {
     let code = experiment.code;
     let stored = experiment.data_bytes() * code.chunk_count() as u64 / code.data_chunks() as u64;
     let rebuilt = stored * experiment.failed.len() as u64 / experiment.cluster.nodes.len() as u64;
+    let values = match experiment.load {
+        Some(Applications::Open(load)) => load.objects as u64 * load.value_max,
+        Some(Applications::Closed(_)) | None => 0,
+    };
+    let values = values * code.chunk_count() as u64 / code.data_chunks() as u64;
     // Once as every repair begins with it, and once as one of them changes it.
-    let needed = experiment.data_bytes() + 2 * stored + rebuilt + SPARE_BYTES;
+    let needed = experiment.data_bytes() + 2 * (stored + values) + rebuilt + SPARE_BYTES;
     let disk = rustix::fs::statvfs(&folder)
         .with_context(|| format!("cannot read the free space of '{}'", folder.display()))?;
     let free = disk.f_bavail * disk.f_frsize;

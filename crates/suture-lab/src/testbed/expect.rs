@@ -6,6 +6,7 @@
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
 use suture_edge::error::{bad_input, quoted};
+use suture_edge::units::format_size;
 use suture_repair::policy::Policy;
 
 use super::applications::Applications;
@@ -37,6 +38,8 @@ enum Against {
     Alone,
     /// The k-chunk bound on what applications leave of links.
     Left,
+    /// So many bytes that an agent may have: the most memory of one is held against it.
+    Memory(u64),
 }
 
 /// What is expected of a policy.
@@ -71,6 +74,7 @@ impl ExpectToml {
         &self,
         policies: &[Policy],
         load: Option<&Applications>,
+        agent_memory: u64,
     ) -> Result<Expectation> {
         let find = |name: &str| {
             let wanted: Policy = name.parse().map_err(|why| bad_input(format!("expect: {why}")))?;
@@ -88,6 +92,7 @@ impl ExpectToml {
             "papers" => Against::Papers,
             "alone" => Against::Alone,
             "left" => Against::Left,
+            "memory" => Against::Memory(agent_memory),
             other => Against::Policy(find(other)?),
         };
         let expected = Expectation { policy: find(&self.policy)?, against, times: self.times };
@@ -111,7 +116,7 @@ impl Expectation {
         let is_against = match &self.against {
             Against::Policy(other) => is_measured(other),
             Against::Papers => policies.iter().any(is_of_a_paper),
-            Against::Bound | Against::Alone | Against::Left => true,
+            Against::Bound | Against::Alone | Against::Left | Against::Memory(_) => true,
         };
         is_measured(&self.policy) && is_against
     }
@@ -150,6 +155,11 @@ impl Expectation {
                 let what = "of the bound on what applications leave of links".to_owned();
                 (what, percent.map(|percent| 100.0 / percent))
             }
+            Against::Memory(bytes) => {
+                let most = medians(policy).and_then(|medians| medians.agent_peak_memory_bytes);
+                let what = format!("of {} (the most memory of an agent)", format_size(bytes));
+                (what, most.map(|most| most as f64 / bytes as f64))
+            }
         };
         Expected {
             expected: format!("{policy}: at most {times} times that {what}"),
@@ -184,12 +194,12 @@ mod tests {
         let policies = ["suture", "flow", "cr"].map(|name| name.parse().unwrap());
         let (workload, alone) = (Workload::YcsbA, Duration::from_secs(1));
         let load = Applications::Closed(ClosedLoop { workload, clients: 1, alone });
-        toml.read(&policies, Some(&load)).map_err(|why| why.to_string())
+        toml.read(&policies, Some(&load), 256 << 20).map_err(|why| why.to_string())
     }
 
     #[test]
     fn only_what_is_measured_can_be_expected() {
-        for against in ["bound", "papers", "alone", "cr"] {
+        for against in ["bound", "papers", "alone", "cr", "memory"] {
             let text = format!("policy = 'suture'\nagainst = '{against}'\ntimes = 0.8");
             read(&text).unwrap_or_else(|why| panic!("{text}: {why}"));
         }

@@ -167,6 +167,8 @@ pub struct Counted {
     pub lost_chunks: u64,
     /// The bytes of the lost chunks.
     pub lost_bytes: u64,
+    /// The bytes that were rebuilt: more, where a fault has had more lost.
+    pub rebuilt_bytes: u64,
     /// From the kill to the declaration of the last failure.
     pub detection_seconds: f64,
     /// From that declaration to the last committed location.
@@ -208,7 +210,7 @@ impl RepairFigures {
             bound_seconds: counted.bound_seconds,
             percent_of_bound: 100.0 * counted.bound_seconds / counted.seconds,
             agent_processor_seconds: agents,
-            agent_processor_seconds_per_gb: agents / (counted.lost_bytes as f64 / 1e9),
+            agent_processor_seconds_per_gb: agents / (counted.rebuilt_bytes as f64 / 1e9),
             agent_processor_part: counted.processor.own_part(),
             processor_part: counted.processor.busy_part(),
             agent_peak_memory_bytes: counted.peak_memory,

@@ -227,11 +227,11 @@ impl Bed<'_> {
         let (experiment, network) = (self.experiment, self.network);
         let replay = self.replay()?;
         let mut accounting = Accounting::open(experiment, network, client, processes).await?;
-        let alone = self.alone(load).await?;
+        let (alone, taken_alone) = self.alone(load).await?.unzip();
         let mut links = LinkWatch::open(experiment, network)?;
         // It plans at once, before any other node is notified of the failure.
         accounting.begin();
-        let killed_at = accounting.ask(client).await?.uptime_seconds;
+        let first = accounting.ask(client).await?;
         // All of the damage is to be known before the first plan.
         let is_paused = experiment.failed.len() > 1 && !experiment.drains;
         if is_paused {
@@ -263,14 +263,14 @@ impl Bed<'_> {
         let declared = if play.restarts() { None } else { Some(declared_seconds) };
         let seconds = seconds_between(declared.zip(last.committed_seconds), began, last_commit)?;
         let links = links.end(seconds)?;
-        let (alone, taken_alone) = alone.unzip();
         let seen = alone.zip(beside);
         let started = declared.zip(last.started_seconds).map(|(from, to)| to - from);
         let details = accounting.details(started, &links, seconds, seen.as_ref()).await;
         Ok(RepairFigures::of(Counted {
             lost_chunks: lost.chunks,
             lost_bytes: lost.bytes,
-            detection_seconds: declared_seconds - killed_at,
+            rebuilt_bytes: rebuilt_between(&first, &last).max(lost.bytes),
+            detection_seconds: declared_seconds - first.uptime_seconds,
             seconds,
             planned_seconds: last.planned_seconds,
             bound_seconds: bound(experiment, stripes, seconds, &[]),
@@ -580,4 +580,9 @@ fn fingerprint(stripes: &[Stripe]) -> u64 {
         let node = chunk.node.map_or(u64::MAX, |node| u64::from(node.0));
         Random::new(sum ^ node).next_u64()
     })
+}
+
+/// What was rebuilt between two answers; a coordinator that was restarted counts from then on.
+fn rebuilt_between(first: &StatusReply, last: &StatusReply) -> u64 {
+    last.repaired_bytes.saturating_sub(first.repaired_bytes)
 }

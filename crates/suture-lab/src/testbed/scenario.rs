@@ -217,7 +217,11 @@ impl Experiment {
         let gone = if toml.failure.drain { &[] } else { &failed[..] };
         check_together(&faults, &cluster, gone, timeout)?;
         let load = toml.load.as_ref().map(LoadToml::read).transpose()?;
-        let expected = |expected: &ExpectToml| expected.read(&policies, load.as_ref());
+        let agent_memory = toml.agent_memory.as_deref().unwrap_or("256MiB");
+        let agent_memory = parse_nonzero_size(agent_memory).map_err(bad_input)?;
+        check_memory("agent_memory", agent_memory).map_err(bad_input)?;
+        let expected =
+            |expected: &ExpectToml| expected.read(&policies, load.as_ref(), agent_memory);
         let expectations = toml.expect.iter().map(expected);
         let expectations = expectations.collect::<Result<Vec<Expectation>>>()?;
         let declared = toml.declared()?;
@@ -225,9 +229,6 @@ impl Experiment {
         if toml.stripes == 0 {
             return Err(bad_input("stripes = 0 is nothing to repair: at least one"));
         }
-        let agent_memory = toml.agent_memory.as_deref().unwrap_or("256MiB");
-        let agent_memory = parse_nonzero_size(agent_memory).map_err(bad_input)?;
-        check_memory("agent_memory", agent_memory).map_err(bad_input)?;
         let traces = toml.replay.map(|replay| replay.read(&cluster, folder)).transpose()?;
         let file_name = || path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         Ok(Experiment {
