@@ -24,6 +24,7 @@ mod listing;
 mod log;
 mod outcome;
 mod quiet;
+mod same;
 mod service_manager;
 mod standard;
 mod status;

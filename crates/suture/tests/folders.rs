@@ -95,6 +95,70 @@ fn an_object_that_cannot_be_read_does_not_keep_the_others() {
     assert_eq!(fs::read_dir(&back).unwrap().count(), 1);
 }
 
+/// An edit that keeps the length is no reason to take a file for stored, or for read.
+#[test]
+fn what_is_there_with_other_bytes_of_the_same_length_is_not_left_out() {
+    let cluster = Cluster::of(3);
+    let folder = cluster.path("d");
+    fs::create_dir(&folder).unwrap();
+    for name in ["a", "b"] {
+        fs::write(folder.join(name), noise(50_000)).unwrap();
+    }
+    let source = folder.to_str().unwrap();
+    cluster.ok(&[&["put", source], &CODE[..]].concat());
+    let before = fs::read(folder.join("b")).unwrap();
+    let mut edited = before.clone();
+    edited[7] ^= 1;
+    fs::write(folder.join("b"), &edited).unwrap();
+    let put = |how| cluster.run(&[&["put", source, how], &CODE[..]].concat());
+    let refused = put("--skip-existing");
+    let is_said = refused.stderr.contains("an object 'd/b' already, with other bytes: --overwrite");
+    assert!(is_said && refused.status == 2, "{}", refused.stderr);
+    assert!(refused.stdout.contains("1 was there already"), "{}", refused.stdout);
+    cluster.assert_reads("d/b", &before);
+
+    let back = cluster.path("folder");
+    let get = || {
+        let got =
+            cluster.json(&["get", "-r", "d", "-o", back.to_str().unwrap(), "--skip-existing"]);
+        ["existing", "objects"].map(|key| got[key].as_array().unwrap().len())
+    };
+    assert_eq!(get(), [0, 2]);
+    fs::write(back.join("b"), &edited).unwrap();
+    assert_eq!(get(), [1, 1]);
+    assert_eq!(fs::read(back.join("b")).unwrap(), before);
+    assert_eq!(get(), [2, 0]);
+}
+
+#[test]
+fn nothing_is_written_through_links_in_a_folder_nor_into_what_is_no_file() {
+    let cluster = Cluster::of(3);
+    for name in ["d/link/x", "d/file", "d/pipe", "d/plain"] {
+        cluster.put(name, 20_000, &CODE);
+    }
+    let (back, elsewhere) = (cluster.path("folder"), cluster.path("elsewhere"));
+    [&back, &elsewhere].into_iter().for_each(|folder| fs::create_dir(folder).unwrap());
+    fs::write(elsewhere.join("kept"), "kept").unwrap();
+    std::os::unix::fs::symlink(&elsewhere, back.join("link")).unwrap();
+    std::os::unix::fs::symlink(elsewhere.join("kept"), back.join("file")).unwrap();
+    assert!(
+        std::process::Command::new("mkfifo").arg(back.join("pipe")).status().unwrap().success()
+    );
+    let got = cluster.run(&["get", "-r", "d", "-o", back.to_str().unwrap()]);
+    assert_eq!(got.status, 2, "{}", got.stderr);
+    for said in ["link' is a link", "file' is a link", "pipe' is neither a file nor a folder"] {
+        assert!(got.stderr.contains(said), "{}", got.stderr);
+    }
+    assert_eq!(fs::read(elsewhere.join("kept")).unwrap(), b"kept");
+    assert_eq!(fs::read_dir(&elsewhere).unwrap().count(), 1);
+    assert_eq!(fs::metadata(back.join("plain")).unwrap().len(), 20_000);
+    // The folder itself may be a link: it was named.
+    let link = cluster.path("by-link");
+    std::os::unix::fs::symlink(&elsewhere, &link).unwrap();
+    cluster.ok(&["get", "-r", "d", "-o", link.to_str().unwrap()]);
+    assert_eq!(fs::metadata(elsewhere.join("link/x")).unwrap().len(), 20_000);
+}
+
 #[test]
 fn an_object_is_overwritten_whole_or_stays_as_it_was() {
     let cluster = Cluster::of(3);

@@ -37,9 +37,10 @@ use crate::outcome::Outcome;
 /// as standard output is, and never replaced; only the exit status says whether what was written is
 /// whole.
 ///
-/// With --recursive, if one object cannot be read, the others are. Exit status 3: too few good
-/// chunks of something are left or in reach; 1: something may be read another time; 2: there is no
-/// object, or its name cannot be a file's.
+/// With --recursive, links in the folder are not followed, and nothing but files is replaced. If
+/// one object cannot be read, the others are. Exit status 3: too few good chunks of something are
+/// left or in reach; 1: something may be read another time; 2: there is no object, or its name
+/// cannot be a file's.
 #[derive(clap::Args)]
 pub struct Args {
     /// The object
@@ -49,8 +50,8 @@ pub struct Args {
     /// which is made if need be; what follows NAME/ is the path in it
     #[arg(short, long)]
     recursive: bool,
-    /// With --recursive: leave out objects whose files are there and have the same length, as after
-    /// a get that was interrupted; their bytes are not compared
+    /// With --recursive: leave out objects whose files are there with the same bytes, as after a
+    /// get that was interrupted; files of the same length are read and compared by a checksum
     #[arg(long, requires = "recursive")]
     skip_existing: bool,
     /// Keep files that exist: an object whose file is there is refused

@@ -14,6 +14,7 @@ use items::{Item, Items, LeftOut, Sorted};
 use serde_json::{Value, json};
 use suture_code::Code;
 use suture_drivers::control::client::Client;
+use suture_drivers::metadata::Object;
 use suture_drivers::object::cut::ObjectSource;
 use suture_drivers::object::put_stream::PutOptions;
 use suture_drivers::object::unanswered::NotKnown;
@@ -34,6 +35,7 @@ use crate::in_flight::InFlight;
 use crate::listing::{find, folder_prefix, list};
 use crate::outcome::usage::origin;
 use crate::outcome::{Failures, Outcome};
+use crate::same::Content;
 
 /// Store a file, a folder, or standard input in the native store.
 ///
@@ -59,8 +61,8 @@ pub struct Args {
     /// the end is left out [default: the name of the file or folder]
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
-    /// Leave out files whose names are taken by objects of the same length, as after a put that was
-    /// interrupted; their bytes are not compared
+    /// Leave out files whose names are taken by objects of the same bytes, as after a put that was
+    /// interrupted; files of the same length are read and compared by a checksum
     #[arg(long)]
     skip_existing: bool,
     /// Put objects in the place of those that have their names: whoever reads gets the old one or
@@ -108,7 +110,7 @@ pub fn run(args: Args) -> Result<Outcome> {
     let items = items::gather(&args.sources, args.name.as_deref())?;
     if args.skip_existing && items.objects.iter().any(Item::is_stdin) {
         return Err(bad_input(
-            "standard input (-) has no length to compare: --skip-existing goes with files",
+            "standard input (-) cannot be compared before it is stored: --skip-existing goes with files",
         ));
     }
     items.objects.iter().try_for_each(|item| check_stripes(&args, item))?;
@@ -138,15 +140,17 @@ async fn store_all(args: Args, mut items: Items) -> Result<Outcome> {
     let mut client = args.coordinator.connect().await?;
     let objects = std::mem::take(&mut items.objects);
     let taken = taken(&mut client, &args, &objects, &items.folders).await?;
-    let sorted = items::sort(objects, &taken);
-    if !args.skip_existing {
+    let mut sorted = items::sort(objects, &taken);
+    if args.skip_existing {
+        sorted.compare(&taken, args.format).await;
+    } else {
         sorted.ensure_free()?;
     }
     let mut put = Put::of(items);
     let Sorted { new, existing, other } = sorted;
     put.existing = existing;
-    for (item, bytes) in other {
-        let error = items::other_length(&item, bytes);
+    for (item, found) in other {
+        let error = items::other_object(&item, found);
         put.failures.add(item.name, error);
     }
     let args = Arc::new(args);
@@ -154,25 +158,29 @@ async fn store_all(args: Args, mut items: Items) -> Result<Outcome> {
     put.finish(&args)
 }
 
-/// The lengths of the objects that have these names already. One name alone is left to the
+/// What the objects are that have these names already. One name alone is left to the
 /// coordinator, which refuses it in the same moment in which it would begin it.
 async fn taken(
     client: &mut Client,
     args: &Args,
     items: &[Item],
     folders: &[String],
-) -> Result<BTreeMap<String, u64>> {
+) -> Result<BTreeMap<String, Content>> {
+    let known = |object: Object| {
+        let content = Content::of(&object);
+        (object.name, content)
+    };
     let mut taken = BTreeMap::new();
     if args.overwrite || items.len() < 2 && !args.skip_existing {
         return Ok(taken);
     }
     for folder in folders {
         let objects = list(client, &folder_prefix(folder)).await?;
-        taken.extend(objects.into_iter().map(|object| (object.name, object.bytes)));
+        taken.extend(objects.into_iter().map(known));
     }
     for item in items.iter().filter(|item| !item.is_in_folder) {
         let object = find(client, &item.name).await?;
-        taken.extend(object.map(|object| (object.name, object.bytes)));
+        taken.extend(object.map(known));
     }
     Ok(taken)
 }

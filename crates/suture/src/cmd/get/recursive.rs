@@ -1,8 +1,9 @@
 //! `suture get --recursive`: the objects of a folder become files in a folder.
 //!
 //! Place: names -> [a path below the folder for each that can have one] -> get, several at a time.
-//! Invariant: no name leads out of the folder. Names of objects may have anything in them: those
-//! that are no paths are left out and named, and the others are written.
+//! Invariant: no name leads out of the folder, and nothing but a regular file is replaced in it.
+//! Names of objects may have anything in them: those that are no paths, or lead through links that
+//! are in the folder, are left out and named, and the others are written.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -30,6 +31,7 @@ use crate::daemon;
 use crate::in_flight::InFlight;
 use crate::listing::{folder_prefix, list_selected};
 use crate::outcome::{Failures, Outcome};
+use crate::same::{self, Content};
 
 /// What to do about a name that is in the others' way.
 const BY_ITSELF: &str = "get it by itself, and the others by longer names";
@@ -76,15 +78,30 @@ async fn fetch(args: &Args) -> Result<Outcome> {
         make_folder(&args.output)?;
     }
     let (existing, left) =
-        found.into_iter().partition(|(object, path)| args.skip_existing && is_there(object, path));
+        if args.skip_existing { compare(args.format, found).await } else { (Vec::new(), found) };
     let got = fetch_all(args, &client, left, &mut failures).await;
     print(args.format, &got, existing, &failures, started.elapsed().as_secs_f64())?;
     Ok(failures.outcome())
 }
 
-/// Whether the object's file was written before: files appear whole.
-fn is_there(object: &Object, path: &Path) -> bool {
-    fs::metadata(path).is_ok_and(|found| found.is_file() && found.len() == object.bytes)
+/// An object, and where its file is to be.
+type ObjectFile = (Object, PathBuf);
+
+/// The objects whose files are there with their bytes, and the others.
+async fn compare(format: Format, found: Vec<ObjectFile>) -> (Vec<ObjectFile>, Vec<ObjectFile>) {
+    let length = |path: &Path| {
+        fs::symlink_metadata(path).ok().filter(fs::Metadata::is_file).map(|found| found.len())
+    };
+    let (alike, mut others): (Vec<ObjectFile>, Vec<ObjectFile>) =
+        found.into_iter().partition(|(object, path)| length(path) == Some(object.bytes));
+    let files = alike.iter().map(|(object, path)| (path.clone(), Content::of(object))).collect();
+    let same = same::have(format, files).await;
+    let mut existing = Vec::new();
+    for (planned, is_same) in alike.into_iter().zip(same) {
+        if is_same { existing.push(planned) } else { others.push(planned) }
+    }
+    others.sort_by(|(one, _), (other, _)| one.name.cmp(&other.name));
+    (existing, others)
 }
 
 /// Small ones several at a time; what was read is in the order of names.
@@ -104,9 +121,14 @@ async fn fetch_all(
         if let Some((index, (object, path))) = left.next_if(|(_, (it, _))| in_flight.fits(it.bytes))
         {
             let (client, agents, listener) = (client.clone(), agents.clone(), listener.clone());
-            let existing = args.existing();
+            let (existing, folder) = (args.existing(), args.output.clone());
             in_flight.begin(object.bytes, async move {
-                let result = fetch_one(client, &agents, &object, &path, existing, &*listener).await;
+                let result = match check_inside(&folder, &path) {
+                    Ok(()) => {
+                        fetch_one(client, &agents, &object, &path, existing, &*listener).await
+                    }
+                    Err(error) => Err(error),
+                };
                 (
                     object.name.clone(),
                     result.map(|fetched| Got { index, name: object.name, path, fetched }),
@@ -180,6 +202,32 @@ fn describe(got: &Got) -> Value {
         "decoded_bytes": fetched.decoded_bytes,
         "bad_copies": fetched.bad_copies,
     })
+}
+
+/// Refuses a path below a folder that leads elsewhere, or that something has which is neither a
+/// file nor a folder.
+fn check_inside(folder: &Path, path: &Path) -> Result<()> {
+    let mut at = folder.to_path_buf();
+    for part in path.strip_prefix(folder).unwrap_or(path).iter() {
+        at.push(part);
+        let found = match fs::symlink_metadata(&at) {
+            Ok(found) => found.file_type(),
+            Err(why) if why.kind() == ErrorKind::NotFound => return Ok(()),
+            Err(why) => {
+                return Err(why).with_context(|| format!("cannot write '{}'", at.display()));
+            }
+        };
+        let what = match () {
+            () if found.is_symlink() => "a link, which leads elsewhere",
+            () if !found.is_dir() && !found.is_file() => "neither a file nor a folder",
+            () => continue,
+        };
+        return Err(bad_input(format!(
+            "'{}' is {what}: remove it, or name another folder with -o",
+            at.display()
+        )));
+    }
+    Ok(())
 }
 
 /// Makes a folder and those that it lies in, whose names are durable then.

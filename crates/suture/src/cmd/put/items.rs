@@ -15,9 +15,10 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Error, Result};
 use suture_drivers::control::object_name::check_name;
 use suture_edge::error::{bad_input, quoted};
-use suture_terminal::output::counted;
+use suture_terminal::output::{Format, counted};
 
 use crate::outcome::Failures;
+use crate::same::{self, Content};
 use crate::standard::is_closed;
 
 /// What is to be stored, and what in it cannot be.
@@ -232,26 +233,41 @@ fn ensure_distinct(items: &[Item]) -> Result<()> {
 pub struct Sorted {
     /// Nothing is stored under the name.
     pub new: Vec<Item>,
-    /// An object of the same length.
+    /// An object of the same bytes, or of as many where they were not compared.
     pub existing: Vec<Item>,
-    /// An object of this other length.
-    pub other: Vec<(Item, u64)>,
+    /// An object of other bytes.
+    pub other: Vec<(Item, Content)>,
 }
 
 /// Sorts items by the lengths of the objects that have their names.
-pub fn sort(items: Vec<Item>, taken: &BTreeMap<String, u64>) -> Sorted {
+pub fn sort(items: Vec<Item>, taken: &BTreeMap<String, Content>) -> Sorted {
     let mut sorted = Sorted::default();
     for item in items {
         match taken.get(&item.name) {
             None => sorted.new.push(item),
-            Some(&bytes) if bytes == item.bytes => sorted.existing.push(item),
-            Some(&bytes) => sorted.other.push((item, bytes)),
+            Some(found) if found.bytes == item.bytes => sorted.existing.push(item),
+            Some(&found) => sorted.other.push((item, found)),
         }
     }
     sorted
 }
 
 impl Sorted {
+    /// Compares the bytes of those that have the length of the objects with their names.
+    pub async fn compare(&mut self, taken: &BTreeMap<String, Content>, format: Format) {
+        let found = |item: &Item| taken[&item.name];
+        let alike = std::mem::take(&mut self.existing);
+        let files = alike.iter().map(|item| (item.path.clone(), found(item))).collect();
+        for (item, is_same) in alike.into_iter().zip(same::have(format, files).await) {
+            if is_same {
+                self.existing.push(item);
+            } else {
+                let found = found(&item);
+                self.other.push((item, found));
+            }
+        }
+    }
+
     /// Refuses names that are taken, before anything is stored.
     ///
     /// # Errors
@@ -263,20 +279,24 @@ impl Sorted {
         let (taken, all) = (names.count(), self.new.len() + self.existing.len() + self.other.len());
         Err(bad_input(format!(
             "there is an object {} already: {taken} of {all} names are taken, so nothing was stored; \
-             --skip-existing leaves out what is there with the same length, --overwrite puts these \
+             --skip-existing leaves out what is there with the same bytes, --overwrite puts these \
              in its place",
             quoted(first)
         )))
     }
 }
 
-/// Why a file is not left out that an object of another length has the name of.
-pub fn other_length(item: &Item, bytes: u64) -> Error {
+/// Why a file is not left out that an object of other bytes has the name of.
+pub fn other_object(item: &Item, found: Content) -> Error {
+    let what = if found.bytes == item.bytes {
+        "with other bytes".to_owned()
+    } else {
+        format!("of {} and not {}", counted(found.bytes, "byte"), item.bytes)
+    };
     bad_input(format!(
-        "there is an object {} already, of {} and not {}: --overwrite puts this one in its place, or choose another --name",
-        quoted(&item.name),
-        counted(bytes, "byte"),
-        item.bytes
+        "there is an object {} already, {what}: --overwrite puts this one in its place, or choose \
+         another --name",
+        quoted(&item.name)
     ))
 }
 
@@ -290,12 +310,14 @@ mod tests {
 
     #[test]
     fn what_is_there_is_told_by_name_and_length() {
-        let taken = BTreeMap::from([("d/b".into(), 2), ("d/c".into(), 3), ("d/x".into(), 1)]);
+        let of = |bytes| Content { bytes, checksum: 7 };
+        let taken =
+            BTreeMap::from([("d/b".into(), of(2)), ("d/c".into(), of(3)), ("d/x".into(), of(1))]);
         let items = vec![item("d/a", 1), item("d/b", 2), item("d/c", 4)];
         let sorted = sort(items, &taken);
         assert_eq!(sorted.new, [item("d/a", 1)]);
         assert_eq!(sorted.existing, [item("d/b", 2)]);
-        assert_eq!(sorted.other, [(item("d/c", 4), 3)]);
+        assert_eq!(sorted.other, [(item("d/c", 4), of(3))]);
         let refused = sorted.ensure_free().unwrap_err().to_string();
         assert!(refused.contains("'d/b' already: 2 of 3 names are taken"), "{refused}");
         assert!(sort(vec![item("d/a", 1)], &taken).ensure_free().is_ok());
