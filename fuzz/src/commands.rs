@@ -7,9 +7,10 @@ use std::collections::BTreeMap;
 
 use prost::Message;
 use suture_drivers::control::convert::intended_repairs;
-use suture_drivers::control::node_command::{PAUSE_MAX, intended};
+use suture_drivers::control::node_command::intended;
 use suture_drivers::control::proto::{NodeAction, RepairAction};
 use suture_drivers::control::{proto, throttle};
+use suture_drivers::coordinator::load::PAUSE_MAX;
 use suture_drivers::maintenance_window::ThrottleIntent;
 use suture_drivers::metadata::store::KeptIntent;
 use suture_repair::cluster::{Cluster, Rate};

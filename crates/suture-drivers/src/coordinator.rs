@@ -19,6 +19,7 @@ mod clock;
 mod handle;
 mod hdfs_keeping;
 pub mod history;
+pub mod load;
 pub mod meter;
 mod observe;
 mod orphan_search;
@@ -477,8 +478,10 @@ impl CoordinatorDriver {
     fn perform_one(&mut self, output: Output) {
         match output {
             Output::Send { to, message } => {
-                if let (ToAgent::Publish(repair), true) = (&message, self.hdfs.is_some()) {
-                    self.note_published(*repair, to);
+                if let ToAgent::Publish(repair) = message
+                    && self.hdfs.is_some()
+                {
+                    return self.publish(repair, to);
                 }
                 self.send(to, message);
             }

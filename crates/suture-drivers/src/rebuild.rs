@@ -13,6 +13,8 @@
 //! Deliberately absent: which objects were removed. One that was comes back if its chunks are still
 //! there, since nothing distinguishes it from one that was lost.
 
+pub mod recovery;
+
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

@@ -111,6 +111,12 @@ impl Placer {
         }
     }
 
+    /// Chunks of puts under way that have their place on this node: those that are stored there,
+    /// too, are recorded nowhere else.
+    pub fn uncommitted_on(&self, node: NodeId) -> u64 {
+        self.reserved.get(&node).map_or(0, |reserved| reserved.chunks)
+    }
+
     fn candidates(
         &self,
         cluster: &Cluster,

@@ -9,12 +9,21 @@ use std::ffi::OsString;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
 use std::time::Duration;
+
+/// How often a start that takes long asks for more time, and for how much.
+const STARTING_EVERY: Duration = Duration::from_secs(20);
+const STARTING_FOR: Duration = Duration::from_secs(120);
+
+/// A socket of ours, and where the service manager reads.
+type NotifySocket = (UnixDatagram, SocketAddr);
 
 /// The service manager that started the daemon, if it wants notifications.
 #[derive(Debug)]
 pub struct ServiceManager {
-    socket: Option<(UnixDatagram, SocketAddr)>,
+    socket: Option<NotifySocket>,
     /// How often it is to be notified that the daemon lives.
     pub alive_every: Option<Duration>,
 }
@@ -38,6 +47,29 @@ impl ServiceManager {
         let alive_every = micros.filter(|micros| is_ours && *micros > 0);
         let alive_every = alive_every.map(|micros: u64| Duration::from_micros(micros.div_ceil(2)));
         ServiceManager { socket, alive_every }
+    }
+
+    /// It begins with something that may take long, as reading metadata of many gigabytes: until
+    /// the result is dropped the service manager goes on waiting for the daemon to be ready.
+    pub fn starting(&self, with: &str) -> Starting {
+        let (ends, ended) = mpsc::channel();
+        let socket = self.socket.as_ref();
+        let socket = socket.and_then(|(socket, to)| Some((socket.try_clone().ok()?, to.clone())));
+        if let Some(socket) = socket {
+            let micros = STARTING_FOR.as_micros();
+            let text = format!("EXTEND_TIMEOUT_USEC={micros}\nSTATUS={with}\n");
+            // It ends once the other end of the channel is dropped.
+            thread::spawn(move || {
+                loop {
+                    send(&socket, &text);
+                    match ended.recv_timeout(STARTING_EVERY) {
+                        Err(RecvTimeoutError::Timeout) => {}
+                        Ok(()) | Err(RecvTimeoutError::Disconnected) => return,
+                    }
+                }
+            });
+        }
+        Starting { _ends: ends }
     }
 
     /// It serves, and where.
@@ -70,11 +102,22 @@ impl ServiceManager {
     }
 
     fn send(&self, text: &str) {
-        if let Some((socket, address)) = &self.socket {
-            // A send error means systemd no longer reads the socket; it is ignored.
-            let _ = socket.send_to_addr(text.as_bytes(), address);
+        if let Some(socket) = &self.socket {
+            send(socket, text);
         }
     }
+}
+
+/// A part of the start that lasts.
+#[derive(Debug)]
+pub struct Starting {
+    _ends: mpsc::Sender<()>,
+}
+
+fn send(to: &NotifySocket, text: &str) {
+    let (socket, to) = to;
+    // A send error means systemd no longer reads the socket; it is ignored.
+    let _ = socket.send_to_addr(text.as_bytes(), to);
 }
 
 /// A path, or a name that is in no file system, which begins with `@`.

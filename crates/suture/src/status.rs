@@ -114,7 +114,11 @@ fn describe_health(node: &proto::NodeStatus) -> String {
         "drained" => format!("{health}, drained"),
         "draining" => {
             let all = node.chunks_before.max(node.chunks);
-            format!("{health}, draining: {} of {all} moved", all - node.chunks)
+            let puts = match node.put_chunks {
+                0 => String::new(),
+                count => format!(", and {} of puts under way", counted(count, "chunk")),
+            };
+            format!("{health}, draining: {} of {all} moved{puts}", all - node.chunks)
         }
         "paused" => format!("{health}, paused for {}", format_seconds(node.paused_seconds)),
         _ => health,

@@ -36,6 +36,19 @@ fn far_window() -> String {
     format!("* * * {month} *;UTC")
 }
 
+/// Very many stripes are planned together, a moment after the command.
+#[test]
+fn a_start_of_very_many_repairs_knows_what_cannot_be_repaired() {
+    let cluster = Cluster::of(4);
+    let how = ["--code", "rs(2,2)", "--chunk-size", "4KiB"];
+    cluster.put("x", 700 * (8 << 10), &how);
+    ends(&cluster, &["repair", "pause"], 0);
+    ends(&cluster, &["node", "fail", "n0", "n1", "n2", "--force"], 0);
+    cluster.wait("chunks are lost", is_lost);
+    let said = ends(&cluster, &["repair", "start"], 3);
+    assert!(said.contains("beyond repair") || said.contains("cannot be repaired"), "{said}");
+}
+
 #[test]
 fn what_an_operator_put_off_is_no_alarm_and_no_success() {
     let cluster = Cluster::of(5);

@@ -60,6 +60,7 @@ fn daemons_say_that_they_are_ready_that_they_live_and_that_they_end() {
     let said = Said::listen(&path);
     let (mut coordinator, line) = start("coordinator", folder.path(), path.to_str().unwrap(), "");
     let address = line.strip_prefix("listening on ").expect("it listens").to_string();
+    said.wait("EXTEND_TIMEOUT_USEC=120000000\nSTATUS=reads the metadata\n", 1);
     said.wait(&format!("READY=1\nSTATUS=listening on {address}"), 1);
     said.wait("WATCHDOG=1", 3);
 

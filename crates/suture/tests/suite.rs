@@ -26,6 +26,7 @@ mod json_fields;
 mod listed;
 mod load;
 mod logs;
+mod long_puts;
 mod memory;
 mod modules;
 mod monitoring;

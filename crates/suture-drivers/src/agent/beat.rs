@@ -41,6 +41,9 @@ impl AgentDriver {
     /// Never waits for a coordinator that does not listen; the core repeats what matters, but for
     /// listings, which it takes for sent.
     pub(super) fn notify(&mut self, message: FromAgent) {
+        if let FromAgent::Failed { why, .. } = &message {
+            self.metrics.gave_up(why);
+        }
         if let Err(mpsc::error::TrySendError::Full(message)) = self.outbox.try_send(message) {
             warn!("the queue to the coordinator is full; dropped {}", message.kind());
             let is_listing = matches!(message, FromAgent::Inventory(_) | FromAgent::NotListed);

@@ -3,7 +3,7 @@
 //!
 //! Place: a daemon's configuration is read -> [looked at beside the disks] -> the daemon's start.
 //! Nothing is made or opened: a folder that is not there yet is judged by the one that it will be
-//! in. It is advice, since another machine may be meant.
+//! in.
 
 use std::path::Path;
 
@@ -11,35 +11,45 @@ use suture_edge::units::format_size;
 
 use super::{AgentConfig, CoordinatorConfig};
 
+/// What was found, in sentences.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FoundHere {
+    /// What the daemon would not start with on this machine.
+    pub faults: Vec<String>,
+    /// What it would start with, and hardly is meant.
+    pub advice: Vec<String>,
+}
+
 impl CoordinatorConfig {
-    /// What a coordinator would not start with on this machine, in sentences.
-    pub fn advice_here(&self) -> Vec<String> {
-        let mut advice = of_disk(&self.data_dir, None);
-        advice.extend(self.audit.as_deref().and_then(|audit| of_audit(audit, &self.data_dir)));
-        advice
+    /// What of it cannot be on this machine.
+    pub fn found_here(&self) -> FoundHere {
+        let mut found = of_disk(&self.data_dir, None);
+        found.faults.extend(self.audit.as_deref().and_then(|log| of_audit(log, &self.data_dir)));
+        found
     }
 }
 
 impl AgentConfig {
-    /// What an agent would not start with, or take no chunks with, on this machine, in sentences.
-    pub fn advice_here(&self) -> Vec<String> {
+    /// What of it cannot be on this machine.
+    pub fn found_here(&self) -> FoundHere {
         of_disk(&self.data_dir, self.keep_free)
     }
 }
 
 /// What is wrong with a data_dir and what is to be left free beside it.
-fn of_disk(data_dir: &Path, keep_free: Option<u64>) -> Vec<String> {
+fn of_disk(data_dir: &Path, keep_free: Option<u64>) -> FoundHere {
+    let fault = |why: String| FoundHere { faults: vec![why], ..FoundHere::default() };
     let mut there = data_dir.ancestors().filter(|folder| folder.exists());
     let nearest = there.next().unwrap_or(Path::new("."));
     let shown = nearest.display();
     if !nearest.is_dir() {
-        return vec![format!("data_dir: '{shown}' is not a directory")];
+        return fault(format!("data_dir: '{shown}' is not a directory"));
     }
     // What cannot be looked at is the daemon's to report.
-    let Ok(disk) = rustix::fs::statvfs(nearest) else { return Vec::new() };
+    let Ok(disk) = rustix::fs::statvfs(nearest) else { return FoundHere::default() };
     let bytes = disk.f_blocks.saturating_mul(disk.f_frsize);
     if bytes == 0 {
-        return vec![format!("data_dir: '{shown}' is of a file system without space for files")];
+        return fault(format!("data_dir: '{shown}' is of a file system without space for files"));
     }
     let too_much = keep_free.filter(|keep| *keep >= bytes).map(|keep| {
         format!(
@@ -49,7 +59,7 @@ fn of_disk(data_dir: &Path, keep_free: Option<u64>) -> Vec<String> {
             format_size(bytes)
         )
     });
-    too_much.into_iter().collect()
+    FoundHere { advice: too_much.into_iter().collect(), ..FoundHere::default() }
 }
 
 /// What is wrong with where the audit log is to be. The data_dir is made by the daemon.
@@ -74,19 +84,20 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("file");
         std::fs::write(&file, "").unwrap();
-        assert_eq!(of_disk(&folder.path().join("new/data"), Some(1)), [""; 0]);
-        assert_eq!(of_disk(Path::new("not-there"), None), [""; 0]);
-        let only = |data_dir: &Path, keep_free| -> String {
-            let mut advice = of_disk(data_dir, keep_free);
-            assert_eq!(advice.len(), 1, "{advice:?}");
-            advice.remove(0)
+        assert_eq!(of_disk(&folder.path().join("new/data"), Some(1)), FoundHere::default());
+        assert_eq!(of_disk(Path::new("not-there"), None), FoundHere::default());
+        let only = |found: FoundHere| -> (String, bool) {
+            let is_fault = !found.faults.is_empty();
+            let [said] = &[found.faults, found.advice].concat()[..] else { panic!() };
+            (said.clone(), is_fault)
         };
-        let advice = only(&file.join("data"), None);
-        assert!(advice.ends_with("/file' is not a directory"), "{advice}");
-        let advice = only(Path::new("/proc/x"), None);
-        assert!(advice.starts_with("data_dir: '/proc' is of a file system"), "{advice}");
-        let advice = only(folder.path(), Some(u64::MAX));
-        assert!(advice.starts_with("keep_free: "), "{advice}");
+        let (fault, is_fault) = only(of_disk(&file.join("data"), None));
+        assert!(is_fault && fault.ends_with("/file' is not a directory"), "{fault}");
+        let (fault, is_fault) = only(of_disk(Path::new("/proc/x"), None));
+        let is_said = fault.starts_with("data_dir: '/proc' is of a file system");
+        assert!(is_fault && is_said, "{fault}");
+        let (advice, is_fault) = only(of_disk(folder.path(), Some(u64::MAX)));
+        assert!(!is_fault && advice.starts_with("keep_free: "), "{advice}");
     }
 
     #[test]

@@ -21,9 +21,15 @@ impl Served {
             return Err(Status::invalid_argument("unknown command for a node"));
         }
         let names = [&command.name].into_iter().chain(&command.others);
-        let names = names.map(String::as_str).collect::<Vec<_>>().join(" ");
+        let mut what = names.map(String::as_str).collect::<Vec<_>>().join(" ");
+        if command.action() == NodeAction::Pause {
+            what += &format!(" --for {}s", command.seconds);
+        }
+        if command.force {
+            what += " --force";
+        }
         let service = self.service.clone();
-        self.change(names, async move { service.command_nodes(command).await }).await
+        self.change(what, async move { service.command_nodes(command).await }).await
     }
 
     /// Begins, pauses, resumes or cancels repairs.

@@ -7,8 +7,6 @@
 //! is refused unless it is forced. A refusal by the state of the cluster, which may be another one
 //! later, has a code of its own (`Aborted`), which distinguishes it from a mistake.
 
-use std::time::Duration;
-
 use suture_edge::error::quoted;
 use suture_repair::coordinator::Absence;
 use suture_repair::event::{Command, Health};
@@ -20,11 +18,9 @@ use super::proto;
 use super::proto::NodeAction;
 use super::service::ControlService;
 use crate::coordinator::CoordinatorDriver;
+use crate::coordinator::load::PAUSE_MAX;
 use crate::metadata::store::{KeptIntent, seconds_since_1970};
 use crate::metadata::{Intent, MetadataError, NewNode};
-
-/// The longest pause: for a longer absence an operator drains the node.
-pub const PAUSE_MAX: Duration = Duration::from_secs(30 * 86400);
 
 /// Objects named as examples.
 const OBJECTS_SHOWN: usize = 3;
@@ -235,6 +231,21 @@ impl ControlService {
         Ok(nodes.iter().map(|named| named.node).collect())
     }
 
+    /// Refuses to remove what holds chunks of objects to be: they are recorded once the put ends.
+    async fn check_unused(&self, nodes: &[Named]) -> Result<(), Status> {
+        for &Named { node, ref name } in nodes {
+            let uncommitted = move |driver: &CoordinatorDriver| driver.uncommitted_on(node);
+            let chunks = self.query(uncommitted).await?;
+            if chunks > 0 {
+                return Err(Status::aborted(format!(
+                    "'{name}' cannot be removed: puts that have not ended have places for {chunks} \
+                     chunks on it: wait for their end"
+                )));
+            }
+        }
+        Ok(())
+    }
+
     async fn replace(&self, nodes: &[Named], is_forced: bool) -> Result<(), Status> {
         let ids = self.check_stopped(nodes).await?;
         let _judging = self.judging.lock().await;
@@ -246,6 +257,7 @@ impl ControlService {
 
     async fn remove(&self, nodes: &[Named]) -> Result<(), Status> {
         let ids = self.check_stopped(nodes).await?;
+        self.check_unused(nodes).await?;
         let removed = self.metadata.ask(move |store| store.remove_nodes(&ids)).await;
         removed.map_err(|error| match error {
             MetadataError::NodeHolds { node, .. } => {

@@ -14,9 +14,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use suture_code::Code;
 use suture_code::layout::{self, SizeError};
 use suture_edge::units::format_size;
-use suture_repair::id::{Generation, NodeId, StripeId};
-use suture_repair::stripe::CHUNK_BYTES_MAX;
-use suture_repair::stripe::Stripe;
+use suture_repair::event::Health;
+use suture_repair::id::{ChunkIndex, Generation, NodeId, StripeId};
+use suture_repair::stripe::{CHUNK_BYTES_MAX, Stripe};
 use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 use tonic::{Status, Streaming};
@@ -355,6 +355,7 @@ impl PutSession {
         let object =
             Object { bytes: commit.bytes, checksum: commit.checksum, ..self.object.clone() };
         let (id, stripes) = (self.id, mem::take(&mut self.stripes));
+        check_kept(service, &stripes).await?;
         let commit = move |store: &mut MetadataStore| store.commit_put(id, &object, stripes);
         match service.metadata.ask(commit).await {
             Ok(()) => Ok(()),
@@ -378,6 +379,38 @@ impl PutSession {
             Ok(()) => why,
         }
     }
+}
+
+/// Refuses an object of which nodes that failed meanwhile hold so much that it cannot be read any
+/// more. What is silent counts as there: it is durable, and mostly comes back.
+async fn check_kept(service: &ControlService, stripes: &[ObjectStripe]) -> Result<(), Status> {
+    let chunks = stripes.iter().flat_map(|entry| &entry.stripe.chunks);
+    let nodes: BTreeSet<NodeId> = chunks.filter_map(|chunk| chunk.node).collect();
+    let failed = service.query(move |driver| {
+        let core = driver.core();
+        let is_failed = |node: &NodeId| core.health(*node) == Health::Failed;
+        let named = |node: NodeId| (node, core.cluster().node(node).name.clone());
+        nodes.into_iter().filter(is_failed).map(named).collect::<BTreeMap<NodeId, String>>()
+    });
+    let failed = failed.await?;
+    let lacks = |ObjectStripe { stripe, .. }: &&ObjectStripe| {
+        let is_left = |chunk: &ChunkIndex| {
+            let record = stripe.record(*chunk);
+            record.node.map_or(record.is_known_zero(), |node| !failed.contains_key(&node))
+        };
+        !stripe.code.decodable(&stripe.indices().filter(is_left).collect::<Vec<ChunkIndex>>())
+    };
+    let lacking = stripes.iter().filter(lacks).count();
+    if failed.is_empty() || lacking == 0 {
+        return Ok(());
+    }
+    let names: Vec<&str> = failed.values().map(String::as_str).collect();
+    Err(Status::resource_exhausted(format!(
+        "too few chunks are left of {lacking} of its {} stripes, since nodes failed while it was \
+         stored ({}): nothing was stored; put it again",
+        stripes.len(),
+        names.join(", ")
+    )))
 }
 
 /// Refuses what no chunk can have; `field` said it.

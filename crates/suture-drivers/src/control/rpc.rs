@@ -221,13 +221,22 @@ impl Coordinator for RpcAdapter {
         request: Request<proto::BackupRequest>,
     ) -> Answer<Self::BackupMetadataStream> {
         let served = self.served(&request, Call::BackupMetadata).await?;
-        let service = served.service.clone();
-        let take = async move { backup::take(&service.metadata).await };
-        let backup = served.change(String::new(), take).await?;
-        let may_be_older = served.service.may_be_older().await?;
         let (replies, stream) = mpsc::channel(REPLIES_MAX);
-        tokio::spawn(backup::send(backup, may_be_older, replies));
-        Ok(Response::new(served.guard(stream)))
+        let answer = Response::new(served.guard(stream));
+        // A backup of large metadata takes longer than an answer may.
+        tokio::spawn(async move {
+            let service = served.service.clone();
+            let take = async move { backup::take(&service.metadata).await };
+            let taken = async {
+                let backup = served.change(String::new(), take).await?;
+                Ok((backup, served.service.may_be_older().await?))
+            };
+            match taken.await {
+                Ok((backup, may_be_older)) => backup::send(backup, may_be_older, replies).await,
+                Err(why) => drop(replies.send(Err(why)).await),
+            }
+        });
+        Ok(answer)
     }
 
     async fn preview_repair(

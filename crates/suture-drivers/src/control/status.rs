@@ -157,6 +157,7 @@ fn describe_node(driver: &CoordinatorDriver, status: &NodeStatus) -> proto::Node
         cut_off: status.is_cut_off,
         file_system: driver.file_system(status.node),
         chunks: status.chunks,
+        put_chunks: driver.uncommitted_on(status.node),
         used_bytes: core.stripes().bytes_on(status.node),
         failed_by_operator: status.intent == NodeIntent::Failed,
         rack: node.rack.map(|rack| cluster.racks[rack.0 as usize].clone()),

@@ -256,7 +256,8 @@ pub fn percent_of_bound(status: &proto::StatusReply) -> Option<f64> {
 /// where that is nothing.
 pub fn node_state(node: &proto::NodeStatus) -> &str {
     match node.intent.as_str() {
-        "draining" if node.chunks == 0 => "drained",
+        // What a put stores there is its node's until the put has ended.
+        "draining" if node.chunks == 0 && node.put_chunks == 0 => "drained",
         other => other,
     }
 }

@@ -8,6 +8,7 @@ use std::time::Instant;
 
 use suture_repair::event::{Commit, Health, Input, Output, Report};
 use suture_repair::id::{NodeId, RepairId, StripeId};
+use suture_repair::message::ToAgent;
 
 use super::CoordinatorDriver;
 use crate::attempt::RebuiltChunk;
@@ -20,12 +21,21 @@ use crate::hdfs::view::HdfsSeen;
 pub(super) struct HdfsKeeping {
     link: Link,
     log: RebuiltLog,
+    /// What waits for a claim that was lost.
+    held: Vec<HeldPublish>,
+}
+
+/// A block that is proven, and that its destination is to publish.
+#[derive(Clone, Copy, Debug)]
+struct HeldPublish {
+    repair: RepairId,
+    node: NodeId,
 }
 
 impl CoordinatorDriver {
     /// Has HDFS as the keeper of the stripes, and what is rebuilt there written down.
     pub fn keep_by_hdfs(&mut self, link: Link, log: RebuiltLog) {
-        self.hdfs = Some(HdfsKeeping { link, log });
+        self.hdfs = Some(HdfsKeeping { link, log, held: Vec::new() });
     }
 
     /// How HDFS stands, where it is the keeper.
@@ -78,11 +88,30 @@ impl CoordinatorDriver {
         }
     }
 
-    /// Writes down what a destination is to publish, in case that it does so and never reports it.
-    pub(super) fn note_published(&mut self, repair: RepairId, node: NodeId) {
+    /// Has a destination publish what it has built. Where the claim was lost, since another
+    /// NameNode is asked now or it was not prolonged, HDFS may build the same block: then that
+    /// waits until the claim is granted again. One that is not has its repair stall, which is
+    /// begun anew.
+    pub(super) fn publish(&mut self, repair: RepairId, node: NodeId) {
         let published = self.attempts.published(self.now(), repair, node, self.core.stripes());
         if let (Some(published), Some(hdfs)) = (&published, &mut self.hdfs) {
+            if hdfs.link.view().is_unclaimed(published.copy.stripe) {
+                return hdfs.held.push(HeldPublish { repair, node });
+            }
+            // In case that it does so and never reports it.
             hdfs.log.ask(published, false, &self.core);
+        }
+        self.send(node, ToAgent::Publish(repair));
+    }
+
+    /// Looks again at what waits for claims; what has ended meanwhile is forgotten.
+    pub(super) fn publish_held(&mut self) {
+        let held = self.hdfs.as_mut().map(|hdfs| std::mem::take(&mut hdfs.held));
+        for HeldPublish { repair, node } in held.unwrap_or_default() {
+            let stripes = self.core.stripes();
+            if self.attempts.published(self.now(), repair, node, stripes).is_some() {
+                self.publish(repair, node);
+            }
         }
     }
 

@@ -5,6 +5,8 @@
 use suture_repair::id::{NodeId, StripeId};
 use suture_repair::placement::Wanted;
 
+use super::CoordinatorDriver;
+
 /// For each stripe, the node of each chunk; fewer than asked for when there are no more.
 pub type Placed = Vec<Vec<NodeId>>;
 
@@ -36,5 +38,12 @@ impl NewPlaces {
     pub(super) fn as_wanted(&self) -> Wanted<'_> {
         let NewPlaces { stripes, width, chunk_bytes, avoid, beside } = self;
         Wanted { stripes, width: *width, chunk_bytes: *chunk_bytes, avoid, beside }
+    }
+}
+
+impl CoordinatorDriver {
+    /// Chunks that puts under way have on this node, or are to have there.
+    pub fn uncommitted_on(&self, node: NodeId) -> u64 {
+        self.placer.uncommitted_on(node)
     }
 }

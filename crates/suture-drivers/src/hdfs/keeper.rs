@@ -279,6 +279,12 @@ impl<N: NameNode> HdfsKeeper<N> {
         former.into_iter().for_each(|id| self.forget_former(id));
     }
 
+    /// Stripes of repairs that go on without the claims that they had.
+    pub fn unclaimed(&self) -> BTreeSet<StripeId> {
+        let lost = self.building.values().filter(|of| of.standing == ClaimStanding::Lost);
+        lost.map(|of| of.claim.stripe).collect()
+    }
+
     /// Whether this repair has a claim that lasts.
     pub fn is_building(&self, repair: RepairId) -> bool {
         self.building.contains_key(&repair)

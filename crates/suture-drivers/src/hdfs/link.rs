@@ -173,12 +173,24 @@ impl Linked {
                 self.poll();
                 poll_at = Instant::now() + self.settings.poll;
             }
+            self.note_connection();
             let changes = together(self.keeper.changes());
+            let unclaimed = self.keeper.unclaimed();
+            self.view.change(|seen| seen.unclaimed = unclaimed);
             // Before the refusals themselves are sent.
             self.view.refuse(self.keeper.take_refused_targets());
             for change in changes {
                 let _ = self.changes.blocking_send(change);
             }
+        }
+    }
+
+    /// Claims are asked for anew where another NameNode is asked than before.
+    fn note_connection(&mut self) {
+        let connection = self.keeper.namenode().changes();
+        if self.connection != connection {
+            self.connection = connection;
+            self.keeper.reconnected();
         }
     }
 
@@ -204,10 +216,7 @@ impl Linked {
     fn poll(&mut self) {
         let result = self.keeper.refresh().map(|reported| self.register(&reported));
         let result = result.and_then(|()| {
-            if self.connection != self.keeper.namenode().changes() {
-                self.connection = self.keeper.namenode().changes();
-                self.keeper.reconnected();
-            }
+            self.note_connection();
             self.keeper.refresh_groups()
         });
         if let Err(why) = &result

@@ -9,7 +9,7 @@
 //! that node, if it is up, so that the next attempt uses others; a refusal of any other kind has
 //! the stripe wait. The core has a place for nodes that fail, and none for placement policies.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -52,6 +52,9 @@ pub struct HdfsSeen {
     pub(super) leased_until: Option<Instant>,
     /// Why the claims of these stripes were refused last.
     pub(super) refusals: BTreeMap<StripeId, String>,
+    /// Stripes of repairs whose claims were granted, and are none of the NameNode that is asked
+    /// now.
+    pub(super) unclaimed: BTreeSet<StripeId>,
     is_answering: bool,
     /// Since when that is so.
     since: Instant,
@@ -70,6 +73,7 @@ impl HdfsView {
             no_lease: None,
             leased_until: None,
             refusals: BTreeMap::new(),
+            unclaimed: BTreeSet::new(),
             is_answering: false,
             since: Instant::now(),
             answered_at: None,
@@ -85,6 +89,12 @@ impl HdfsView {
     /// Why a claim on the stripe was refused, if it was and nothing came after that.
     pub fn refusal(&self, stripe: StripeId) -> Option<String> {
         self.lock().refusals.get(&stripe).cloned()
+    }
+
+    /// Whether a repair of the stripe goes on without the claim that it had: then HDFS may build
+    /// the same blocks.
+    pub fn is_unclaimed(&self, stripe: StripeId) -> bool {
+        self.lock().unclaimed.contains(&stripe)
     }
 
     /// Has something else be so from now on.
@@ -178,8 +188,6 @@ impl HdfsSeen {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
     use suture_repair::cluster::{Cluster, Rate};
     use suture_repair::coordinator::{Config, Coordinator, IN_FLIGHT_MAX, ScrubConfig};
     use suture_repair::event::{Blocked, Claim, Health, Liveness, Output, Timers};

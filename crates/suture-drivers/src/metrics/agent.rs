@@ -148,6 +148,22 @@ impl AgentMetrics {
         self.count_error(reason(why));
     }
 
+    /// A repair failed here for that reason. What failed at a disk or a peer was counted then.
+    pub fn gave_up(&self, why: &Failure) {
+        match why {
+            Failure::NoBuffers { .. }
+            | Failure::Inconsistent
+            | Failure::Stalled
+            | Failure::Refused(_) => self.failed(why),
+            Failure::Source { .. }
+            | Failure::PeerLost(_)
+            | Failure::NoSpace
+            | Failure::ProofFailed { .. }
+            | Failure::PastEnd { .. }
+            | Failure::Disk(_) => {}
+        }
+    }
+
     /// A copy was found to be of no use.
     pub fn found(&self, fault: CopyFault) {
         self.count_error(fault_name(fault));

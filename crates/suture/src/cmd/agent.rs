@@ -11,6 +11,7 @@ use suture_drivers::agent::links::RateSettings;
 use suture_drivers::agent::processor;
 use suture_drivers::agent::serve::ClientLimits;
 use suture_drivers::agent::{self, session};
+use suture_drivers::config::here::FoundHere;
 use suture_drivers::config::reload::{self, ChangedKeys};
 use suture_drivers::config::{AgentConfig, span};
 use suture_drivers::control::join::{self, Introduction, Left, Welcome};
@@ -70,7 +71,8 @@ pub fn run(args: Args) -> Result<Outcome> {
     let config = path.map(AgentConfig::read).transpose()?.unwrap_or_default();
     log::begin_of_daemon();
     daemon::log_whole_path(&config.data_dir);
-    config.advice_here().iter().for_each(|advice| warn!("{advice}"));
+    let FoundHere { faults, advice } = config.found_here();
+    faults.iter().chain(&advice).for_each(|found| warn!("{found}"));
     daemon::raise_descriptor_limit()?;
     daemon::block_on_runtime(agent::runtime(config.threads()), serve(config, path, args))
 }

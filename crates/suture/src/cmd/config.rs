@@ -10,6 +10,7 @@ use anyhow::Result;
 use clap::ValueEnum;
 use serde_json::json;
 use suture_drivers::config::hdfs::HdfsMode;
+use suture_drivers::config::here::FoundHere;
 use suture_drivers::config::shown::ShownKey;
 use suture_drivers::config::{AgentConfig, CoordinatorConfig};
 use suture_drivers::identity::AccessRole;
@@ -115,7 +116,7 @@ fn read(of: &OfRole, is_check: bool) -> Result<ReadConfig> {
             let config = read.unwrap_or_default();
             let mut advice = config.advice();
             if is_check {
-                advice.extend(config.advice_here());
+                advice.extend(usable(path.as_deref(), config.found_here())?);
                 let hdfs = (config.hdfs.mode != HdfsMode::Off).then_some(config.hdfs.listen);
                 Listens {
                     at: vec![
@@ -138,7 +139,7 @@ fn read(of: &OfRole, is_check: bool) -> Result<ReadConfig> {
             let config = read.unwrap_or_default();
             let mut advice = config.advice();
             if is_check {
-                advice.extend(config.advice_here());
+                advice.extend(usable(path.as_deref(), config.found_here())?);
                 let credentials = Listens {
                     at: vec![("listen", Some(config.listen)), ("metrics", config.metrics)],
                     is_insecure: config.insecure,
@@ -154,6 +155,16 @@ fn read(of: &OfRole, is_check: bool) -> Result<ReadConfig> {
             Ok(ReadConfig { path, keys: config.shown(), advice })
         }
     }
+}
+
+/// What is hardly meant, of a configuration that a daemon would start with on this machine.
+fn usable(path: Option<&Path>, found: FoundHere) -> Result<Vec<String>> {
+    let FoundHere { faults, advice } = found;
+    if faults.is_empty() {
+        return Ok(advice);
+    }
+    let shown = path.map_or("the defaults".to_owned(), |path| path.display().to_string());
+    Err(bad_input(format!("{shown}: of no use on this machine: {}", faults.join("; "))))
 }
 
 /// Where a daemon listens, by the keys that say so, and what lets others in there.

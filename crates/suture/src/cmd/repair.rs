@@ -2,7 +2,7 @@
 
 mod throttle;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 use serde_json::json;
@@ -20,6 +20,10 @@ use crate::status;
 
 /// How often a watched repair is looked at: a bar that moves, and no load to speak of.
 const POLL_EVERY: Duration = Duration::from_millis(500);
+
+/// For how long, and how often, it is looked whether what was begun has been planned.
+const PLANNED_WITHIN: Duration = Duration::from_secs(5);
+const PLANNED_POLL: Duration = Duration::from_millis(100);
 
 /// Start, watch, pause, resume, cancel or throttle repairs.
 #[derive(clap::Args)]
@@ -118,7 +122,8 @@ async fn command(common: &Common, action: RepairAction, object: Option<String>) 
         true => errln!("suture: repairs are paused (suture repair resume)"),
         false => {}
     }
-    let status = status::ask(&mut client).await?;
+    let status =
+        if is_start { planned(&mut client).await? } else { status::ask(&mut client).await? };
     let shown = finish(&status, common.format)?;
     let is_asked = |name: &str| object.as_deref().is_none_or(|object| object == name);
     let waits = status.blocked.iter().any(|entry| is_asked(&entry.object));
@@ -130,6 +135,24 @@ async fn command(common: &Common, action: RepairAction, object: Option<String>) 
         // It is done, however the cluster is.
         (false, _) => Outcome::Done,
     })
+}
+
+/// How repairs stand once what was begun has been planned: what cannot be repaired is not known
+/// before, and very many stripes are planned together, a moment after they could be.
+async fn planned(client: &mut Client) -> Result<proto::StatusReply> {
+    let began = Instant::now();
+    loop {
+        let status = status::ask(client).await?;
+        let is_open = status.lost_chunks > 0
+            && !status.paused
+            && status.running.is_empty()
+            && status.blocked.is_empty()
+            && waits_for(&status).is_none();
+        if !is_open || began.elapsed() > PLANNED_WITHIN {
+            return Ok(status);
+        }
+        tokio::time::sleep(PLANNED_POLL).await;
+    }
 }
 
 async fn show(client: &mut Client, common: &Common) -> Result<Outcome> {

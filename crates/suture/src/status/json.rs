@@ -177,6 +177,7 @@ pub fn describe_nodes(nodes: &[proto::NodeStatus]) -> Vec<Value> {
             "free_bytes": node.free_bytes,
             "file_system": describe_file_system(node),
             "chunks": node.chunks,
+            "put_chunks": node.put_chunks,
             "used_bytes": node.used_bytes,
             "failed_by_operator": node.failed_by_operator,
             "intent": Some(node_state(node)).filter(|state| !state.is_empty()),

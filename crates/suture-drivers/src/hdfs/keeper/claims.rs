@@ -2,10 +2,10 @@
 //!
 //! Place: ... plan -> [claim] -> dispatch -> ...
 //! A claim that was granted is asked again to prolong it, and after the NameNode has changed. Where
-//! that is refused the repair goes on without: a commit needs no claim, and what HDFS builds beside
-//! it is in excess at worst. What the NameNode may still have of such a claim is released, or it
-//! would keep the next repair of the group off for minutes; and it is asked for again with the
-//! next prolongation.
+//! that is refused the repair goes on without, and publishes nothing until it is granted again,
+//! since HDFS may build the same block (a commit needs no claim). What the NameNode may still have
+//! of such a claim is released, or it would keep the next repair of the group off for minutes; and
+//! it is asked for again with the next prolongation.
 //!
 //! A refusal that ends with the UUID of a DataNode is about that node (`docs/hdfs-protocol.md`).
 
