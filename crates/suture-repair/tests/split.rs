@@ -230,6 +230,28 @@ fn nodes_without_a_chunk_relay_where_the_chunk_is_rebuilt_sooner_for_it() {
 }
 
 #[test]
+fn a_helper_that_hardly_receives_anything_relays_only_what_no_other_node_can() {
+    let receives_at_all = |world: &World, slow: &[NodeId]| {
+        let plan = split(world);
+        assert!(rate(world, &plan) > 0.98 * best_split(&links(world)));
+        let edges = plan.lanes.iter().flat_map(|lane| &lane.edges);
+        edges.filter(|edge| slow.contains(&edge.parent)).count() > 0
+    };
+    for seed in 0..20 {
+        let mut world = world("rs(6,3)", Draw::Equal, seed);
+        let survivors = world.jobs[0].survivors.clone();
+        let slow: Vec<NodeId> = survivors.iter().skip(2).map(|(_, node)| *node).collect();
+        for node in &slow {
+            world.cluster.nodes[node.index()].downlink = Rate(LINK.0 / 20.0);
+        }
+        // Without other nodes they do what they can.
+        assert!(receives_at_all(&world, &slow));
+        world.room.fill(u64::MAX);
+        assert!(!receives_at_all(&world, &slow));
+    }
+}
+
+#[test]
 fn many_trees_beat_the_best_one_by_a_third() {
     for (code, least) in [("rs(6,3)", 1.3), ("rs(8,4)", 1.3), ("rs(10,4)", 1.3)] {
         let gain = |seed: u64| {

@@ -18,7 +18,9 @@
 //!
 //! A node without a chunk of the stripe may relay as well: min(D_i / k, U_i, 1) in the third sum.
 //! It adds its own message to what is moved, and one more node that may fail; so it takes what is
-//! left to relay, and only where the chunk is rebuilt sooner by more than a per cent.
+//! left to relay, and only where the chunk is rebuilt sooner by more than a per cent. Before a
+//! helper that hardly receives anything it comes even so: what waits for such a link holds up the
+//! grants for all that this helper sends.
 //!
 //! Amounts are rounded down to grains of a thousandth of the chunk, so that no lane is tiny.
 
@@ -41,6 +43,9 @@ const TREE_GAP_MAX: f64 = 0.002;
 /// Where nodes without a chunk gain no more than that, they do not relay; and so many may.
 const RELAYED_GAP_MAX: f64 = 0.01;
 const RELAYS_MAX: usize = 16;
+
+/// A helper that can relay less than this part of what the best of them can comes last.
+const SLOW_PART: f64 = 0.125;
 
 /// The most times that are tried in each direction: doubling, and halving, a second gets to the end
 /// of all numbers in fewer.
@@ -385,15 +390,18 @@ impl<'a> Star<'a> {
     fn ranges(&self, shares: &[Share], seconds: f64) -> Vec<(AggregationPoint, u32)> {
         let direct = self.direct_max(&self.root, seconds);
         let mut left = self.grains - direct;
-        let helpers = shares.iter().map(|share| share.relayed_max).enumerate();
-        let mut helpers: Vec<(AggregationPoint, u32)> =
-            helpers.map(|(at, most)| (AggregationPoint::Helper(at), most)).collect();
-        helpers.sort_by_key(|(_, most)| std::cmp::Reverse(*most));
+        let best = shares.iter().map(|share| share.relayed_max).max().unwrap_or(0);
+        let is_slow = |most: u32| f64::from(most) < SLOW_PART * f64::from(best);
+        let (slow, quick): (Vec<_>, Vec<_>) = shares
+            .iter()
+            .enumerate()
+            .map(|(at, share)| (AggregationPoint::Helper(at), share.relayed_max))
+            .partition(|(_, most)| is_slow(*most));
         let relays = self.relayed_max(&self.root, seconds).enumerate();
-        let mut relays: Vec<(AggregationPoint, u32)> =
-            relays.map(|(at, most)| (AggregationPoint::Relay(at), most)).collect();
-        relays.sort_by_key(|(_, most)| std::cmp::Reverse(*most));
-        let joined = helpers.into_iter().chain(relays).map(|(point, most)| {
+        let relays = relays.map(|(at, most)| (AggregationPoint::Relay(at), most)).collect();
+        let mut points = [quick, relays, slow];
+        points.iter_mut().for_each(|kind| kind.sort_by_key(|(_, most)| std::cmp::Reverse(*most)));
+        let joined = points.into_iter().flatten().map(|(point, most)| {
             let length = left.min(most);
             left -= length;
             (point, length)
