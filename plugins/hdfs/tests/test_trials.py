@@ -38,7 +38,8 @@ class Verdicts(unittest.TestCase):
         self.assertEqual(notes, ["4 of 4 by Suture, 0 by HDFS, 0 by both"])
         self.judged("what was Suture's", By.SUTURE, range(3), [3])
         self.judged("", By.SUTURE, range(3), [3], spare=1)
-        self.judged("1 blocks were built twice", By.SUTURE, range(4), [2])
+        for by in (By.SUTURE, By.SUTURE_SOME, By.BOTH):
+            self.judged("1 blocks were built twice", by, range(4), [2])
         for by in (By.SUTURE, By.SUTURE_SOME):
             self.judged("Suture built 2 2 times", by, [0, 1, 2, 2, 3])
 
