@@ -28,6 +28,7 @@ use suture_repair::stripe::Stripe;
 
 use self::bed::{BedRules, CHUNKS, LINK_MAX, LINKS, PointBed, TIMES, scaled};
 use self::both::BothSides;
+use self::cause::UNEXPLAINED;
 use self::chance::SLOWEST;
 use self::listed::{EmulatedFigure, EmulatedPoint, LostChunks, QUICK_POINTS};
 use self::predict::{Draw, Predictor, draw_count, nodes_of};
@@ -47,6 +48,10 @@ use crate::testbed::shaping::{BURST_BYTES, GOODPUT};
 
 /// What is emulated of experiments by now: each with what it came to.
 pub type Known<'a> = [(&'a PaperExperiment, &'a Emulated)];
+
+/// So many repetitions more are made where a difference is not explained: then the one in the
+/// middle of three counts.
+const AGAIN: usize = 2;
 
 /// One policy at a point, as it is run.
 struct RunSeries {
@@ -187,14 +192,43 @@ fn measure(
         let why = campaign.runs.first().and_then(|run| run.result.as_ref().err());
         bail!("{}", why.map_or("no repair was made", String::as_str));
     }
-    let mut rows = Vec::new();
-    for run in series {
-        rows.extend(rows_of(rules.figure, &campaign, &bed, run));
+    let rows = |campaign: &Campaign| -> Vec<EmulatedRow> {
+        series.iter().flat_map(|run| rows_of(rules.figure, campaign, &bed, run)).collect()
+    };
+    let mut found = rows(&campaign);
+    if measure_again(&mut campaign, &found) {
+        found = rows(&campaign);
     }
-    for row in &mut rows {
+    for row in &mut found {
         (row.panel, row.label) = (at.panel.title.to_string(), at.point.label.to_string());
     }
-    Ok((rows, bed.kept, failure(&campaign)))
+    Ok((found, bed.kept, failure(&campaign)))
+}
+
+/// Measures the policies again of which a row has a difference that nothing explains: it may be of
+/// one repetition alone. Returns whether there are more repetitions now.
+fn measure_again(campaign: &mut Campaign, rows: &[EmulatedRow]) -> bool {
+    let is_puzzling = |policy: &Policy| {
+        let name = policy.to_string();
+        rows.iter().any(|row| row.policy == name && row.why.contains(UNEXPLAINED))
+    };
+    let policies = campaign.experiment.policies.iter().copied().filter(is_puzzling);
+    let policies: Vec<Policy> = policies.collect();
+    if policies.is_empty() || IS_STOPPED.load(Ordering::Relaxed) {
+        return false;
+    }
+    let experiment = Bed { policies, repetitions: AGAIN, ..campaign.experiment.clone() };
+    let mut again = Campaign { stop: campaign.stop, ..Campaign::new(experiment) };
+    let made = campaign::measure(&mut again, |again, network| {
+        let title = &again.experiment.title;
+        errln!("{title}, what is not explained, again: testbed {}", network.run());
+    });
+    if let Err(why) = made {
+        errln!("{}: it was not measured again: {why:#}", campaign.experiment.title);
+    }
+    let before = campaign.runs.len();
+    campaign.runs.extend(again.runs.into_iter().filter(|run| run.result.is_ok()));
+    campaign.runs.len() > before
 }
 
 /// The first policy of which no repair was made, and why.
@@ -495,9 +529,10 @@ fn scale(experiment: &PaperExperiment, figure: &EmulatedFigure, extent: Extent) 
     }
     let repetitions = extent.repetitions;
     parts.push(format!(
-        "up to {repetitions} repetitions on {}, of which the one in the middle is shown, from the \
-         declaration of the failure to the last commit, planning included; the simulator has the \
-         very stripes{} and the goodput of links, and shows the one in the middle of {} draws",
+        "up to {repetitions} repetitions on {}, and {AGAIN} more where a difference is not \
+         explained, of which the one in the middle is shown, from the declaration of the failure to \
+         the last commit, planning included; the simulator has the very stripes{} and the goodput \
+         of links, and shows the one in the middle of {} draws",
         crate::testbed::usage::machine_name(),
         if has(|at| at.point.setting.foreground.is_some()) { ", requests" } else { "" },
         draw_count(figure.lost == LostChunks::One),

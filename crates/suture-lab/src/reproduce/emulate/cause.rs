@@ -11,6 +11,9 @@ const NAMED: f64 = 0.15;
 /// A difference is explained when no more than this part of it is left.
 const LEFT: f64 = 1.0 / 3.0;
 
+/// What is said of a part that nothing explains.
+pub const UNEXPLAINED: &str = "is not explained by what was measured";
+
 /// A part of a difference that something explains.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cause {
@@ -57,10 +60,10 @@ pub fn explained(difference: f64, unit: &str, causes: &[Cause], left: Leftover) 
         parts.push(match left {
             Leftover { chance: Some(chance), .. } => format!("{}: {chance}", signed(rest)),
             Leftover { words, .. } if words.is_empty() => {
-                format!("{} is not explained by what was measured", signed(rest))
+                format!("{} {UNEXPLAINED}", signed(rest))
             }
             Leftover { words, .. } => {
-                format!("{} is not explained by what was measured ({words})", signed(rest))
+                format!("{} {UNEXPLAINED} ({words})", signed(rest))
             }
         });
     }

@@ -11,7 +11,8 @@ use super::cause::{Cause, Leftover, explained};
 use crate::reproduce::emulated::{RequestFacts, ShareFacts, Spread, Within};
 use crate::reproduce::table::shown;
 
-/// Of what the simulator has not, what was measured explains a difference from this part of it on.
+/// Of what the simulator has not, what was measured explains all of a difference from this part of
+/// it on.
 const ENOUGH: f64 = 0.5;
 
 /// Parts of full links are the same on both sides where they differ by no more than this part.
@@ -293,9 +294,9 @@ fn beside_repair(requests: &RequestFacts) -> Vec<Cause> {
         }
     }
     let left = percent(mean_ms, simulated_so);
-    if left > 0.0 && waited_ms >= ENOUGH * (mean_ms - simulated_so) {
+    if left > 0.0 && waited_ms > 0.0 {
         causes.push(Cause {
-            amount: left,
+            amount: by_waits(mean_ms, simulated_so, waited_ms),
             words: format!(
                 "beside the repair requests take {} ms, in the simulator {} ms, and {} ms of that \
                  they wait without a byte on its way, in full queues of links and for processes",
@@ -311,6 +312,17 @@ fn beside_repair(requests: &RequestFacts) -> Vec<Cause> {
     causes
 }
 
+/// How much of what requests take more than simulated is that they wait, in percent of what is
+/// compared: all of it where it is the larger part, since queues are longer than what is waited in
+/// them without a byte; else no more than was measured.
+fn by_waits(ms: f64, simulated_ms: f64, waited_ms: f64) -> f64 {
+    if waited_ms >= ENOUGH * (ms - simulated_ms) {
+        percent(ms, simulated_ms)
+    } else {
+        percent(ms, ms - waited_ms)
+    }
+}
+
 /// Why requests take another time without a repair.
 fn without_repair(requests: &RequestFacts) -> Option<Cause> {
     let RequestFacts { alone_ms, alone_waited_ms, simulated_alone_ms, .. } = *requests;
@@ -320,8 +332,8 @@ fn without_repair(requests: &RequestFacts) -> Option<Cause> {
     if alone > 0.0 {
         return sooner.map(|cause| Cause { amount: alone, ..cause });
     }
-    (alone < 0.0 && alone_waited_ms >= ENOUGH * (alone_ms - simulated_alone_ms)).then(|| Cause {
-        amount: alone,
+    (alone < 0.0 && alone_waited_ms > 0.0).then(|| Cause {
+        amount: -by_waits(alone_ms, simulated_alone_ms, alone_waited_ms),
         words: format!(
             "without a repair requests take {} ms, in the simulator {} ms, and {} ms of that they \
              wait for processes",
