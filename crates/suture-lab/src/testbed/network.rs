@@ -86,7 +86,7 @@ pub enum PortName {
 /// A network that stands.
 pub struct Network {
     record: Record,
-    watcher: Option<Watcher>,
+    watcher: Watcher,
     /// The nodes, in the order of the cluster.
     pub nodes: Vec<Host>,
     /// Where the coordinator runs, on a link without limits.
@@ -100,7 +100,8 @@ pub struct Network {
 }
 
 impl Network {
-    /// Makes the network of a cluster, without limits. If it `stays`, it outlives this process.
+    /// Makes the network of a cluster, without limits. It goes with this process, however that
+    /// ends; one that `stays` does so until it is complete ([`Network::stay`]).
     ///
     /// # Errors
     /// Bad input for more nodes than fit, and where namespaces are not allowed; a failure when the
@@ -133,9 +134,8 @@ impl Network {
         record.folders =
             folder.into_iter().map(|base| base.join(record.namespace("run"))).collect();
         record.write()?;
-        let watcher = (!stays).then(|| Watcher::start(&record.run)).transpose();
         let devices = devices(&record.run, cluster, &nodes, &core);
-        let made = watcher.and_then(|watcher| {
+        let made = Watcher::start(&record.run).and_then(|watcher| {
             let record = record.clone();
             let has_classes = false;
             let network = Network { record, watcher, nodes, client, core, devices, has_classes };
@@ -158,13 +158,18 @@ impl Network {
         self.record.folders.first()
     }
 
+    /// Has it outlive this process.
+    pub fn stay(self) {
+        self.watcher.end();
+    }
+
     /// Removes all of it.
     ///
     /// # Errors
     /// When something of it is left; the record is kept then.
     pub fn down(self) -> Result<()> {
         self.record.take_down()?;
-        self.watcher.into_iter().for_each(Watcher::end);
+        self.watcher.end();
         Ok(())
     }
 

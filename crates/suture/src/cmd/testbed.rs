@@ -158,6 +158,7 @@ fn up(args: &UpArgs) -> Result<Outcome> {
         return network.down().and(Err(error));
     }
     print_network(&network, &cluster, args.format)?;
+    network.stay();
     Ok(Outcome::Done)
 }
 
