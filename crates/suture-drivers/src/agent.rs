@@ -388,6 +388,7 @@ impl AgentDriver {
         match event {
             SessionEvent::Connected { epoch } => {
                 self.metrics.connected(true);
+                self.meter.connected(epoch);
                 self.handle(AgentInput::Connected { epoch });
             }
             SessionEvent::PutKey(key) => drop(self.put_key.send_replace(Some(key))),

@@ -105,6 +105,8 @@ pub struct Port {
     link: Option<Bucket>,
     moved: Moved,
     sent: SentTallies,
+    /// What has come and waits for a turn.
+    queued: AtomicU64,
     /// What repair may have by configuration, and what it may have for now, if that is less.
     repair_cap: AtomicU64,
     repair_limit: AtomicU64,
@@ -176,6 +178,7 @@ impl Port {
             calm: Notify::new(),
             moved: Moved::default(),
             sent: SentTallies::default(),
+            queued: AtomicU64::new(0),
         }
     }
 
@@ -234,6 +237,21 @@ impl Port {
     /// What repairs have sent through it, by peers.
     pub fn sent(&self) -> &SentTallies {
         &self.sent
+    }
+
+    /// What repairs have received that waits to be read, in bytes: the link has carried it.
+    pub fn queued(&self) -> u64 {
+        self.queued.load(Relaxed)
+    }
+
+    /// Of one connection so much waits now, and so much did before.
+    pub fn requeue(&self, before: u64, now: u64) {
+        self.queued.fetch_add(now.wrapping_sub(before), Relaxed);
+    }
+
+    /// Whether repair may move less than the link carries.
+    pub fn limits_repair(&self) -> bool {
+        self.repair.rate() != UNLIMITED
     }
 
     /// Waits for a turn, in the order of asking, and pays for it. Gives the bytes that may pass

@@ -71,6 +71,7 @@ impl Estimator {
         let before = self.observed_at.replace((now, done));
         if left.chunks == 0 {
             self.stretches.clear();
+            self.stretch_seconds = 0.0;
             return;
         }
         let Some((at, before)) = before else { return };

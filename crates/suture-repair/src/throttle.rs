@@ -283,6 +283,17 @@ impl Throttle {
         self.closed_until.is_some_and(|until| now < until)
     }
 
+    /// Whether something other was ordered since limits were decided.
+    pub fn has_changed(&self) -> bool {
+        self.has_changed
+    }
+
+    /// Whether limits are those of a closed window: it is closed, and nothing is urgent.
+    pub fn is_shut(&self) -> bool {
+        let by_window = |limited: Limited| limited.reason == Reason::Window;
+        self.alone.iter().any(|limits| limits.up.is_some_and(by_window))
+    }
+
     /// When a closed window opens.
     pub fn opens_at(&self) -> Option<Time> {
         self.closed_until

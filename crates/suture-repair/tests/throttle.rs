@@ -156,6 +156,23 @@ fn outside_of_the_window_only_what_has_no_margin_left_is_repaired() {
 }
 
 #[test]
+fn once_a_window_opens_plans_are_made_for_the_links_of_an_open_one() {
+    let mut story = Story::new(NODES, (0..12).map(|id| stripe(id, [0, 1, 2, 3])));
+    let slow = Node { uplink: Rate(5e4), ..Node::new("n1", Rate(1e6)) };
+    story.give(Input::NodeAdded { id: NodeId(1), node: slow, rack: None });
+    let opens = story.now + Span::from_secs(1_000);
+    story.give(Input::WindowClosed(Some(opens)));
+    story.give(Input::Operator(Command::FailNode(NodeId(0))));
+    story.wait(990, 1..NODES);
+    assert_eq!(story.dispatched().len(), 0, "it is closed, and all links have as little");
+    story.wait(20, 1..NODES);
+    let tasks = story.dispatched();
+    assert_eq!(tasks.len(), 12);
+    let sends = |task: &Task| task.plan.lanes[0].edges.iter().any(|edge| edge.child == NodeId(1));
+    assert!(!tasks.iter().any(sends), "nodes 2 and 3 suffice");
+}
+
+#[test]
 fn what_can_lose_no_more_has_the_floor_whether_it_waits_or_runs() {
     let stripes = [stripe(0, [0, 1, 2, 3]), stripe(1, [0, 4, 2, 3])];
     let mut story = Story::new(7, stripes);

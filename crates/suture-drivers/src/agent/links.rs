@@ -7,10 +7,10 @@
 //! peer after the other for a byte now and then, as clients ask, and waits; and while nothing is
 //! repaired, rarely, for as much as the links carry for a moment.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr};
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -65,8 +65,10 @@ const BULK_SKIPPED: usize = 512 << 10;
 /// Waits that are remembered, of which one may be longer than what is reported.
 const LATENCIES_MAX: usize = 100;
 
-/// Links at rest carry less than this in a second, probes aside.
-const IDLE_RATE: f64 = (1 << 20) as f64;
+/// Links at rest carry less than this in a second, probes aside, or less than such a part of what a
+/// peer has shown: nodes that serve applications are hardly ever without any.
+const IDLE_RATE: u64 = 1 << 20;
+const IDLE_DIVISOR: u64 = 8;
 
 /// Of repairs' payload, what segments' headers add; and what acknowledgements take of the other
 /// direction.
@@ -104,8 +106,9 @@ impl Default for RateSettings {
 #[derive(Debug, Default)]
 pub struct Probes {
     found: Mutex<Found>,
-    /// Whether links are at rest.
-    is_idle: AtomicBool,
+    /// What others take of links in both directions, in bytes per second; more than any link has
+    /// while this agent repairs something.
+    taken: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -115,6 +118,8 @@ struct Found {
     /// Whether there is one that no report has counted yet.
     has_waited: bool,
     rates: Vec<(NodeId, u64)>,
+    /// What so many peers have shown last, the latest last.
+    shown: VecDeque<(NodeId, u64)>,
     reached: Vec<NodeId>,
     unreached: Vec<NodeId>,
 }
@@ -133,6 +138,27 @@ impl Probes {
         if tried.len() < PROBED_MAX && !tried.contains(&node) {
             tried.push(node);
         }
+    }
+
+    /// Whether so little passes that a peer may be asked for as much as the links carry. Where
+    /// nothing is known of them anything is little.
+    fn are_links_idle(&self) -> bool {
+        let best = self.found().shown.iter().map(|(_, rate)| *rate).max();
+        let little = best.map_or(u64::MAX, |best| (best / IDLE_DIVISOR).max(IDLE_RATE));
+        self.taken.load(Relaxed) < little
+    }
+
+    /// A peer has shown this. Returns what it had shown before.
+    fn showed(&self, node: NodeId, rate: u64) -> Option<u64> {
+        let mut found = self.found();
+        found.rates.push((node, rate));
+        let at = found.shown.iter().position(|(known, _)| *known == node);
+        let before = at.and_then(|at| found.shown.remove(at));
+        found.shown.push_back((node, rate));
+        if found.shown.len() > PROBED_MAX {
+            found.shown.pop_front();
+        }
+        before.map(|(_, rate)| rate)
     }
 
     fn waited(&self, latency: Duration) {
@@ -170,6 +196,8 @@ pub struct LinkMeter {
     before: [Counters; 2],
     /// What repair may move by order of the coordinator.
     limit: RepairLimit,
+    /// The coordinator to which rates were reported.
+    epoch: Option<u32>,
 }
 
 /// One direction, since the start.
@@ -178,6 +206,8 @@ struct Counters {
     repair: u64,
     probes: u64,
     clients: u64,
+    /// What repairs have received and not read: the interface has counted it.
+    queued: u64,
     interface: Option<u64>,
 }
 
@@ -196,9 +226,9 @@ impl LinkMeter {
             );
         }
         let (probes, at) = (Arc::default(), Instant::now());
-        let (before, limit) = Default::default();
+        let (before, limit, epoch) = Default::default();
         let mut meter =
-            LinkMeter { settings, uplink, downlink, interface, probes, at, before, limit };
+            LinkMeter { settings, uplink, downlink, interface, probes, at, before, limit, epoch };
         meter.before = meter.counters();
         meter
     }
@@ -214,6 +244,15 @@ impl LinkMeter {
         let is_declared = has_uplink && has_downlink;
         let (probes, downlink) = (self.probes.clone(), self.downlink.clone());
         Prober { local_identity, is_declared, probes, downlink }.probe(peers)
+    }
+
+    /// A session with the coordinator of this epoch began. To one that was started anew what peers
+    /// have shown last is reported again.
+    pub fn connected(&mut self, epoch: u32) {
+        if self.epoch.replace(epoch).is_some_and(|before| before != epoch) {
+            let mut found = self.probes.found();
+            found.rates = found.shown.iter().copied().collect();
+        }
     }
 
     /// Repair may move so much from now on. Where that is less than before, what was waited until
@@ -235,9 +274,8 @@ impl LinkMeter {
         let counters = self.counters();
         let before = std::mem::replace(&mut self.before, counters);
         let [sent, received] = moved(before, counters);
-        let others = (sent.others + received.others) as f64;
-        let is_idle = !repairs && others < IDLE_RATE * span.as_secs_f64();
-        self.probes.is_idle.store(is_idle, Relaxed);
+        let others = (sent.others + received.others) as f64 / span.as_secs_f64().max(1e-3);
+        self.probes.taken.store(if repairs { u64::MAX } else { others as u64 }, Relaxed);
         let mut found = self.probes.found();
         let latency = found.take_latency();
         LinkReport {
@@ -263,7 +301,7 @@ impl LinkMeter {
         let of = |port: &Port, interface: Option<u64>| {
             let Moved { repair, client, probe } = port.moved();
             let (repair, probes, clients) = (repair.get(), probe.get(), client.get());
-            Counters { repair, probes, clients, interface }
+            Counters { repair, probes, clients, queued: port.queued(), interface }
         };
         [
             of(&self.uplink, counted.map(|(sent, _)| sent)),
@@ -293,6 +331,7 @@ fn moved(before: [Counters; 2], after: [Counters; 2]) -> [message::Moved; 2] {
         let (before, after) = (before[direction], after[direction]);
         let interface = after.interface.zip(before.interface);
         let interface = interface.map(|(after, before)| after.saturating_sub(before));
+        let interface = interface.map(|all| (all + before.queued).saturating_sub(after.queued));
         let repair = after.repair - before.repair;
         let bulk = repair + after.probes - before.probes;
         (repair, bulk, after.clients - before.clients, interface)
@@ -359,6 +398,13 @@ struct Prober {
     downlink: Arc<Port>,
 }
 
+/// What a peer's link and ours have shown.
+struct Shown {
+    rate: u64,
+    /// When it was this peer's turn before.
+    before: Option<u64>,
+}
+
 /// What one peer is asked for in its turn.
 #[derive(Clone, Copy)]
 struct Turn {
@@ -366,6 +412,26 @@ struct Turn {
     times: usize,
     /// Whether for as much as the links carry, too.
     wants_rate: bool,
+}
+
+/// Whose turn it is: of those of an agent whose links are declared a part is for rates, and goes
+/// around by itself, so that each peer has one of either kind.
+#[derive(Debug, Default)]
+struct Turns {
+    usual: usize,
+    of_rates: usize,
+}
+
+impl Turns {
+    /// The place among so many peers, and whether it is asked for as much as links carry.
+    fn next(&mut self, peers: usize, is_declared: bool) -> (usize, bool) {
+        let number = self.usual + self.of_rates + 1;
+        let is_of_rates = is_declared && number.is_multiple_of(DECLARED_TURNS);
+        let turn = if is_of_rates { &mut self.of_rates } else { &mut self.usual };
+        let place = *turn % peers;
+        *turn += 1;
+        (place, is_of_rates || !is_declared)
+    }
 }
 
 /// How many turns are short.
@@ -406,27 +472,25 @@ impl Quick {
 
 impl Prober {
     async fn probe(self, mut peers: watch::Receiver<Vec<(NodeId, AgentAddress)>>) {
-        let mut turn = 0;
+        let mut turns = Turns::default();
         let mut quick = Quick::begin();
-        let mut last: HashMap<NodeId, u64> = HashMap::new();
         loop {
             let next = {
                 let peers = peers.borrow_and_update();
-                peers.get(turn % peers.len().max(1)).cloned()
+                let turn = (!peers.is_empty()).then(|| turns.next(peers.len(), self.is_declared));
+                turn.map(|(place, wants_rate)| (peers[place].clone(), wants_rate))
             };
-            let Some((node, agent)) = next else {
+            let Some(((node, agent), wants_rate)) = next else {
                 if peers.changed().await.is_err() {
                     return;
                 }
                 continue;
             };
             let is_quick = !self.is_declared && quick.takes_turn();
-            turn += 1;
-            let wants_rate = !self.is_declared || turn % DECLARED_TURNS == 0;
             let of_turn = Turn { times: if is_quick { 1 } else { ASKED_EACH }, wants_rate };
             match self.probe_one(node, &agent, of_turn).await {
                 Ok(None) => {}
-                Ok(Some(rate)) => quick.found(rate, last.insert(node, rate)),
+                Ok(Some(shown)) => quick.found(shown.rate, shown.before),
                 Err(error) => {
                     if let Some(answers) = is_answer(&error) {
                         self.probes.tried(node, answers);
@@ -444,7 +508,7 @@ impl Prober {
         node: NodeId,
         agent: &AgentAddress,
         Turn { times, wants_rate }: Turn,
-    ) -> Result<Option<u64>, NetError> {
+    ) -> Result<Option<Shown>, NetError> {
         let (unlimited, local_identity) = (Port::unlimited(), &self.local_identity);
         let (mut connection, _) =
             Connection::open(agent, local_identity, &unlimited, TIMEOUT).await?;
@@ -453,12 +517,12 @@ impl Prober {
         let bulk = Traffic { port: &self.downlink, purpose: Purpose::Probe };
         ask(&mut connection, 1, 0, one).await?;
         self.probes.tried(node, true);
-        let rate = if wants_rate && self.probes.is_idle.load(Relaxed) {
+        let rate = if wants_rate && self.probes.are_links_idle() {
             ask(&mut connection, BULK_BYTES, BULK_SKIPPED, bulk).await?
         } else {
             None
         };
-        self.probes.found().rates.extend(rate.map(|rate| (node, rate)));
+        let shown = rate.map(|rate| Shown { rate, before: self.probes.showed(node, rate) });
         for _ in 0..times {
             tokio::time::sleep(ASK_EVERY).await;
             let asked = Instant::now();
@@ -469,7 +533,7 @@ impl Prober {
             }
             answered?;
         }
-        Ok(rate)
+        Ok(shown)
     }
 }
 
@@ -586,8 +650,8 @@ mod tests {
 
     #[test]
     fn what_repairs_add_by_headers_and_acknowledgements_is_not_taken_for_others() {
-        let counters =
-            |repair, clients, interface| Counters { repair, probes: 0, clients, interface };
+        let zero = Counters::default();
+        let counters = |repair, clients, interface| Counters { repair, clients, interface, ..zero };
         let before = [counters(0, 0, Some(0)), counters(0, 0, Some(0))];
         // 16 MB sent for repairs, with 4.6 % of headers; acknowledgements came.
         let (mb, part) = (1_000_000, 0.0456);
@@ -599,6 +663,12 @@ mod tests {
         let probed = Counters { probes: mb, ..counters(0, 0, Some(mb + mb / 20)) };
         let [sent, received] = moved(before, [probed, counters(0, 0, Some(mb / 44))]);
         assert_eq!((sent.repair, sent.others, received.others), (0, 0, 0));
+        // What has come and waits for a turn was sent by repairs, and is read later.
+        let comes = Counters { queued: 2 * mb, ..counters(mb, 0, Some(3 * mb)) };
+        let [_, received] = moved(before, [before[0], comes]);
+        assert_eq!((received.repair, received.others), (mb, 0));
+        let [_, received] = moved([comes; 2], [comes, counters(3 * mb, 0, Some(3 * mb))]);
+        assert_eq!((received.repair, received.others), (2 * mb, 0));
         let busy = counters(0, 3 * mb, Some(5 * mb));
         assert_eq!(moved(before, [busy, busy])[0].others, 5 * mb);
         let shared = counters(0, 3 * mb, None);
@@ -625,6 +695,51 @@ mod tests {
         probes.found().latencies.clear();
         wait(2);
         assert_eq!(report(), None);
+    }
+
+    #[test]
+    fn each_peer_of_an_agent_with_declared_links_is_asked_for_a_rate_as_often() {
+        for peers in [1, 5, 12, 13, 15, 24] {
+            let (mut turns, mut asked) = (Turns::default(), vec![(0, 0); peers]);
+            for _ in 0..DECLARED_TURNS * peers {
+                let (place, wants_rate) = turns.next(peers, true);
+                asked[place].0 += usize::from(wants_rate);
+                asked[place].1 += usize::from(!wants_rate);
+            }
+            assert!(asked.iter().all(|(rates, others)| *rates == 1 && *others > 0), "{asked:?}");
+        }
+        assert_eq!(Turns { usual: 7, of_rates: 0 }.next(4, false), (3, true));
+    }
+
+    #[test]
+    fn links_are_at_rest_where_little_passes_of_what_they_have_shown() {
+        let probes = Probes::default();
+        let takes = |taken: u64| {
+            probes.taken.store(taken, Relaxed);
+            probes.are_links_idle()
+        };
+        assert!(takes(u64::MAX - 1), "any knowledge is better than none");
+        assert!(!takes(u64::MAX), "it repairs");
+        assert_eq!(probes.showed(NodeId(1), 1_000_000_000), None);
+        assert!(takes(100_000_000) && !takes(125_000_000));
+        assert_eq!(probes.showed(NodeId(1), 1_000_000), Some(1_000_000_000));
+        assert!(takes(IDLE_RATE - 1) && !takes(IDLE_RATE), "a slow link");
+    }
+
+    #[test]
+    fn a_new_coordinator_learns_what_peers_have_shown_before_it() {
+        let port = || Arc::new(Port::unlimited());
+        let ports = LinkPorts { uplink: port(), downlink: port(), dscp: None };
+        let mut meter = LinkMeter::new(RateSettings::default(), ports);
+        meter.connected(1);
+        for node in 0..100 {
+            meter.probes.showed(NodeId(node), 1_000);
+        }
+        assert_eq!(meter.report(false).probed.len(), 100);
+        meter.connected(1);
+        assert_eq!(meter.report(false).probed, [], "it knows");
+        meter.connected(2);
+        assert_eq!(meter.report(false).probed.len(), PROBED_MAX);
     }
 
     #[test]

@@ -144,6 +144,7 @@ fn describe_node(driver: &CoordinatorDriver, status: &NodeStatus) -> proto::Node
     let address = driver.last_address(status.node).map(str::to_owned);
     let [rack_uplink, rack_downlink] =
         node.rack.map(|rack| core.rack_links(rack)).unwrap_or_default();
+    let rack_cap = node.rack.and_then(|rack| core.rack_cap(rack));
     proto::NodeStatus {
         node: status.node.0,
         name: node.name.clone(),
@@ -172,8 +173,8 @@ fn describe_node(driver: &CoordinatorDriver, status: &NodeStatus) -> proto::Node
         },
         uplink: Some(throttle::describe_link(status, true, cluster)),
         downlink: Some(throttle::describe_link(status, false, cluster)),
-        rack_uplink: rack_uplink.map(throttle::describe_rack_link),
-        rack_downlink: rack_downlink.map(throttle::describe_rack_link),
+        rack_uplink: throttle::describe_rack_link(rack_uplink, rack_cap),
+        rack_downlink: throttle::describe_rack_link(rack_downlink, rack_cap),
     }
 }
 

@@ -185,11 +185,14 @@ pub fn describe_link(node: &NodeStatus, is_up: bool, cluster: &Cluster) -> proto
     }
 }
 
-/// A direction of a rack's links to all others.
-pub fn describe_rack_link(link: LinkStatus) -> proto::LinkStatus {
-    let LinkStatus { capacity, uncertainty, is_declared, taken, repair } = link;
-    let (limit, why) = (None, String::new());
-    proto::LinkStatus { capacity, uncertainty, is_declared, taken, repair, limit, why }
+/// A direction of a rack's links to all others, as far as it is known, and the cap of the rack. Of
+/// links that never were the limit a cap is all that plans count with.
+pub fn describe_rack_link(link: Option<LinkStatus>, cap: Option<u64>) -> Option<proto::LinkStatus> {
+    let capped = |capacity| LinkStatus { capacity, is_declared: true, ..LinkStatus::default() };
+    let LinkStatus { capacity, uncertainty, is_declared, taken, repair } =
+        link.or_else(|| cap.map(capped))?;
+    let why = cap.map(|_| "the cap of the rack".to_owned()).unwrap_or_default();
+    Some(proto::LinkStatus { capacity, uncertainty, is_declared, taken, repair, limit: cap, why })
 }
 
 #[cfg(test)]
@@ -212,6 +215,20 @@ mod tests {
         let warnings = name_warnings(&after, &cluster);
         assert!(warnings[0].contains("for node 'n99'") && warnings[1].contains("for rack 'r7'"));
         assert!(warnings.len() == 2 && warnings[1].contains("--rack NAME=off"), "{warnings:?}");
+    }
+
+    #[test]
+    fn a_rack_shows_its_cap_whether_its_links_are_known_or_not() {
+        let known = LinkStatus { capacity: 9_000, uncertainty: Some(1), ..LinkStatus::default() };
+        let shown = |link, cap| {
+            let link = describe_rack_link(link, cap)?;
+            Some((link.capacity, link.uncertainty, link.limit, link.why))
+        };
+        let why = "the cap of the rack";
+        assert_eq!(shown(None, None), None);
+        assert_eq!(shown(Some(known), None), Some((9_000, Some(1), None, String::new())));
+        assert_eq!(shown(Some(known), Some(500)), Some((9_000, Some(1), Some(500), why.into())));
+        assert_eq!(shown(None, Some(500)), Some((500, None, Some(500), why.into())));
     }
 
     #[test]

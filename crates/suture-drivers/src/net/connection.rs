@@ -9,6 +9,7 @@
 //! waited for, not what rate limits, disks and others take.
 
 mod options;
+mod queued;
 mod shared;
 
 use std::io::{self, IoSlice, IoSliceMut};
@@ -16,6 +17,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use queued::Queued;
 use rustix::net::sockopt;
 use suture_repair::wire::{DecodeError, Denial, Frame, HEADER_BYTES, Who};
 use tokio::net::TcpStream;
@@ -68,6 +70,8 @@ pub struct Connection {
     allowance: Option<Allowance>,
     /// Where what is sent for repairs is counted.
     sent: Option<Arc<SentTally>>,
+    /// Where what has come and waits to be read is counted.
+    queued: Option<Queued>,
 }
 
 /// How payload is to be moved: within which limits, on behalf of which traffic class. One
@@ -195,6 +199,7 @@ impl Connection {
             turn: 0,
             allowance: None,
             sent: None,
+            queued: None,
         }
     }
 
@@ -367,12 +372,6 @@ impl Connection {
         traffic.port.give_back(traffic.purpose, std::mem::take(&mut self.turn));
     }
 
-    async fn take_turn(&mut self, traffic: Traffic<'_>) {
-        if self.turn == 0 {
-            self.turn = traffic.port.turn(traffic.purpose).await;
-        }
-    }
-
     /// Reads payload that is not needed, and counts it: it crossed the link all the same.
     ///
     /// # Errors
@@ -448,12 +447,9 @@ impl Connection {
     ) -> Result<(), NetError> {
         self.check_proven()?;
         let mut rest = payload;
-        while let Stream::Tls(tls) = &mut self.stream
-            && !rest.is_empty()
-        {
-            if self.turn == 0 {
-                self.turn = traffic.port.turn(traffic.purpose).await;
-            }
+        while matches!(self.stream, Stream::Tls(_)) && !rest.is_empty() {
+            self.take_turn(traffic).await;
+            let Stream::Tls(tls) = &mut self.stream else { break };
             let bytes = rest.len().min(self.turn).min(IN_PLACE_BYTES);
             let (now, later) = rest.split_at_mut(bytes);
             let sealed = tls.seal(std::mem::take(&mut headers), now)?;

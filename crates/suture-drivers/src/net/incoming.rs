@@ -153,7 +153,8 @@ async fn accept<S, F>(
     }
 }
 
-async fn receive(acceptor: &Acceptor, mut connection: Connection, peer: NodeId, number: u64) {
+async fn receive(acceptor: &Acceptor, connection: Connection, peer: NodeId, number: u64) {
+    let mut connection = connection.queued_at(acceptor.downlink.clone());
     let (former_ends, mut replaced) = oneshot::channel();
     let former = acceptor.peers().insert(peer, (number, former_ends));
     if former.is_some() {

@@ -170,15 +170,29 @@ impl Coordinator {
 
     /// Adds to the lost chunks of a stripe those that are away, where it could lose no more.
     pub(super) fn count_away(&self, stripe: &Stripe, lost: &mut BTreeSet<ChunkIndex>) {
-        let is_away = |chunk: &ChunkIndex| {
-            let copy = stripe.copy(*chunk);
-            !lost.contains(chunk) && copy.is_some_and(|at| self.health.is_away(at.node))
-        };
-        let away: Vec<ChunkIndex> = stripe.indices().filter(is_away).collect();
+        let away: Vec<ChunkIndex> = self.away(stripe, lost).collect();
         let is_at_risk = lost.len() + away.len() >= stripe.code.loss_tolerance();
         if !away.is_empty() && is_at_risk && !self.ledger.mistake.is(Mutant::WaitAtRisk) {
             lost.extend(away);
         }
+    }
+
+    /// What is away of a stripe besides its `lost` chunks.
+    fn away(
+        &self,
+        stripe: &Stripe,
+        lost: &BTreeSet<ChunkIndex>,
+    ) -> impl Iterator<Item = ChunkIndex> {
+        let is_away = move |chunk: &ChunkIndex| {
+            let copy = stripe.copy(*chunk);
+            !lost.contains(chunk) && copy.is_some_and(|at| self.health.is_away(at.node))
+        };
+        stripe.indices().filter(is_away)
+    }
+
+    /// How many more chunks a stripe can lose that lacks some, as long as what is away is away.
+    pub(super) fn margin_without(&self, stripe: &Stripe, lost: &BTreeSet<ChunkIndex>) -> Margin {
+        margin(stripe, lost.len() + self.away(stripe, lost).count())
     }
 
     /// Gives a stripe its place in the queue by what it lacks and what is to move, or takes it out.
@@ -200,7 +214,7 @@ impl Coordinator {
         let stripe = self.stripes.get(id)?;
         match self.lost.get(&id) {
             Some(_) if self.wanted.contains(&id) => Some(0),
-            Some(lost) => Some(margin(stripe, lost.len())),
+            Some(lost) => Some(self.margin_without(stripe, lost)),
             None => self.leaving(stripe).map(|_| MARGIN_OF_MOVES),
         }
     }

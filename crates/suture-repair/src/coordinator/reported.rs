@@ -83,6 +83,9 @@ impl Coordinator {
     pub(super) fn health_changed(&mut self, now: Time, node: NodeId) {
         let health = self.health(node);
         let mut chunks = 0;
+        if health == Health::Failed {
+            self.rates.gone(node);
+        }
         if health == Health::Failed && !self.ledger.mistake.is(Mutant::TrustFailedNode) {
             let stripes: Vec<StripeId> = self.stripes.on_node(node).map(|s| s.id).collect();
             chunks = stripes.len() as u64;

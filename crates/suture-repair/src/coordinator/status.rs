@@ -9,7 +9,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Coordinator, margin};
+use super::Coordinator;
 use crate::cluster::NodeIntent;
 use crate::event::{Blocked, Health, NodeStatus, ScrubStatus, Status, StripeState};
 use crate::health::NodeHealth;
@@ -65,7 +65,7 @@ impl Coordinator {
         }
         for (stripe, lost) in &self.lost {
             let Some(stripe) = self.stripes.get(*stripe) else { continue };
-            let margin = margin(stripe, lost.len()) as usize;
+            let margin = self.margin_without(stripe, lost) as usize;
             status.at_risk.resize(status.at_risk.len().max(margin + 1), 0);
             status.at_risk[margin] += 1;
             let blocked = self.failures.get(&stripe.id).and_then(|t| t.blocked.as_ref());

@@ -22,6 +22,15 @@ const URGENT_MARGIN: Margin = 0;
 /// A link that has changed by less than such a fraction is the same to planners.
 const SAME_FRACTION: f64 = 1.0 / 16.0;
 
+/// Why what is left of a link to repair has changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum LinkChange {
+    /// The link carries something else, or applications take another part of it.
+    Itself,
+    /// An operator or a window lets repair have another part.
+    Ordered,
+}
+
 impl Coordinator {
     /// An agent has reported what its links carry.
     pub(super) fn links(&mut self, now: Time, node: NodeId, report: &LinkReport) {
@@ -29,7 +38,7 @@ impl Coordinator {
         self.throttle.report(node, report);
         // Of the node itself at least, which may report another cap.
         for changed in self.rates.report(node, report) {
-            self.count_links(now, changed);
+            self.count_links(now, changed, LinkChange::Itself);
         }
         self.count_racks(now);
     }
@@ -61,13 +70,16 @@ impl Coordinator {
             is_urgent: self.is_urgent_ready()
                 || self.ledger.is_any_urgent(|stripe| self.is_urgent(stripe)),
         };
+        let (has_changed, was_shut) = (self.throttle.has_changed(), self.throttle.is_shut());
         let changed = self.throttle.decide(situation);
+        let is_ordered = has_changed || was_shut != self.throttle.is_shut();
+        let change = if is_ordered { LinkChange::Ordered } else { LinkChange::Itself };
         self.throttle.assert_invariants(self.ledger.cluster());
         for (node, limit) in changed {
             self.send(node, ToAgent::Limit(limit));
         }
         for id in self.ledger.cluster().ids() {
-            self.count_links(now, id);
+            self.count_links(now, id, change);
         }
     }
 
@@ -99,7 +111,8 @@ impl Coordinator {
     }
 
     /// Has planners and schedules count with what is known of a node's links and left to repair.
-    fn count_links(&mut self, now: Time, id: NodeId) {
+    /// What was ordered says nothing about what is to come, and does not count in averages.
+    fn count_links(&mut self, now: Time, id: NodeId, change: LinkChange) {
         let known = self.ledger.cluster().node(id);
         let node = self.counted(id, known.rack);
         let is_free_same = is_same(known.uplink_free(), node.uplink_free())
@@ -108,6 +121,9 @@ impl Coordinator {
         let is_known = is_same(known.uplink, node.uplink) && is_same(known.downlink, node.downlink);
         match (is_known, is_free_same) {
             (true, true) => {}
+            (true, false) if change == LinkChange::Ordered => {
+                self.ledger.set_measured(now, id, node)
+            }
             (true, false) => self.ledger.set_node(now, id, node),
             // What transfers have agreed on changes as links do that are declared.
             (false, _) if self.rates.is_settled(id) => self.ledger.set_node(now, id, node),
@@ -183,6 +199,12 @@ impl Coordinator {
     /// sent, received.
     pub fn rack_links(&self, rack: RackId) -> [Option<LinkStatus>; 2] {
         self.rates.rack_status(rack)
+    }
+
+    /// The most that all nodes of a rack together may send or receive for repairs, in bytes per
+    /// second, if it was given a cap.
+    pub fn rack_cap(&self, rack: RackId) -> Option<u64> {
+        self.throttle.rack_cap(rack, self.ledger.cluster())
     }
 
     /// What operators see of it.

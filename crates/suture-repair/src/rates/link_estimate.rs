@@ -182,6 +182,15 @@ impl LinkEstimate {
                 let next = known.limited(rate);
                 (self.guess, self.confirmed, self.tries) = (Some(next), next.mean, 0);
             }
+            Pressure::Spare if is_held => {
+                // The limit follows from the estimate: what it leaves says nothing of the rest,
+                // however little that is.
+                self.tries = 0;
+                let at_least = |guess: Guess| Guess { mean: guess.mean.max(rate), ..guess };
+                self.guess = self.guess.map(|guess| at_least(guess.rested(self.confirmed)));
+                self.confirmed = self.confirmed.max(rate);
+                return false;
+            }
             Pressure::Spare if rate > 0 && known.is_near(rate) => {
                 if self.guess.is_none() {
                     // Without an estimate, nothing shows that there is not much more.
@@ -195,9 +204,7 @@ impl LinkEstimate {
             }
             Pressure::Spare => {
                 self.tries = 0;
-                if !is_held {
-                    self.rests.ns += span.ns;
-                }
+                self.rests.ns += span.ns;
                 self.guess = self.guess.map(|guess| guess.rested(self.confirmed));
                 if self.rests > RESTS_MOST {
                     self.forget();

@@ -89,6 +89,19 @@ fn what_a_direction_was_seen_to_carry_it_can_carry() {
 }
 
 #[test]
+fn nodes_that_are_gone_leave_no_transfers_behind() {
+    let sent_to = |peer| vec![SentTo { peer: N(peer), bytes: 1000, waited: Span::ZERO }];
+    for gone in [[0, 1], [1, 0]] {
+        let mut rates = rates(3);
+        for (node, peer) in [(0, 1), (1, 0), (2, 0), (1, 2)] {
+            rates.report(N(node), &LinkReport { sent_to: sent_to(peer), ..probed(&[]) });
+        }
+        gone.into_iter().for_each(|node| rates.gone(N(node)));
+        assert_eq!(rates.transfers, 0, "{gone:?}");
+    }
+}
+
+#[test]
 fn no_more_peers_are_remembered_than_are_of_use() {
     let mut rates = rates(40);
     let declares_nothing = probed(&[]);

@@ -83,6 +83,20 @@ impl Rates {
         self.observe_rack(node, report.span);
     }
 
+    /// A node is gone, and reports no more: nothing moves to it and from it.
+    pub fn gone(&mut self, node: NodeId) {
+        let Some(known) = self.nodes.get_mut(node.index()) else { return };
+        let PeerFlows { sent, received } = std::mem::take(&mut known.flows);
+        self.transfers -= received.len();
+        for receiver in sent.into_keys() {
+            let was = self.nodes[receiver.index()].flows.received.remove(&node);
+            self.transfers -= usize::from(was.is_some());
+        }
+        for sender in received.into_keys() {
+            self.nodes[sender.index()].flows.sent.remove(&node);
+        }
+    }
+
     /// Takes a sender's word in the place of its last one, and forgets that of senders that are
     /// silent.
     fn note_transfers(&mut self, node: NodeId, report: &LinkReport) {

@@ -194,9 +194,10 @@ fn what_others_take_counts_as_what_passes() {
     assert_eq!(estimate.guess().map(|guess| guess.mean), Some(1000));
 }
 
-/// What a throttle that keeps 30 % free lets repair have of a direction that it takes for `mean`.
-fn limit(mean: u64) -> u64 {
-    (mean - mean * 3 / 10).max(125_000)
+/// What a throttle that keeps so much free, in percent, lets repair have of a direction that it
+/// takes for `mean`.
+fn limit(mean: u64, keep: u64) -> u64 {
+    (mean - mean * keep / 100).max(125_000)
 }
 
 /// Repair that wants all, under that limit, of a direction that carries `capacity`. Returns how many
@@ -208,7 +209,7 @@ fn repair_under_limit(
 ) -> u32 {
     let mut full = 0;
     for _ in 0..reports {
-        let limit = limit(mean(estimate, assumed));
+        let limit = limit(mean(estimate, assumed), 30);
         let rate = limit.min(capacity);
         let is_held = rate >= limit - limit / NEAR_DIVISOR;
         let pressure = if is_held { Pressure::Spare } else { Pressure::Limit };
@@ -238,6 +239,28 @@ fn a_direction_that_is_slower_than_it_is_taken_for_is_seldom_filled_under_a_limi
     let full = repair_under_limit(&mut estimate, links, 3_000);
     assert!((1..90).contains(&full), "{full} of 3000 reports");
     assert!(mean(&estimate, links.0) < 2 * links.1);
+}
+
+#[test]
+fn what_is_kept_free_stays_free_however_little_it_is() {
+    const CAPACITY: u64 = 12_500_000;
+    for keep in [1, 5, 10, 30] {
+        let mut estimate = LinkEstimate::default();
+        let before = Guess::unsure(CAPACITY);
+        feed_often(&mut estimate, 3, before, passage(CAPACITY, u64::MAX));
+        for report in 0..500 {
+            let limit = limit(mean(&estimate, CAPACITY), keep);
+            // Reports are of more or less than a second.
+            let rate = (limit + limit / 50 * (report % 3)).min(CAPACITY);
+            estimate.feed(
+                before,
+                Passage { rate, pressure: Pressure::Spare, is_held: true },
+                SECOND,
+            );
+            let found = mean(&estimate, CAPACITY);
+            assert!(found <= CAPACITY, "{keep} % of {found}");
+        }
+    }
 }
 
 #[test]
