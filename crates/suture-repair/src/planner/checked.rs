@@ -26,10 +26,22 @@ use crate::policy::Policy;
 pub fn plan_checked(policy: Policy, jobs: &[Job], view: &View<'_>, seed: u64) -> Batch {
     let batch = checked(jobs, view, |jobs, view| super::plan(policy, jobs, view, seed));
     if jobs.iter().any(|job| job.source.is_some()) && view.abilities.partial {
-        validated(moving::with_copies(batch, jobs, view), jobs, view)
+        copied(batch, jobs, view, moving::with_copies)
     } else {
         batch
     }
+}
+
+/// The batch with copies where these are sooner, and without where adding them panics.
+fn copied(
+    batch: Batch,
+    jobs: &[Job],
+    view: &View<'_>,
+    add: impl Fn(Batch, &[Job], &View<'_>) -> Batch,
+) -> Batch {
+    let added = || validated(add(batch.clone(), jobs, view), jobs, view);
+    let added = catch_unwind(AssertUnwindSafe(added));
+    added.unwrap_or_else(|payload| Batch { panicked: Some(message(&*payload)), ..batch })
 }
 
 fn checked(jobs: &[Job], view: &View<'_>, planner: impl Fn(&[Job], &View<'_>) -> Batch) -> Batch {
@@ -153,6 +165,18 @@ mod tests {
     }
 
     const ROOM: [u64; 5] = [0, 0, 0, u64::MAX, u64::MAX];
+
+    #[test]
+    fn copies_that_cannot_be_added_cost_no_plan() {
+        let cluster = Cluster::uniform(5, Rate(1.0));
+        let (load, abilities) = (Load::new(&cluster), Abilities::ALL);
+        let view = View { cluster: &cluster, free_bytes: &ROOM, load: &load, abilities };
+        let jobs: Vec<Job> = (0..5).map(job).collect();
+        let batch = planned(ROOM, |_, _| {});
+        let found = copied(batch.clone(), &jobs, &view, |_, _, _| panic!("no copies today"));
+        assert_eq!((found.plans, found.refused), (batch.plans, batch.refused));
+        assert_eq!(found.panicked.as_deref(), Some("no copies today"));
+    }
 
     #[test]
     fn an_invalid_plan_is_refused_with_its_fault_and_the_others_stay() {
