@@ -12,6 +12,7 @@ pub const TIMERS: Timers = Timers {
     start_grace: Span::from_secs(10),
     stall_after: Span::from_secs(20),
     commit_retry: Span::from_secs(5),
+    claim_prolong: Span::from_secs(2),
     retry_first: Span::from_millis(100),
     retry_max: Span::from_secs(10),
 };

@@ -100,6 +100,9 @@ const AUDIT_NAME: &str = "audit.jsonl";
 /// within milliseconds; longer means that the disk failed it.
 const COMMIT_RETRY: Span = Span::from_secs(5);
 
+/// A claim is prolonged this often: a third of the time that it lasts.
+const CLAIM_PROLONG: Span = Span::from_secs(100);
+
 /// The file of `suture coordinator --config`.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -318,6 +321,7 @@ impl CoordinatorConfig {
             start_grace: span(self.timers.start_grace),
             stall_after: span(self.timers.stall),
             commit_retry: COMMIT_RETRY,
+            claim_prolong: CLAIM_PROLONG,
             retry_first: span(self.timers.retry_first),
             retry_max: span(self.timers.retry_max),
         }

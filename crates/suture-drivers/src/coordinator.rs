@@ -252,7 +252,7 @@ impl CoordinatorDriver {
             tokio::select! {
                 biased;
                 Some(change) = inbox.changes.recv() => {
-                    let change = self.attribute_change(change);
+                    self.note_change(&change);
                     self.handle(change);
                 }
                 Some(request) = inbox.requests.recv() => self.serve(request),
@@ -481,14 +481,12 @@ impl CoordinatorDriver {
                 if let ToAgent::Publish(repair) = message
                     && self.hdfs.is_some()
                 {
-                    return self.publish(repair, to);
+                    self.note_published(repair, to);
                 }
                 self.send(to, message);
             }
             // Where the keeper does not answer the core asks again.
-            Output::Commit(_) | Output::Claim(_) | Output::ReleaseClaim(_) | Output::Protect(_)
-                if self.hdfs.is_some() =>
-            {
+            output if self.hdfs.is_some() && hdfs_keeping::is_asked(&output) => {
                 self.ask_hdfs(output);
             }
             Output::Commit(commit) => {

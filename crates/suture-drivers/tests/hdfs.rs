@@ -9,12 +9,12 @@ use crate::plugins::{FakeDataNode, FakeNameNode, POOL, group};
 use suture_drivers::hdfs::datanode::DataNodeClient;
 use suture_drivers::hdfs::frame::Frames;
 use suture_drivers::hdfs::group::{Unit, UnitState, block_id, stamp_of, stripe_id};
-use suture_drivers::hdfs::keeper::{BlockLabel, CLAIM_LIFETIME, HdfsKeeper, RefusedTarget};
+use suture_drivers::hdfs::keeper::{BlockLabel, CLAIM_LIFETIME, HdfsKeeper};
 use suture_drivers::hdfs::namenode::{ChosenStorage, DataNodeState, Question};
 use suture_drivers::hdfs::store::HdfsStore;
 use suture_repair::chunk_store::conformance::{self as store_rules, Medium};
 use suture_repair::chunk_store::{ChunkStore, Published};
-use suture_repair::event::{Claim, Commit, Input, NodeState};
+use suture_repair::event::{Claim, Commit, Input, KnownFault, NodeState, RefusedNode};
 use suture_repair::id::{ChunkCopy, ChunkIndex, Generation, NodeId, RepairId, StripeId};
 use suture_repair::keeper::Keeper;
 use suture_repair::keeper::conformance::{self as keeper_rules, Kept};
@@ -281,9 +281,10 @@ fn a_block_that_the_namenode_never_hears_of_is_built_again_and_elsewhere_first()
     let again = claim(stands, 2, 1, 4);
     hdfs.1.claim(Time::ZERO, &again).unwrap();
     let answers = hdfs.1.changes();
-    assert!(matches!(answers[..], [Input::ClaimRefused { .. }]), "{answers:?}");
-    let refused = hdfs.1.take_refused_targets();
-    let [RefusedTarget { repair, node, why }] = &refused[..] else { panic!("{refused:?}") };
+    let [Input::ClaimRefused { repair, because_of: Some(of), .. }] = &answers[..] else {
+        panic!("{answers:?}")
+    };
+    let RefusedNode { node, why } = of;
     assert_eq!((*repair, *node), (again.repair, NodeId(4)));
     assert!(why.contains("has not heard of a block"), "{why}");
     assert!(hdfs.0.namespace().claims.is_empty(), "it was not asked");
@@ -316,11 +317,13 @@ fn a_block_that_lies_elsewhere_by_now_is_not_waited_for() {
 fn a_claim_that_is_not_prolonged_is_released_and_its_repair_goes_on() {
     let BeingBuilt { mut hdfs, wanted, .. } = Hdfs::lacking_one().claimed();
     hdfs.0.namespace().refuses = Some("the placement policy wants no block of it on dn4".into());
-    hdfs.1.prolong(wanted.repair);
-    assert!(hdfs.1.changes().is_empty() && hdfs.1.take_refused_targets().is_empty());
+    hdfs.1.claim(Time::ZERO, &wanted).unwrap();
+    let answers = hdfs.1.changes();
+    let [Input::ClaimLost(lost)] = answers[..] else { panic!("{answers:?}") };
+    assert_eq!(lost, wanted.repair);
     assert!(hdfs.1.is_building(wanted.repair));
     assert!(hdfs.0.namespace().claims.is_empty(), "what was left of it keeps nobody off");
-    hdfs.1.prolong(wanted.repair);
+    hdfs.1.claim(Time::ZERO, &wanted).unwrap();
     assert!(hdfs.1.changes().is_empty());
     let releases = |hdfs: &Hdfs| {
         let namespace = hdfs.0.namespace();
@@ -333,7 +336,7 @@ fn a_claim_that_is_not_prolonged_is_released_and_its_repair_goes_on() {
     hdfs.refresh();
     assert!(hdfs.1.changes().is_empty());
     hdfs.0.namespace().refuses = None;
-    hdfs.1.prolong(wanted.repair);
+    hdfs.1.claim(Time::ZERO, &wanted).unwrap();
     let answers = hdfs.1.changes();
     assert!(matches!(answers[..], [Input::Claimed { .. }]), "{answers:?}");
     hdfs.1.commit(&commit(&wanted)).unwrap();
@@ -349,20 +352,41 @@ fn a_refusal_that_names_a_node_is_about_that_node() {
         hdfs.0.namespace().refuses = Some(why.into());
         hdfs.1.claim(Time::ZERO, &claim(&stripe, repair, 1, node)).unwrap();
         let answers = hdfs.1.changes();
-        assert!(matches!(answers[..], [Input::ClaimRefused { .. }]), "{answers:?}");
+        let [Input::ClaimRefused { because_of, .. }] = &answers[..] else { panic!("{answers:?}") };
         assert_eq!(hdfs.1.refusals()[&stripe.id], why);
-        let targets = hdfs.1.take_refused_targets();
-        targets.into_iter().map(|target| (target.repair, target.node)).collect::<Vec<_>>()
+        because_of.as_ref().map(|of| of.node)
     };
     let policy = "the placement policy wants no block of it on dn4";
-    assert_eq!(refused(1, 4, policy), [(RepairId::new(3, 1), NodeId(4))]);
-    assert_eq!(refused(2, 3, policy), [], "that one was not asked for");
-    assert_eq!(refused(3, 4, "the NameNode is repairing it"), []);
-    assert_eq!(refused(4, 4, "no block of it on xdn4"), [], "another name ends like it");
+    assert_eq!(refused(1, 4, policy), Some(NodeId(4)));
+    assert_eq!(refused(2, 3, policy), None, "that one was not asked for");
+    assert_eq!(refused(3, 4, "the NameNode is repairing it"), None);
+    assert_eq!(refused(4, 4, "no block of it on xdn4"), None, "another name ends like it");
     hdfs.0.namespace().refuses = None;
     hdfs.1.claim(Time::ZERO, &claim(&stripe, 5, 1, 4)).unwrap();
     hdfs.1.changes();
     assert!(hdfs.1.refusals().is_empty());
+}
+
+#[test]
+fn a_block_that_is_wrong_by_all_others_is_condemned_once_and_counts_as_lost_then() {
+    let (mut hdfs, stripe) = Hdfs::lacking_one().begun();
+    let wrong = stripe.copy(ChunkIndex(0)).expect("it is there");
+    let condemned = |hdfs: &Hdfs| {
+        let asked = hdfs.0.namespace().asked.clone();
+        asked.iter().filter(|asked| matches!(asked, Question::Condemn { .. })).count()
+    };
+    // What does not pass its checksums its DataNode reports.
+    hdfs.1.note_fault(wrong, Some(KnownFault::Corrupt));
+    assert!(hdfs.1.changes().is_empty() && condemned(&hdfs) == 0);
+    hdfs.1.note_fault(wrong, Some(KnownFault::Inconsistent));
+    let changes = hdfs.1.changes();
+    let [Input::StripeAdded(without)] = &changes[..] else { panic!("{changes:?}") };
+    assert_eq!((without.chunks[0].node, without.generation), (None, Generation(2)));
+    assert!(hdfs.1.changes().is_empty() && condemned(&hdfs) == 1);
+    // Of a group that is gone there is nothing to say.
+    hdfs.1.note_fault(wrong, Some(KnownFault::Inconsistent));
+    hdfs.0.namespace().groups.clear();
+    assert!(matches!(hdfs.1.changes()[..], [Input::StripeRemoved(_)]));
 }
 
 #[test]
@@ -495,7 +519,9 @@ fn a_namenode_that_is_gone_is_asked_again() {
     *hdfs.1.namenode() = hdfs.0.connect();
     hdfs.1.reconnected();
     hdfs.refresh();
-    hdfs.1.changes();
+    let answers = hdfs.1.changes();
+    let expected = matches!(answers[..], [Input::ClaimLost(_), Input::Claimed { .. }]);
+    assert!(expected, "nothing is published in between: {answers:?}");
     assert_eq!(hdfs.0.namespace().claims.len(), 1);
 }
 

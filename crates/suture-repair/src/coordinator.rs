@@ -55,7 +55,7 @@ use crate::cluster::{Cluster, Node};
 use crate::event::{Command, Health, Input, Liveness, NodeState, Output, Report, Timers};
 use crate::health::HealthTable;
 use crate::id::{ChunkCopy, ChunkIndex, CopyAt, EdgeRef, NodeId, StripeId};
-use crate::message::{Failure, FromAgent, Heartbeat, Hello, ToAgent};
+use crate::message::{FromAgent, Heartbeat, Hello, ToAgent};
 use crate::mutant::Mutant;
 use crate::policy::Policy;
 use crate::queue::Queue;
@@ -134,7 +134,7 @@ pub struct Config {
 /// | output | answered by | asked again |
 /// |---|---|---|
 /// | `Commit` | `Committed`, `CommitRefused` | every `commit_retry` |
-/// | `Claim` | `Claimed`, `ClaimRefused` | every `commit_retry` |
+/// | `Claim` | `Claimed`, `ClaimRefused` | every `commit_retry`; granted, every `claim_prolong` |
 /// | `ReleaseClaim` | nothing | not: claims end by themselves |
 /// | `Send`: `Dispatch` | `Stored` from each destination, or `Failed` from any participant | not: what stands still for `stall_after` is planned anew, under another id |
 /// | `Send`: `Release` | a `Heartbeat` in which the edge has `arrived` | at each heartbeat of the receiver |
@@ -314,7 +314,10 @@ impl Coordinator {
             Input::Committed { repair, stripe } => self.committed(now, repair, stripe),
             Input::CommitRefused { repair, stripe } => self.commit_refused(now, repair, stripe),
             Input::Claimed { repair, label } => self.claimed(now, repair, label),
-            Input::ClaimRefused { repair, stripe } => self.claim_refused(now, repair, stripe),
+            Input::ClaimRefused { repair, stripe, because_of } => {
+                self.claim_refused(now, repair, stripe, because_of);
+            }
+            Input::ClaimLost(repair) => self.claim_lost(repair),
             Input::Operator(command) => {
                 self.apply(now, command);
                 if self.queue.ready_count() >= GATHERED_FROM {
@@ -576,19 +579,6 @@ impl Coordinator {
         self.scrub(now);
         self.follow_schedule(now);
         self.schedule_at = self.ask_schedule_at(now);
-    }
-
-    /// Looks for repairs that stand still and commits that were not answered.
-    fn sweep(&mut self, now: Time) {
-        let limits_of = |node| self.throttle.limits(node);
-        let overdue = self.ledger.overdue(now, &self.config.timers, limits_of);
-        self.outputs.extend(overdue.unanswered.into_iter().map(Output::Commit));
-        self.outputs.extend(overdue.unclaimed.into_iter().map(Output::Claim));
-        for id in overdue.stalled {
-            // The next attempt does without it.
-            let behind = self.ledger.furthest_behind(id);
-            self.attempt_failed(now, id, behind, Failure::Stalled);
-        }
     }
 }
 

@@ -120,7 +120,12 @@ pub enum Input {
         repair: RepairId,
         /// The stripe as the keeper has it; `None` when it is gone.
         stripe: Option<Stripe>,
+        /// The node that may get no chunk of it, where that is why.
+        because_of: Option<RefusedNode>,
     },
+    /// The keeper does not have the claim any more that it had granted: it may have the same chunks
+    /// built elsewhere, until it grants the claim again.
+    ClaimLost(RepairId),
     /// A command of the operator.
     Operator(Command),
     /// Repair may take no more than this from now on.
@@ -129,6 +134,15 @@ pub enum Input {
     WindowClosed(Option<Time>),
     /// Nothing but that time passed.
     Tick,
+}
+
+/// A node on which the keeper lets no chunk of a stripe lie.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RefusedNode {
+    /// Which one it is.
+    pub node: NodeId,
+    /// Why it may not, in the keeper's words.
+    pub why: String,
 }
 
 /// What decides that a node is dead and its chunks are lost.
@@ -437,6 +451,11 @@ pub enum Blocked {
     },
     /// The keeper has granted its claim to another repair.
     Claimed,
+    /// A copy is of no use, and counts as good for the keeper, which has nobody build its chunk.
+    Disputed {
+        /// The node that has it.
+        node: NodeId,
+    },
     /// The next attempt waits, since earlier ones failed; with the last failure.
     Failing {
         /// How many attempts failed in a row.
@@ -486,6 +505,8 @@ pub struct Timers {
     pub stall_after: Span,
     /// How long a commit may stay unanswered before it is asked again.
     pub commit_retry: Span,
+    /// How often a claim that was granted is asked for again, which prolongs it.
+    pub claim_prolong: Span,
     /// The wait after a stripe's first failed attempt; it doubles with each further one.
     pub retry_first: Span,
     /// The longest such wait, and how often blocked stripes are looked at again.
@@ -518,6 +539,9 @@ impl fmt::Display for Blocked {
                 write!(f, "{node} has {pool} bytes of slice memory, one repair needs {needed}")
             }
             Blocked::Claimed => write!(f, "another repair has claimed it"),
+            Blocked::Disputed { node } => {
+                write!(f, "its copy at {node} is of no use, and counts as good for the keeper")
+            }
             Blocked::Failing { attempts, node: Some(node), why } => {
                 write!(f, "{attempts} attempts failed; last at {node}: {why}")
             }

@@ -49,8 +49,9 @@ pub trait Keeper {
 
     /// What has changed since it was last asked, and the answers, in the order in which they became
     /// true: `StripeAdded`, `StripeRemoved`, `Committed`, `CommitRefused`, `Claimed`,
-    /// `ClaimRefused`, and `NodeState` from a keeper that decides which nodes live. What is no
-    /// answer is given once, and must reach the coordinator.
+    /// `ClaimRefused`, `ClaimLost` where it has a claim no more that it had granted, and
+    /// `NodeState` from a keeper that decides which nodes live. What is no answer is given once,
+    /// and must reach the coordinator.
     fn changes(&mut self) -> Vec<Input>;
 
     /// Asks to be left alone with a stripe. Answered by `Claimed`, with the label that is to be

@@ -159,6 +159,8 @@ pub enum Mutant {
     PublishUnproven,
     /// The coordinator has a chunk published that no fingerprint was compared with.
     ProveUnread,
+    /// It has a chunk published whose claim is lost.
+    PublishUnclaimed,
     /// An agent begins a task again whose outcome it still repeats.
     BeginAgain,
     /// It takes a chunk for stored whose publishing failed.
@@ -183,7 +185,7 @@ pub enum Mutant {
 
 impl Mutant {
     /// All mutants, in the order of their declaration.
-    pub const ALL: [Mutant; 86] = [
+    pub const ALL: [Mutant; 87] = [
         Mutant::KeepMemory,
         Mutant::KeepLoad,
         Mutant::ExceedCap,
@@ -260,6 +262,7 @@ impl Mutant {
         Mutant::PublishEarly,
         Mutant::PublishUnproven,
         Mutant::ProveUnread,
+        Mutant::PublishUnclaimed,
         Mutant::BeginAgain,
         Mutant::AssumeStored,
         Mutant::DropSilently,

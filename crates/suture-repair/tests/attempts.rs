@@ -5,7 +5,9 @@ use std::collections::BTreeSet;
 
 use crate::story::{Story, bad, copy, stripe};
 use suture_repair::coordinator::Config;
-use suture_repair::event::{Command, Commit, Health, Input, Liveness, Output, Report};
+use suture_repair::event::{
+    Blocked, Claim, Command, Commit, Health, Input, Liveness, Output, RefusedNode, Report, Timers,
+};
 use suture_repair::id::{ChunkIndex, CopyAt, Generation, NodeId, RepairId, StripeId};
 use suture_repair::label::Label;
 use suture_repair::message::{CopyFault, Failure, FromAgent, Heartbeat, Task, ToAgent};
@@ -443,12 +445,71 @@ fn a_claim_that_is_refused_because_the_stripe_has_changed_is_asked_for_anew() {
     let (repair, _) = claims(&story.take())[0];
     let mut current = stripe(0, [5, 1, 2, 3]);
     current.generation = Generation(2);
-    story.give(Input::ClaimRefused { repair, stripe: Some(current) });
+    story.give(Input::ClaimRefused { repair, stripe: Some(current), because_of: None });
     let [(again, generation)] = claims(&story.take())[..] else { panic!("one claim") };
     assert_eq!((again > repair, generation), (true, Generation(2)));
     assert!(!story.core.is_lost(StripeId(0), ChunkIndex(0)), "somebody else has repaired it");
-    story.give(Input::ClaimRefused { repair: again, stripe: None });
+    story.give(Input::ClaimRefused { repair: again, stripe: None, because_of: None });
     assert_eq!(story.core.stripes().iter().count(), 0, "it was removed");
+}
+
+#[test]
+fn nodes_that_the_keeper_refuses_are_passed_over_until_all_were_tried() {
+    let mut story = Story::that_claims(7, [stripe(0, [0, 1, 2, 3])]);
+    story.give(Input::Operator(Command::FailNode(NodeId(0))));
+    let mut refused = BTreeSet::new();
+    for _ in 0..3 {
+        let mut said = story.take();
+        for _ in 0..100 {
+            if !claims(&said).is_empty() {
+                break;
+            }
+            story.wait(1, 1..7);
+            said = story.take();
+        }
+        let claim = said.iter().find_map(|output| match output {
+            Output::Claim(claim) => Some(claim.clone()),
+            _ => None,
+        });
+        let Claim { repair, stripe, destinations, .. } = claim.expect("it is tried again");
+        let node = destinations[&ChunkIndex(0)];
+        assert!(refused.insert(node), "{node} was refused before");
+        let stripe = story.core.stripes().get(stripe).cloned();
+        let because_of = Some(RefusedNode { node, why: "full".into() });
+        story.give(Input::ClaimRefused { repair, stripe, because_of });
+    }
+    assert_eq!(refused, [4, 5, 6].map(NodeId).into());
+    assert!(story.core.status().blocked.iter().all(|(_, why)| *why != Blocked::Claimed));
+    // Nothing is made of the word about a node that is silent.
+    story.wait(12, 1..7);
+    let (repair, _) = claims(&story.take())[0];
+    let because_of = Some(RefusedNode { node: NodeId(0), why: "full".into() });
+    let stripe = story.core.stripes().get(StripeId(0)).cloned();
+    story.give(Input::ClaimRefused { repair, stripe, because_of });
+    assert_eq!(story.core.status().blocked, [(StripeId(0), Blocked::Claimed)]);
+}
+
+#[test]
+fn a_claim_that_was_granted_is_prolonged_for_what_is_left() {
+    let claim_prolong = Span::from_secs(6);
+    let claiming = |config: Config| Config {
+        claims: true,
+        timers: Timers { claim_prolong, ..config.timers },
+        ..config
+    };
+    let stripes = [stripe(0, [0, 1, 2, 3])];
+    let mut story = Story::configured(claiming, ("suture", Liveness::Own), 8, stripes);
+    story.give(Input::Operator(Command::FailNode(NodeId(0))));
+    let (repair, _) = claims(&story.take())[0];
+    story.give(Input::Claimed { repair, label: Label::default() });
+    story.take();
+    story.wait(4, 1..8);
+    assert_eq!(claims(&story.take()), []);
+    story.wait(8, 1..8);
+    assert_eq!(claims(&story.take()), [(repair, Generation(1))]);
+    // It goes on whatever the answer is.
+    story.give(Input::ClaimRefused { repair, stripe: None, because_of: None });
+    assert_eq!(story.core.running().collect::<Vec<_>>(), [StripeId(0)]);
 }
 
 #[test]

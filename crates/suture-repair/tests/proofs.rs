@@ -2,8 +2,10 @@
 //! them.
 
 use crate::story::{Story, bad, copy, sent, stripe};
-use suture_repair::event::{Command, Input, Output, Report};
+use suture_repair::coordinator::Config;
+use suture_repair::event::{Blocked, Command, Input, Liveness, NodeState, Output, Report};
 use suture_repair::id::{ChunkCopy, ChunkIndex, NodeId, Stamp, StripeId};
+use suture_repair::label::Label;
 use suture_repair::message::{Check, CopyFault, Failure, FromAgent, Heartbeat, Task, ToAgent};
 use suture_repair::planner::Abilities;
 use suture_repair::stripe::{ChunkRecord, Stripe};
@@ -13,19 +15,23 @@ fn unrecorded(code: &str) -> (Story, Task) {
     unrecorded_without(code, 1)
 }
 
-/// The same, without so many of its first chunks.
-fn unrecorded_without(code: &str, lost: u32) -> (Story, Task) {
-    let nodes: Vec<u32> =
-        (0..code.parse::<suture_code::Code>().unwrap().chunk_count() as u32).collect();
-    let record = |node: &u32| ChunkRecord {
-        node: Some(NodeId(*node)),
+/// A stripe without recorded checksums, chunk 0 on node 0.
+fn without_checksums(code: &str) -> Stripe {
+    let code: suture_code::Code = code.parse().unwrap();
+    let record = |node: u32| ChunkRecord {
+        node: Some(NodeId(node)),
         stamp: Stamp(0),
         bytes: 4096,
         crc: None,
     };
-    let chunks: Vec<ChunkRecord> = nodes.iter().map(record).collect();
-    let stripe = Stripe { code: code.parse().unwrap(), chunks, ..stripe(0, [0; 4]) };
-    let count = nodes.len() as u32 + 3;
+    let chunks = (0..code.chunk_count() as u32).map(record).collect();
+    Stripe { code, chunks, ..stripe(0, [0; 4]) }
+}
+
+/// The same, without so many of its first chunks.
+fn unrecorded_without(code: &str, lost: u32) -> (Story, Task) {
+    let stripe = without_checksums(code);
+    let count = stripe.chunks.len() as u32 + 3;
     let mut story = Story::new(count, [stripe]);
     (0..count).for_each(|node| story.join_with(node, Abilities::ALL));
     story.give(Input::Operator(Command::Pause));
@@ -119,6 +125,72 @@ fn a_copy_that_is_wrong_though_it_can_be_read_is_found_and_rebuilt() {
     let lost = Report::ChunkLost { node, copy, fault: CopyFault::Corrupt };
     assert!(said.contains(&Output::Report(lost)), "{said:?}");
     assert_eq!(story.core.status().lost_chunks, 2);
+}
+
+#[test]
+fn a_copy_that_the_keeper_counts_as_good_keeps_no_other_chunk_from_being_rebuilt() {
+    let removes_copies = |config| Config { deletes: false, ..config };
+    let stripe = without_checksums("rs(2,3)");
+    let keeper = ("suture", Liveness::Keeper);
+    let mut story = Story::configured(removes_copies, keeper, 8, [stripe]);
+    (0..8).for_each(|node| story.join_with(node, Abilities::ALL));
+    story.give(Input::NodeState { node: NodeId(0), state: NodeState::Dead });
+    let task = story.dispatched().pop().expect("it can be rebuilt");
+    let survivors = task.survivors();
+    let wrong = task.plan.lanes[0].helpers(&task.facts(&survivors))[0];
+    let (_, said) = prove(&mut story, &task, &[0, wrong.0]);
+    assert_eq!(story.core.status().lost_chunks, 2);
+    // No claim would be granted for the chunk that is there.
+    let again = said.into_iter().find_map(|output| match output {
+        Output::Send { message: ToAgent::Dispatch(task), .. } => Some(task),
+        _ => None,
+    });
+    let task = again.expect("another attempt, at once");
+    assert_eq!(task.plan.lost, [ChunkIndex(0)]);
+    assert!(!task.plan.participants().contains(&NodeId(u32::from(wrong.0))), "{:?}", task.plan);
+    prove(&mut story, &task, &[]);
+    let commit = story.store(&task);
+    story.accept(commit);
+    story.wait(1, 1..8);
+    let blocked = story.core.status().blocked;
+    let disputed = Blocked::Disputed { node: NodeId(u32::from(wrong.0)) };
+    assert_eq!(blocked, [(StripeId(0), disputed)]);
+    assert!(story.dispatched().is_empty());
+    // Once the keeper counts it as lost it is rebuilt.
+    let mut known = story.core.stripes().get(StripeId(0)).expect("it is known").clone();
+    known.chunks[usize::from(wrong.0)].node = None;
+    known.generation.0 += 1;
+    story.give(Input::StripeAdded(known));
+    let task = story.dispatched().pop().expect("nothing is against it");
+    assert_eq!(task.plan.lost, [wrong]);
+}
+
+#[test]
+fn what_is_proven_is_published_only_while_its_repair_has_its_claim() {
+    let claiming = |config| Config { claims: true, ..config };
+    let stripe = without_checksums("rs(2,2)");
+    let mut story = Story::configured(claiming, ("suture", Liveness::Own), 7, [stripe]);
+    (0..7).for_each(|node| story.join_with(node, Abilities::ALL));
+    story.give(Input::Operator(Command::FailNode(NodeId(0))));
+    let asked = story.take().into_iter().find_map(|output| match output {
+        Output::Claim(claim) => Some(claim.repair),
+        _ => None,
+    });
+    let (repair, label) = (asked.expect("it is claimed"), Label::default());
+    story.give(Input::Claimed { repair, label: label.clone() });
+    let task = story.dispatched().pop().expect("it may begin");
+    let publishes =
+        |said: &[Output]| sent(said, |_, message| matches!(message, ToAgent::Publish(_)));
+    // Another keeper is asked now; or this one refuses to prolong it.
+    for lost in
+        [Input::ClaimLost(repair), Input::ClaimRefused { repair, stripe: None, because_of: None }]
+    {
+        story.give(lost);
+        assert!(!publishes(&prove(&mut story, &task, &[]).1));
+        story.give(Input::Claimed { repair, label: label.clone() });
+        assert!(publishes(&prove(&mut story, &task, &[]).1), "it has it again");
+    }
+    assert_eq!(story.core.running().count(), 1);
 }
 
 #[test]

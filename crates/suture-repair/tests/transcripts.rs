@@ -10,7 +10,7 @@ use std::sync::Arc;
 use suture_code::layout::Layout;
 use suture_repair::agent;
 use suture_repair::cluster::{Node, Rate};
-use suture_repair::event::{self, Command, KnownFault, NodeState};
+use suture_repair::event::{self, Command, KnownFault, NodeState, RefusedNode};
 use suture_repair::id::{
     ChunkCopy, ChunkIndex, Digest, EdgeRef, Generation, ListedCopy, NodeId, RackId, RepairId,
     Stamp, StripeId,
@@ -156,7 +156,7 @@ fn assert_reads_back<T: Textual + Debug>(random: &mut Random, input: &T) {
 
 #[test]
 fn every_input_of_a_coordinator_reads_back_as_it_was_written() {
-    let (mut random, mut seen) = (Random::new(1), [0; 21]);
+    let (mut random, mut seen) = (Random::new(1), [0; 22]);
     for _ in 0..INPUTS {
         let input = coordinator_input(&mut random);
         seen[coordinator_variant(&input)] += 1;
@@ -200,6 +200,7 @@ fn coordinator_variant(input: &event::Input) -> usize {
         event::Input::WindowClosed(_) => 18,
         event::Input::Inconsistent(_) => 19,
         event::Input::Faulty { .. } => 20,
+        event::Input::ClaimLost(_) => 21,
     }
 }
 
@@ -233,7 +234,7 @@ fn agent_variant(input: &agent::AgentInput) -> usize {
 
 fn coordinator_input(random: &mut Random) -> event::Input {
     use event::Input;
-    match random.below(21) {
+    match random.below(22) {
         0 => Input::NodeAdded {
             id: node(random),
             node: cluster_node(random),
@@ -266,7 +267,14 @@ fn coordinator_input(random: &mut Random) -> event::Input {
             _ => Command::Cancel,
         }),
         10 => Input::Claimed { repair: repair(random), label: label(random) },
-        11 => Input::ClaimRefused { repair: repair(random), stripe: maybe(random, stripe) },
+        11 => Input::ClaimRefused {
+            repair: repair(random),
+            stripe: maybe(random, stripe),
+            because_of: maybe(random, |random| RefusedNode {
+                node: node(random),
+                why: text(random),
+            }),
+        },
         12 => {
             let states = [NodeState::Up, NodeState::Dead, NodeState::Decommissioning];
             Input::NodeState { node: node(random), state: *random.choose(&states) }
@@ -281,6 +289,7 @@ fn coordinator_input(random: &mut Random) -> event::Input {
             copy: copy(random),
             fault: *random.choose(&KnownFault::ALL),
         },
+        20 => Input::ClaimLost(repair(random)),
         17 => {
             Input::WindowClosed(maybe(random, |r| Time { ns: number(r) / 1_000_000 * 1_000_000 }))
         }

@@ -61,6 +61,7 @@ const TIMERS: Timers = Timers {
     start_grace: FOREVER,
     stall_after: FOREVER,
     commit_retry: FOREVER,
+    claim_prolong: FOREVER,
     retry_first: Span::from_secs(1),
     retry_max: FOREVER,
 };

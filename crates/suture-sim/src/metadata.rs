@@ -203,7 +203,8 @@ impl Metadata {
     /// Refuses a claim, because another repair is at work on the stripe.
     pub fn refuse(&mut self, claim: &Claim) {
         let stripe = self.stripes.get(&claim.stripe).cloned();
-        self.changes.push(Input::ClaimRefused { repair: claim.repair, stripe });
+        let (repair, because_of) = (claim.repair, None);
+        self.changes.push(Input::ClaimRefused { repair, stripe, because_of });
     }
 
     /// The keeper is notified how a node is; so is the coordinator, by a change.
@@ -252,7 +253,7 @@ impl Keeper for Metadata {
         self.changes.push(if is_granted {
             Input::Claimed { repair, label: label_of(claim.stripe) }
         } else {
-            Input::ClaimRefused { repair, stripe }
+            Input::ClaimRefused { repair, stripe, because_of: None }
         });
         Ok(())
     }

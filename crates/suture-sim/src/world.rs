@@ -272,6 +272,7 @@ pub(crate) const TIMERS: Timers = Timers {
     start_grace: Span::from_millis(1200),
     stall_after: Span::from_millis(2000),
     commit_retry: Span::from_millis(400),
+    claim_prolong: Span::from_millis(250),
     retry_first: Span::from_millis(50),
     retry_max: Span::from_millis(1500),
 };

@@ -320,6 +320,10 @@ fn blocked_stripe(
             failed = name(node);
             format!("{attempts} attempts failed; last at {failed}: {why}")
         }
+        Blocked::Disputed { node } => {
+            failed = name(node);
+            format!("its block at {failed} is of no use, and HDFS counts it as good")
+        }
         Blocked::Claimed => match refusal(stripe) {
             Some(reason) => format!("its claim is refused: {reason}"),
             None => why.to_string(),

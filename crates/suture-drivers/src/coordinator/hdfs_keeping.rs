@@ -6,9 +6,8 @@
 
 use std::time::Instant;
 
-use suture_repair::event::{Commit, Health, Input, Output, Report};
+use suture_repair::event::{Commit, Input, Output, Report};
 use suture_repair::id::{NodeId, RepairId, StripeId};
-use suture_repair::message::ToAgent;
 
 use super::CoordinatorDriver;
 use crate::attempt::RebuiltChunk;
@@ -21,21 +20,24 @@ use crate::hdfs::view::HdfsSeen;
 pub(super) struct HdfsKeeping {
     link: Link,
     log: RebuiltLog,
-    /// What waits for a claim that was lost.
-    held: Vec<HeldPublish>,
 }
 
-/// A block that is proven, and that its destination is to publish.
-#[derive(Clone, Copy, Debug)]
-struct HeldPublish {
-    repair: RepairId,
-    node: NodeId,
+/// Whether it is a question to the keeper of the stripes.
+pub(super) fn is_asked(output: &Output) -> bool {
+    matches!(
+        output,
+        Output::Commit(_)
+            | Output::Claim(_)
+            | Output::ReleaseClaim(_)
+            | Output::Protect(_)
+            | Output::Faulty { .. }
+    )
 }
 
 impl CoordinatorDriver {
     /// Has HDFS as the keeper of the stripes, and what is rebuilt there written down.
     pub fn keep_by_hdfs(&mut self, link: Link, log: RebuiltLog) {
-        self.hdfs = Some(HdfsKeeping { link, log, held: Vec::new() });
+        self.hdfs = Some(HdfsKeeping { link, log });
     }
 
     /// How HDFS stands, where it is the keeper.
@@ -53,15 +55,11 @@ impl CoordinatorDriver {
         self.hdfs_seen().iter().flat_map(|seen| seen.warnings(Instant::now())).collect()
     }
 
-    /// What the core is given for a change, where HDFS is the keeper.
-    pub(super) fn attribute_change(&mut self, change: Input) -> Input {
-        let Some(hdfs) = &mut self.hdfs else { return change };
-        if let Input::CommitRefused { repair, .. } = &change {
+    /// A change has come that the core is given next.
+    pub(super) fn note_change(&mut self, change: &Input) {
+        if let (Some(hdfs), Input::CommitRefused { repair, .. }) = (&mut self.hdfs, change) {
             hdfs.log.refused(*repair);
         }
-        let is_known = |node: NodeId| node.index() < self.core.cluster().nodes.len();
-        let is_up = |node: NodeId| is_known(node) && self.core.health(node) == Health::Up;
-        hdfs.link.view().attribute(change, is_up)
     }
 
     /// What the keeper of the stripes is asked, where that is HDFS.
@@ -74,6 +72,7 @@ impl CoordinatorDriver {
             Output::Commit(commit) => link.commit(commit),
             Output::Claim(claim) => link.claim(self.now(), claim),
             Output::ReleaseClaim(repair) => link.release(repair),
+            Output::Faulty { node, copy, fault } => link.note_fault(copy.at(node), fault),
             // Ids of stripes are HDFS's, which gives out none twice.
             _ => {}
         }
@@ -88,30 +87,11 @@ impl CoordinatorDriver {
         }
     }
 
-    /// Has a destination publish what it has built. Where the claim was lost, since another
-    /// NameNode is asked now or it was not prolonged, HDFS may build the same block: then that
-    /// waits until the claim is granted again. One that is not has its repair stall, which is
-    /// begun anew.
-    pub(super) fn publish(&mut self, repair: RepairId, node: NodeId) {
+    /// Writes down what a destination is to publish, in case that it does so and never reports it.
+    pub(super) fn note_published(&mut self, repair: RepairId, node: NodeId) {
         let published = self.attempts.published(self.now(), repair, node, self.core.stripes());
         if let (Some(published), Some(hdfs)) = (&published, &mut self.hdfs) {
-            if hdfs.link.view().is_unclaimed(published.copy.stripe) {
-                return hdfs.held.push(HeldPublish { repair, node });
-            }
-            // In case that it does so and never reports it.
             hdfs.log.ask(published, false, &self.core);
-        }
-        self.send(node, ToAgent::Publish(repair));
-    }
-
-    /// Looks again at what waits for claims; what has ended meanwhile is forgotten.
-    pub(super) fn publish_held(&mut self) {
-        let held = self.hdfs.as_mut().map(|hdfs| std::mem::take(&mut hdfs.held));
-        for HeldPublish { repair, node } in held.unwrap_or_default() {
-            let stripes = self.core.stripes();
-            if self.attempts.published(self.now(), repair, node, stripes).is_some() {
-                self.publish(repair, node);
-            }
         }
     }
 

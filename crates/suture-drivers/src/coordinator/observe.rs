@@ -103,7 +103,6 @@ impl CoordinatorDriver {
         self.bounds.follow(Instant::now(), &self.core);
         self.metrics.measure(self.now(), &status);
         self.note_condition(Condition::of(&status));
-        self.publish_held();
         let at_risk: u64 = status.at_risk.iter().sum();
         if at_risk == 0 && self.at_risk > 0 {
             let (chunks, size) = (status.repaired_chunks, format_size(status.repaired_bytes));

@@ -36,6 +36,8 @@ enum Standing {
     Other {
         /// When it was last asked, if it was.
         asked: Option<Instant>,
+        /// It took itself for the active one when another one had become that.
+        is_former: bool,
     },
 }
 
@@ -103,7 +105,7 @@ impl Connections {
             if standing.was_asked_within(self.times.search, now) {
                 continue;
             }
-            *standing = Standing::Other { asked: Some(now) };
+            *standing = Standing::Other { asked: Some(now), is_former: false };
             match connection.state(ANSWER_TIMEOUT) {
                 Ok(StateAnswer { active: true }) => {
                     *standing = Standing::Active;
@@ -121,25 +123,44 @@ impl Connections {
         None
     }
 
-    /// Asks those that are not active how they are, and drops those that do not answer.
+    /// Asks those that are not active how they are, and drops those that do not answer. One that
+    /// has become active is the one to ask: the former one may not know yet that it is none any
+    /// more.
     fn keep_others(&mut self, now: Instant) {
         let AskTimes { keep, keep_timeout, .. } = self.times;
-        self.known.retain_mut(|(connection, standing)| {
-            if *standing == Standing::Active || standing.was_asked_within(keep, now) {
-                return true;
+        for index in (0..self.known.len()).rev() {
+            let (connection, standing) = &mut self.known[index];
+            let Standing::Other { is_former, .. } = *standing else { continue };
+            if standing.was_asked_within(keep, now) {
+                continue;
             }
-            *standing = Standing::Other { asked: Some(now) };
-            let answer = connection.state(keep_timeout);
-            if let Err(why) = &answer {
-                info!(at = %connection.from, %why, "a NameNode that was not active is gone");
+            match connection.state(keep_timeout) {
+                Ok(StateAnswer { active: true }) if !is_former => self.rise(index, now),
+                Ok(StateAnswer { active }) => {
+                    *standing = Standing::Other { asked: Some(now), is_former: active };
+                }
+                Err(why) => {
+                    info!(at = %connection.from, %why, "a NameNode that was not active is gone");
+                    self.known.remove(index);
+                }
             }
-            answer.is_ok()
-        });
+        }
+    }
+
+    /// This one is active now, and whichever was before is not.
+    fn rise(&mut self, index: usize, now: Instant) {
+        for (_, standing) in self.known.iter_mut().filter(|(_, of)| *of == Standing::Active) {
+            *standing = Standing::Other { asked: Some(now), is_former: true };
+        }
+        let (connection, standing) = &mut self.known[index];
+        *standing = Standing::Active;
+        self.changes += 1;
+        info!(at = %connection.from, "another NameNode is the active one now");
     }
 
     fn take(&mut self, connection: PluginConnection) {
         info!(at = %connection.from, hadoop = connection.handshake.hadoop, "a NameNode connected");
-        self.known.push((connection, Standing::Other { asked: None }));
+        self.known.push((connection, Standing::Other { asked: None, is_former: false }));
         let is_other = |(_, standing): &(PluginConnection, Standing)| *standing != Standing::Active;
         if self.known.len() > KNOWN_MAX
             && let Some(oldest) = self.known.iter().position(is_other)
@@ -154,8 +175,8 @@ impl Standing {
     /// Whether one that is not active was asked less than this time ago.
     fn was_asked_within(self, time: Duration, now: Instant) -> bool {
         match self {
-            Standing::Other { asked: Some(at) } => now < at + time,
-            Standing::Other { asked: None } | Standing::Active => false,
+            Standing::Other { asked: Some(at), .. } => now < at + time,
+            Standing::Other { asked: None, .. } | Standing::Active => false,
         }
     }
 }
@@ -167,7 +188,7 @@ impl NameNode for Connections {
         let (connection, standing) = &mut self.known[active];
         match connection.ask_json(question) {
             Ok(answer) if answer.get("error").is_some_and(|error| error == "standby") => {
-                *standing = Standing::Other { asked: Some(Instant::now()) };
+                *standing = Standing::Other { asked: Some(Instant::now()), is_former: false };
                 Err(none())
             }
             Ok(answer) => Ok(answer),
@@ -177,6 +198,10 @@ impl NameNode for Connections {
                 Err(why)
             }
         }
+    }
+
+    fn condemns(&mut self) -> bool {
+        self.active().is_some_and(|active| self.known[active].0.handshake.condemns)
     }
 
     /// That of all of them, once one has been there.
@@ -314,6 +339,29 @@ mod tests {
         first.set(false);
         let none = ask::<NodesAnswer>(&mut connections, &Question::Nodes).unwrap_err();
         assert!(none.to_string().contains("no active NameNode"), "{none}");
+    }
+
+    #[test]
+    fn one_that_has_become_active_is_asked_though_the_former_one_takes_itself_for_that() {
+        let (address, mut connections) = listener();
+        let first = FakePlugin::connect(address, true);
+        ask_until(&mut connections, |of| of.count() == 1);
+        let second = FakePlugin::connect(address, false);
+        ask_until(&mut connections, |of| of.count() == 2);
+        second.set(true);
+        ask_until(&mut connections, |of| of.changes() == 2);
+        // They do not take turns.
+        for _ in 0..20 {
+            ask::<NodesAnswer>(&mut connections, &Question::Nodes).expect("it answers");
+        }
+        assert_eq!((connections.changes(), connections.count()), (2, 2));
+        // Once it knows that it stands by, it may be active again.
+        first.set(false);
+        let asked = first.asked.load(Ordering::Relaxed);
+        let is_known = || first.asked.load(Ordering::Relaxed) > asked + 1;
+        ask_until(&mut connections, |_| is_known());
+        first.set(true);
+        ask_until(&mut connections, |of| of.changes() == 3);
     }
 
     #[test]

@@ -335,14 +335,24 @@ pub fn receive<T: DeserializeOwned>(connection: &mut BlockConnection) -> Result<
     }
 }
 
+/// The number of a user: a number names itself, for users that are kept elsewhere (LDAP).
 fn number_of(user: &str) -> Result<u32, String> {
+    if let Ok(number) = user.parse() {
+        return Ok(number);
+    }
     let users = fs::read_to_string(USERS).map_err(|error| format!("{USERS}: {error}"))?;
     let mut lines = users.lines().map(|line| line.split(':'));
     let found = lines.find_map(|mut fields| {
         let is_named = fields.next() == Some(user);
         fields.nth(1)?.parse().ok().filter(|_| is_named)
     });
-    found.ok_or_else(|| format!("hdfs: there is no user {} on this machine", quoted(user)))
+    found.ok_or_else(|| {
+        format!(
+            "hdfs: there is no user {} in {USERS}: where users are kept elsewhere, set `user` to \
+             the number of the DataNode's (id -u)",
+            quoted(user)
+        )
+    })
 }
 
 impl fmt::Display for DataNodeError {
@@ -383,6 +393,13 @@ mod tests {
         });
         assert!(most.into_inner() <= CONNECTIONS_MAX);
         assert_eq!(*places.count.lock().unwrap(), CONNECTIONS_MAX);
+    }
+
+    #[test]
+    fn a_user_is_named_or_numbered() {
+        assert_eq!((number_of("root"), number_of("4711")), (Ok(0), Ok(4711)));
+        let none = number_of("no such user").unwrap_err();
+        assert!(none.contains("'no such user'") && none.contains("id -u"), "{none}");
     }
 
     #[test]

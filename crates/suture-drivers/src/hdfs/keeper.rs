@@ -12,6 +12,9 @@
 //! counts as missing, also if the NameNode reports otherwise: a repair's own success must not look
 //! like a change under its feet.
 //!
+//! A block that is wrong by all others of its group, though its checksums are right, is condemned:
+//! the NameNode counts it as corrupt, so that neither HDFS nor a repair reads it any more.
+//!
 //! Questions to the NameNode are gathered and asked in `changes`: those about claims, many at a
 //! time, because each batch holds the NameNode's lock once, in `keeper/claims.rs`; those about
 //! commits in `keeper/commits.rs`.
@@ -23,8 +26,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
-use suture_repair::event::{Claim, Commit, Input, NodeState};
-use suture_repair::id::{ChunkIndex, Generation, NodeId, RepairId, Stamp, StripeId};
+use suture_repair::event::{Claim, Commit, Input, KnownFault, NodeState};
+use suture_repair::id::{ChunkIndex, CopyAt, Generation, NodeId, RepairId, Stamp, StripeId};
 use suture_repair::keeper::claims::Claims;
 use suture_repair::keeper::{Keeper, KeeperError};
 use suture_repair::stripe::Stripe;
@@ -32,8 +35,8 @@ use suture_repair::time::{Span, Time};
 
 use super::group::{Group, GroupWork, group_id, stripe_id};
 use super::namenode::{
-    ChosenStorage, DataNode, DataNodeState, DoneAnswer, GroupsAnswer, LeftGroup, NameNode,
-    NodesAnswer, Question, ask,
+    ChosenStorage, CondemnAnswer, DataNode, DataNodeState, DoneAnswer, GroupsAnswer, LeftGroup,
+    NameNode, NodesAnswer, Question, ask,
 };
 use commits::{AwaitedBlock, can_be};
 
@@ -100,17 +103,6 @@ enum ClaimStanding {
     Lost,
 }
 
-/// A claim that the NameNode refuses because of one of its nodes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RefusedTarget {
-    /// The repair that has the claim.
-    pub repair: RepairId,
-    /// The node that may not get a block of the group.
-    pub node: NodeId,
-    /// Why it may not, for people.
-    pub why: String,
-}
-
 /// The keeper of an HDFS namespace.
 #[derive(Debug)]
 pub struct HdfsKeeper<N> {
@@ -129,10 +121,10 @@ pub struct HdfsKeeper<N> {
     confirm_within: Duration,
     /// Where a block was committed that the NameNode never had.
     unconfirmed: BTreeSet<(StripeId, NodeId)>,
+    /// Copies that are wrong by all others of their groups, of which the NameNode is to know.
+    condemned: BTreeSet<CopyAt>,
     /// Why claims were refused last.
     refusals: BTreeMap<StripeId, String>,
-    /// Those of them that are about a node, until they are taken.
-    refused_targets: Vec<RefusedTarget>,
     changes: Vec<Input>,
     /// Why claims and commits wait, as it was last logged.
     waits: Option<String>,
@@ -154,8 +146,8 @@ impl<N: NameNode> HdfsKeeper<N> {
             awaited: BTreeMap::new(),
             confirm_within: CONFIRM_WITHIN,
             unconfirmed: BTreeSet::new(),
+            condemned: BTreeSet::new(),
             refusals: BTreeMap::new(),
-            refused_targets: Vec::new(),
             changes: Vec::new(),
             waits: None,
         }
@@ -179,11 +171,6 @@ impl<N: NameNode> HdfsKeeper<N> {
     /// Why claims on these stripes were refused last, of those that are at risk still.
     pub fn refusals(&self) -> &BTreeMap<StripeId, String> {
         &self.refusals
-    }
-
-    /// Takes the claims that are about to be refused because of a node.
-    pub fn take_refused_targets(&mut self) -> Vec<RefusedTarget> {
-        std::mem::take(&mut self.refused_targets)
     }
 
     /// DataNodes that are no nodes of Suture's yet, to be made such.
@@ -266,6 +253,7 @@ impl<N: NameNode> HdfsKeeper<N> {
         for building in self.building.values_mut() {
             if building.standing == ClaimStanding::Granted {
                 building.standing = ClaimStanding::Lost;
+                self.changes.push(Input::ClaimLost(building.claim.repair));
             }
             building.since = Instant::now();
             self.asking.insert(building.claim.repair, building.claim.clone());
@@ -277,12 +265,6 @@ impl<N: NameNode> HdfsKeeper<N> {
         self.groups.values_mut().for_each(|known| known.is_former = true);
         let former: Vec<StripeId> = self.groups.keys().copied().collect();
         former.into_iter().for_each(|id| self.forget_former(id));
-    }
-
-    /// Stripes of repairs that go on without the claims that they had.
-    pub fn unclaimed(&self) -> BTreeSet<StripeId> {
-        let lost = self.building.values().filter(|of| of.standing == ClaimStanding::Lost);
-        lost.map(|of| of.claim.stripe).collect()
     }
 
     /// Whether this repair has a claim that lasts.
@@ -297,11 +279,40 @@ impl<N: NameNode> HdfsKeeper<N> {
         asked.map(|of| of.since.elapsed()).max()
     }
 
-    /// Keeps a claim from ending by itself, here and at the NameNode.
-    pub fn prolong(&mut self, repair: RepairId) {
-        if let Some(building) = self.building.get(&repair) {
-            self.asking.insert(repair, building.claim.clone());
+    /// A copy is wrong by all others of its group, or it is no more known to be. HDFS counts it as
+    /// good by its checksums, and would rebuild others from it.
+    pub fn note_fault(&mut self, copy: CopyAt, fault: Option<KnownFault>) {
+        match fault {
+            Some(KnownFault::Inconsistent) => drop(self.condemned.insert(copy)),
+            Some(KnownFault::Corrupt | KnownFault::Unreadable) | None => {
+                self.condemned.remove(&copy);
+            }
         }
+    }
+
+    /// Has the NameNode count as corrupt what is condemned, each once.
+    fn condemn(&mut self) -> Result<(), KeeperError> {
+        if self.observes || self.condemned.is_empty() || !self.namenode.condemns() {
+            return Ok(());
+        }
+        while let Some(&at) = self.condemned.first() {
+            let group = self.groups.get(&at.copy.stripe).map(|known| &known.group);
+            if let (Some(group), Some(node)) = (group, self.uuid(at.node)) {
+                let question = Question::Condemn {
+                    group: group.group,
+                    stamp: group.stamp,
+                    index: at.copy.chunk.0,
+                    node: node.to_owned(),
+                };
+                let answer: CondemnAnswer = ask(&mut self.namenode, &question)?;
+                match answer.group {
+                    Some(group) => self.know(group),
+                    None => self.forget(at.copy.stripe),
+                }
+            }
+            self.condemned.remove(&at);
+        }
+        Ok(())
     }
 
     fn set_state(&mut self, reported: &DataNode) {
@@ -438,7 +449,8 @@ impl<N: NameNode> Keeper for HdfsKeeper<N> {
     }
 
     fn changes(&mut self) -> Vec<Input> {
-        let asked = self.ask_claims().and_then(|()| self.confirm());
+        let asked = self.condemn().and_then(|()| self.ask_claims());
+        let asked = asked.and_then(|()| self.confirm());
         let waits = asked.err().map(|why| why.to_string());
         if let Some(why) = waits.as_ref().filter(|_| waits != self.waits) {
             tracing::warn!(why, "claims and commits wait");

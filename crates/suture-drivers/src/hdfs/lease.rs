@@ -10,8 +10,9 @@
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use suture_repair::event::{Health, NodeStatus, Status};
+use suture_repair::event::{Blocked, Health, NodeStatus, Status};
 use suture_repair::id::StripeId;
+use suture_repair::message::Failure;
 
 use super::keeper::LEFT_MAX;
 
@@ -34,7 +35,8 @@ pub struct Condition {
     pub window_closed: bool,
     /// Nodes that are up, by their heartbeats.
     pub nodes_up: usize,
-    /// Stripes that wait for something: HDFS may try them.
+    /// Stripes that wait for something: HDFS may try them. It compares what it rebuilds with
+    /// nothing, so those are none of them of which some block is known to have wrong bytes.
     pub waiting: Vec<StripeId>,
 }
 
@@ -82,12 +84,19 @@ impl Condition {
     /// As a coordinator's status says now.
     pub fn of(status: &Status) -> Condition {
         let is_up = |node: &&NodeStatus| node.health == Health::Up;
+        let is_wrong = |why: &Blocked| {
+            matches!(
+                why,
+                Blocked::Disputed { .. } | Blocked::Failing { why: Failure::Inconsistent, .. }
+            )
+        };
+        let waiting = status.blocked.iter().filter(|(_, why)| !is_wrong(why));
         Condition {
             at: Instant::now(),
             paused: status.paused,
             window_closed: status.throttle.closed_for.is_some(),
             nodes_up: status.nodes.iter().filter(is_up).count(),
-            waiting: status.blocked.iter().map(|(stripe, _)| *stripe).collect(),
+            waiting: waiting.map(|(stripe, _)| *stripe).collect(),
         }
     }
 
@@ -154,7 +163,7 @@ impl fmt::Display for NoLease {
 
 #[cfg(test)]
 mod tests {
-    use suture_repair::event::Blocked;
+    use suture_repair::id::NodeId;
     use suture_repair::time::Span;
 
     use super::*;
@@ -212,7 +221,13 @@ mod tests {
         assert!(!Condition::of(&status).paused && !Condition::of(&status).window_closed);
         status.paused = true;
         status.throttle.closed_for = Some(Span::from_secs(60));
-        status.blocked = vec![(StripeId(7), Blocked::Claimed)];
+        let (attempts, node) = (3, None);
+        status.blocked = vec![
+            (StripeId(7), Blocked::Claimed),
+            // HDFS would rebuild these with wrong bytes.
+            (StripeId(8), Blocked::Disputed { node: NodeId(1) }),
+            (StripeId(9), Blocked::Failing { attempts, node, why: Failure::Inconsistent }),
+        ];
         let condition = Condition::of(&status);
         assert!(condition.paused && condition.window_closed);
         assert_eq!((condition.nodes_up, &condition.waiting[..]), (0, &[StripeId(7)][..]));

@@ -18,8 +18,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use suture_edge::error::quoted;
-use suture_repair::event::{Claim, Commit, Input};
-use suture_repair::id::{NodeId, RepairId, StripeId};
+use suture_repair::event::{Claim, Commit, Input, KnownFault};
+use suture_repair::id::{CopyAt, NodeId, RepairId, StripeId};
 use suture_repair::keeper::Keeper;
 use suture_repair::time::Time;
 use tracing::{error, info, warn};
@@ -37,9 +37,6 @@ const CONFIRM_EVERY: Duration = Duration::from_millis(100);
 
 /// How long the metadata may take to make a node of a DataNode.
 const REGISTER_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// A claim is asked for again this often, which prolongs it.
-const PROLONG_EVERY: Duration = Duration::from_secs(100);
 
 /// What a link is taken for until an agent reports what it carries, in bytes per second.
 const LINK_ASSUMED: f64 = 125e6;
@@ -60,6 +57,7 @@ enum LinkRequest {
     Claim(Time, Claim),
     Release(RepairId),
     Commit(Commit),
+    Faulty(CopyAt, Option<KnownFault>),
     Condition(Condition),
 }
 
@@ -95,7 +93,6 @@ impl Link {
             is_answering: true,
             is_leased: false,
             no_lease: None,
-            claims: BTreeMap::new(),
         };
         let thread = thread::Builder::new().name("hdfs-namenode".into());
         thread.spawn(move || linked.run(&inbox)).expect("a thread can be started");
@@ -120,6 +117,11 @@ impl Link {
     /// Has it commit, as by [`Keeper::commit`].
     pub fn commit(&self, commit: Commit) {
         self.send(LinkRequest::Commit(commit));
+    }
+
+    /// Has it make known what is wrong with a copy, as by [`HdfsKeeper::note_fault`].
+    pub fn note_fault(&self, copy: CopyAt, fault: Option<KnownFault>) {
+        self.send(LinkRequest::Faulty(copy, fault));
     }
 
     /// Reports whether repairs can go on.
@@ -151,8 +153,6 @@ struct Linked {
     is_leased: bool,
     /// Why HDFS repairs by itself, as it was decided last.
     no_lease: Option<NoLease>,
-    /// Claims that last, when they were last asked for.
-    claims: BTreeMap<RepairId, (Instant, Claim)>,
 }
 
 impl Linked {
@@ -175,10 +175,6 @@ impl Linked {
             }
             self.note_connection();
             let changes = together(self.keeper.changes());
-            let unclaimed = self.keeper.unclaimed();
-            self.view.change(|seen| seen.unclaimed = unclaimed);
-            // Before the refusals themselves are sent.
-            self.view.refuse(self.keeper.take_refused_targets());
             for change in changes {
                 let _ = self.changes.blocking_send(change);
             }
@@ -196,15 +192,10 @@ impl Linked {
 
     fn perform(&mut self, request: LinkRequest) {
         let result = match request {
-            LinkRequest::Claim(now, claim) => {
-                self.claims.insert(claim.repair, (Instant::now(), claim.clone()));
-                self.keeper.claim(now, &claim)
-            }
-            LinkRequest::Release(repair) => {
-                self.claims.remove(&repair);
-                self.keeper.release(repair)
-            }
+            LinkRequest::Claim(now, claim) => self.keeper.claim(now, &claim),
+            LinkRequest::Release(repair) => self.keeper.release(repair),
             LinkRequest::Commit(commit) => self.keeper.commit(&commit),
+            LinkRequest::Faulty(copy, fault) => return self.keeper.note_fault(copy, fault),
             LinkRequest::Condition(condition) => return self.condition = Some(condition),
         };
         if let Err(why) = result {
@@ -231,7 +222,6 @@ impl Linked {
         if self.is_answering {
             self.lease();
         }
-        self.prolong();
         let (namenodes, pool) = (self.keeper.namenode().count(), self.keeper.namenode().pool());
         let (groups, refusals) = (self.keeper.group_count(), self.keeper.refusals().clone());
         self.view.change(|seen| {
@@ -281,25 +271,6 @@ impl Linked {
             Some(why) if is_news && why.is_fault() => warn!("HDFS repairs by itself: {why}"),
             Some(why) if is_news => info!("HDFS repairs by itself: {why}"),
             None | Some(_) => {}
-        }
-    }
-
-    /// Asks again for claims that last, as long as the coordinator's task reports: of one that
-    /// stands still all end by themselves, and HDFS rebuilds what it claimed.
-    fn prolong(&mut self) {
-        if self.condition.as_ref().is_none_or(|condition| !condition.is_fresh(Instant::now())) {
-            return;
-        }
-        let due = |(at, _): &(Instant, Claim)| at.elapsed() >= PROLONG_EVERY;
-        let due: Vec<RepairId> =
-            self.claims.iter().filter(|(_, of)| due(of)).map(|(repair, _)| *repair).collect();
-        for repair in due {
-            if !self.keeper.is_building(repair) {
-                self.claims.remove(&repair);
-            } else if let Some((at, _)) = self.claims.get_mut(&repair) {
-                *at = Instant::now();
-                self.keeper.prolong(repair);
-            }
         }
     }
 

@@ -52,6 +52,18 @@ pub enum Question {
         /// The UUID of the DataNode.
         node: String,
     },
+    /// A block is wrong by all others of its group, whatever its checksums say: it is to count as
+    /// corrupt.
+    Condemn {
+        /// The id of its group.
+        group: i64,
+        /// The generation stamp that it must have.
+        stamp: u64,
+        /// Its place in the group.
+        index: u8,
+        /// The UUID of the DataNode.
+        node: String,
+    },
 }
 
 /// Claims in one question: the NameNode's lock is held for all of them.
@@ -195,6 +207,14 @@ pub struct ConfirmAnswer {
     pub group: Option<Group>,
 }
 
+/// What became of a block that was condemned.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CondemnAnswer {
+    /// The group as it stands; none: it is gone.
+    #[serde(default)]
+    pub group: Option<Group>,
+}
+
 /// The first word of a plugin.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PluginHandshake {
@@ -204,6 +224,9 @@ pub struct PluginHandshake {
     pub hadoop: String,
     /// The block pool of the NameNode.
     pub pool: String,
+    /// Whether it understands that a block is condemned; those before it do not.
+    #[serde(default)]
+    pub condemns: bool,
 }
 
 /// The answer to it, and a refusal of any question.
@@ -240,6 +263,11 @@ pub trait NameNode: Debug {
     /// The block pool of its namespace, where it is known.
     fn pool(&self) -> Option<String> {
         None
+    }
+
+    /// Whether it understands that a block is condemned.
+    fn condemns(&mut self) -> bool {
+        true
     }
 }
 

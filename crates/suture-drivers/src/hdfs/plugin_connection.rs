@@ -244,6 +244,7 @@ mod tests {
             protocol: protocol.into(),
             hadoop: "3.4.2".into(),
             pool: pool.into(),
+            condemns: true,
         };
         let pool = OnceLock::new();
         // The pool of a plugin that speaks another protocol does not count.

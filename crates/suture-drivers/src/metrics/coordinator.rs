@@ -34,8 +34,8 @@ const MARGINS: usize = 8;
 const REPAIRS: [f64; 12] = [0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0, 7200.0];
 
 /// Why a stripe waits, all values of the label.
-const REASONS: [&str; 6] =
-    ["unrepairable", "no_plan", "silent_nodes", "no_memory", "claimed", "failing"];
+const REASONS: [&str; 7] =
+    ["unrepairable", "no_plan", "silent_nodes", "no_memory", "claimed", "failing", "disputed"];
 
 /// What else is known when monitoring asks, beside the core's status.
 #[derive(Clone, Debug, Default)]
@@ -449,6 +449,7 @@ fn reason_index(why: &Blocked) -> usize {
         Blocked::Pool { .. } => 3,
         Blocked::Claimed => 4,
         Blocked::Failing { .. } => 5,
+        Blocked::Disputed { .. } => 6,
     }
 }
 

@@ -140,6 +140,11 @@ impl Namespace {
                 json!({})
             }
             Question::Confirm { group, index, node, .. } => self.confirm(group, index, node),
+            Question::Condemn { group, index, .. } => {
+                let Some(group) = self.groups.get_mut(&group) else { return json!({}) };
+                group.units.retain(|unit| unit.index != index);
+                json!({ "group": group })
+            }
         }
     }
 

@@ -39,8 +39,6 @@ pub(super) struct Rebuild {
     pub slice_bytes: u32,
     /// The most slices that may be under way on an edge.
     pub window: u32,
-    /// Bytes that each participant has last reported to have done.
-    pub reported: BTreeMap<NodeId, u64>,
     pub progressed_at: Time,
     /// When limits of repair last explained that nothing moves.
     pub limited_at: Time,
@@ -93,7 +91,7 @@ pub(super) enum ClaimState {
     /// It has not answered. The task waits here.
     Asked { claim: Claim, task: Box<Task>, asked_at: Time },
     /// It has granted the claim of this repair: this one, or the one that it took the place of.
-    Granted { repair: RepairId, label: Label },
+    Granted { repair: RepairId, label: Label, asked_at: Time, is_lost: bool },
 }
 
 impl ClaimState {
@@ -103,6 +101,11 @@ impl ClaimState {
             ClaimState::Granted { label, .. } => label.clone(),
             ClaimState::Asked { .. } | ClaimState::Unclaimed => Label::default(),
         }
+    }
+
+    /// Whether the keeper had granted it, and does not have it any more.
+    pub fn is_lost(&self) -> bool {
+        matches!(self, ClaimState::Granted { is_lost: true, .. })
     }
 }
 
@@ -259,7 +262,6 @@ impl Rebuild {
             claim: ClaimState::Unclaimed,
             slice_bytes: fit.slice_bytes,
             window: fit.window,
-            reported: BTreeMap::new(),
             progressed_at: now,
             limited_at: now,
             since: now,
@@ -279,16 +281,12 @@ impl Rebuild {
         self
     }
 
-    /// Notes how much a participant has done of its part, counted from the beginning of the chunk.
-    /// Returns whether it is more than before.
-    pub fn report(&mut self, node: NodeId, bytes_done: u64) -> bool {
+    /// Notes how much has come to a node, where it is a destination, counted from the beginning of
+    /// the chunk.
+    pub fn note_come(&mut self, node: NodeId, bytes_done: u64) {
         for goal in self.goals.iter_mut().filter(|goal| goal.destination == node) {
             goal.bytes_done = goal.bytes_done.max(bytes_done);
         }
-        let before = self.reported.entry(node).or_default();
-        let is_more = bytes_done > *before;
-        *before = bytes_done.max(*before);
-        is_more
     }
 
     /// How far the slowest of its chunks is, counted from the beginning of the plan.
@@ -299,6 +297,11 @@ impl Rebuild {
 
     pub fn is_transferring(&self) -> bool {
         self.goals.iter().any(|goal| goal.state == GoalState::Transferring)
+    }
+
+    /// Whether the location of one of its chunks is being changed.
+    pub fn is_committing(&self) -> bool {
+        self.goals.iter().any(|goal| goal.pending().is_some())
     }
 
     /// Whether its claim has not been answered, so that no agent knows of it.
@@ -371,7 +374,7 @@ impl Rebuild {
 
     /// The next durable chunk whose location can be asked for: none while one is being asked for.
     pub fn next_stored(&mut self) -> Option<&mut Goal> {
-        if self.goals.iter().any(|goal| goal.pending().is_some()) {
+        if self.is_committing() {
             return None;
         }
         self.goals.iter_mut().find(|goal| matches!(goal.state, GoalState::Stored(_)))

@@ -20,7 +20,7 @@ impl Coordinator {
             return self.commit_next(now, id);
         }
         self.send(node, ToAgent::Forget(id));
-        if id.epoch() == self.config.epoch {
+        if id.epoch() == self.ledger.epoch() {
             self.reconcile(node, copy);
         } else {
             // Perhaps of other metadata, which gave the same ids to something else: a listing shows

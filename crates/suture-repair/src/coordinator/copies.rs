@@ -515,7 +515,7 @@ impl Coordinator {
         self.deleting.insert(CopyAt { node, copy });
         // A node without a `Hello` so far is asked again after it.
         let session = self.health.get(node).hello.map_or(0, |hello| hello.session);
-        self.send(node, ToAgent::Delete { epoch: self.config.epoch, session, copy });
+        self.send(node, ToAgent::Delete { epoch: self.ledger.epoch(), session, copy });
     }
 
     /// Whether a commit of the stripe has been asked for and not been answered: what the keeper

@@ -8,13 +8,13 @@
 use std::sync::Arc;
 
 use super::Coordinator;
-use super::attempt::Attempt;
+use super::attempt::{Attempt, ClaimState};
 use super::ledger::{Stop, Stopped};
 use crate::budget::NotAdmitted;
-use crate::event::{Blocked, Output, Report};
+use crate::event::{Blocked, Claim, Output, RefusedNode, Report};
 use crate::id::{RepairId, StripeId};
 use crate::label::Label;
-use crate::message::{Task, ToAgent};
+use crate::message::{Failure, Task, ToAgent};
 use crate::stripe::Stripe;
 use crate::time::Time;
 
@@ -55,17 +55,49 @@ impl Coordinator {
     pub(super) fn claimed(&mut self, now: Time, id: RepairId, label: Label) {
         if let Some(task) = self.ledger.claimed(now, id, label) {
             self.dispatch(task);
-        } else if !self.ledger.holds_claim(id) {
+        } else if !self.ledger.claim_is_lost(id, false) && !self.ledger.holds_claim(id) {
             // It ended meanwhile; the release of its claim may be lost or have come first.
             self.outputs.push_back(Output::ReleaseClaim(id));
         }
     }
 
-    /// The keeper will not have a repair begin.
-    pub(super) fn claim_refused(&mut self, now: Time, id: RepairId, current: Option<Stripe>) {
+    /// The keeper does not have a claim any more that it had granted.
+    pub(super) fn claim_lost(&mut self, id: RepairId) {
+        self.ledger.claim_is_lost(id, true);
+    }
+
+    /// The claim of a repair that it was granted for, as it is asked for again: for what is left.
+    pub(super) fn claim_again(&self, id: RepairId) -> Option<Claim> {
+        let rebuild = self.ledger.get(id)?.rebuild()?;
+        let ClaimState::Granted { repair, .. } = rebuild.claim else { return None };
+        let stripe = self.stripes.get(rebuild.planned.plan.stripe)?;
+        let goals = rebuild.goals.iter().map(|goal| (goal.chunk, goal.destination));
+        Some(Claim {
+            repair,
+            stripe: stripe.id,
+            generation: stripe.generation,
+            destinations: goals.collect(),
+        })
+    }
+
+    /// The keeper will not have a repair begin, or not have it alone any more: then nothing of it
+    /// is published until its claim is granted again.
+    pub(super) fn claim_refused(
+        &mut self,
+        now: Time,
+        id: RepairId,
+        current: Option<Stripe>,
+        because_of: Option<RefusedNode>,
+    ) {
         let asked = self.ledger.get(id).and_then(Attempt::rebuild).filter(|r| r.is_asked());
         if asked.is_none() {
-            return;
+            return self.claim_lost(id);
+        }
+        if let Some(RefusedNode { node, why }) = because_of
+            && self.health.is_up(node)
+        {
+            // The next attempt is made with others.
+            return self.attempt_failed(now, id, Some(node), Failure::Disk(why));
         }
         let Some(stopped) = self.ledger.stop(id, Stop::Whole) else { return };
         self.touched.push(stopped.stripe);

@@ -10,7 +10,7 @@
 use super::Coordinator;
 use super::attempt::{Attempt, Rebuild};
 use super::ledger::Stop;
-use crate::event::{Health, Report};
+use crate::event::{Claim, Health, Output, Report};
 use crate::id::{NodeId, RepairId};
 use crate::message::{Failure, ToAgent};
 use crate::mutant::Mutant;
@@ -25,6 +25,21 @@ use crate::time::{Span, Time};
 const LEAVE_AFTER: Span = Span::from_secs(1);
 
 impl Coordinator {
+    /// Looks for repairs that stand still and commits that were not answered.
+    pub(super) fn sweep(&mut self, now: Time) {
+        let limits_of = |node| self.throttle.limits(node);
+        let overdue = self.ledger.overdue(now, &self.config.timers, limits_of);
+        self.outputs.extend(overdue.unanswered.into_iter().map(Output::Commit));
+        let prolonged = overdue.granted.into_iter().filter_map(|id| self.claim_again(id));
+        let claims: Vec<Claim> = overdue.unclaimed.into_iter().chain(prolonged).collect();
+        self.outputs.extend(claims.into_iter().map(Output::Claim));
+        for id in overdue.stalled {
+            // The next attempt does without it.
+            let behind = self.ledger.furthest_behind(id);
+            self.attempt_failed(now, id, behind, Failure::Stalled);
+        }
+    }
+
     /// An agent reports that it cannot do its part.
     pub(super) fn failed(&mut self, now: Time, node: NodeId, id: RepairId, why: Failure) {
         self.send(node, ToAgent::Forget(id));

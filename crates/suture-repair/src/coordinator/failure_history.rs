@@ -62,7 +62,13 @@ impl FailureHistory {
         match &self.blocked {
             Some(Blocked::Plan(why)) => *why == PlanError::NoDestination,
             Some(Blocked::Failing { node: at, .. }) => *at == Some(node),
-            Some(Blocked::Silent { .. } | Blocked::Pool { .. } | Blocked::Claimed) | None => false,
+            Some(
+                Blocked::Silent { .. }
+                | Blocked::Pool { .. }
+                | Blocked::Claimed
+                | Blocked::Disputed { .. },
+            )
+            | None => false,
         }
     }
 

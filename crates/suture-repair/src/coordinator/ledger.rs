@@ -24,6 +24,7 @@
 //! exactly. Does not know health, copies or why a repair ends. How far what runs has come is in
 //! `ledger/progress.rs`.
 
+mod claims;
 mod invariants;
 mod links;
 mod progress;
@@ -31,10 +32,10 @@ mod progress;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::attempt::{Adopt, Attempt, ClaimState, GoalState, Pending, Rebuild, SettledCommit};
+use super::attempt::{Adopt, Attempt, GoalState, Pending, Rebuild, SettledCommit};
 use crate::budget::{Budget, NotAdmitted};
 use crate::cluster::Cluster;
-use crate::event::{Claim, Commit};
+use crate::event::Commit;
 use crate::id::{ChunkCopy, Generation, NodeId, RackId, RepairId, StripeId};
 use crate::label::Label;
 use crate::message::Task;
@@ -167,6 +168,11 @@ impl Ledger {
             }
         }
         load
+    }
+
+    /// The epoch of repairs that begin.
+    pub fn epoch(&self) -> u32 {
+        self.epoch
     }
 
     /// Repairs have ids of this epoch from now on.
@@ -318,46 +324,6 @@ impl Ledger {
         };
         let rebuild = Rebuild::new(scene.now, Arc::new(planned), &fit);
         Ok(self.enter(scene, rebuild, stripe))
-    }
-
-    /// Lets a repair that was just started wait until its claim is answered.
-    pub fn claim(&mut self, now: Time, task: Task) -> Claim {
-        let running = self.running.get_mut(&task.repair).and_then(Attempt::rebuild_mut);
-        let rebuild = running.expect("just started");
-        let claim = Claim {
-            repair: task.repair,
-            stripe: task.stripe.id,
-            generation: task.stripe.generation,
-            destinations: task.plan.destinations.clone(),
-        };
-        let (task, asked_at) = (Box::new(task), now);
-        rebuild.claim = ClaimState::Asked { claim: claim.clone(), task, asked_at };
-        claim
-    }
-
-    /// A claim was granted. Returns the task, unless the repair was dispatched before.
-    pub fn claimed(&mut self, now: Time, repair: RepairId, label: Label) -> Option<Task> {
-        let rebuild = self.running.get_mut(&repair)?.rebuild_mut()?;
-        if !rebuild.is_asked() {
-            return None;
-        }
-        rebuild.progressed_at = now;
-        let granted = ClaimState::Granted { repair, label: label.clone() };
-        match std::mem::replace(&mut rebuild.claim, granted) {
-            ClaimState::Asked { task, .. } => Some(Task { label, ..*task }),
-            ClaimState::Granted { .. } | ClaimState::Unclaimed => None,
-        }
-    }
-
-    /// Whether something runs under the claim of this repair: the repair itself, or one that took
-    /// its place.
-    pub fn holds_claim(&self, claimed: RepairId) -> bool {
-        let is_under_it = |rebuild: &Rebuild| match rebuild.claim {
-            ClaimState::Granted { repair, .. } => repair == claimed,
-            ClaimState::Asked { .. } | ClaimState::Unclaimed => false,
-        };
-        self.running.contains_key(&claimed)
-            || self.running.values().filter_map(Attempt::rebuild).any(is_under_it)
     }
 
     /// Puts another plan in the place of a repair of which no chunk is durable yet, for what that

@@ -179,7 +179,8 @@ impl Coordinator {
     fn next_jobs(&mut self, now: Time, quota: usize) -> Vec<Job> {
         let ready = || self.queue.ready().take(self.ready_now(now));
         if self.config.policy.schedule.order() != policy::Order::Node {
-            return ready().take(quota).filter_map(|id| self.job(id)).collect();
+            let next = ready().take(quota).collect();
+            return self.jobs_of(now, next);
         }
         let may_begin = |id: &StripeId| !self.throttle.is_closed(now) || self.is_urgent(*id);
         let in_progress = || {
@@ -188,7 +189,8 @@ impl Coordinator {
         };
         let locations = in_progress().chain(ready()).flat_map(|id| self.lost_locations(id));
         let Some(turn) = locations.map(|(_, node)| node).min() else {
-            return ready().take(quota).filter_map(|id| self.job(id)).collect();
+            let next = ready().take(quota).collect();
+            return self.jobs_of(now, next);
         };
         let jobs = ready().filter_map(|id| {
             let mut locations = self.lost_locations(id).into_iter();
@@ -202,6 +204,40 @@ impl Coordinator {
             self.in_turn = NodeInTurn { arrivals: self.queue.arrivals(), in_progress };
         }
         jobs
+    }
+
+    /// The questions about these stripes; those of which nothing may be rebuilt are put aside.
+    fn jobs_of(&mut self, now: Time, stripes: Vec<StripeId>) -> Vec<Job> {
+        let mut jobs = Vec::with_capacity(stripes.len());
+        for id in stripes {
+            match self.disputed(id) {
+                Some(node) => self.hold_back(now, id, Blocked::Disputed { node }),
+                None => jobs.extend(self.job(id)),
+            }
+        }
+        jobs
+    }
+
+    /// The node of a copy because of which nothing of a stripe that lacks chunks may be rebuilt.
+    fn disputed(&self, id: StripeId) -> Option<NodeId> {
+        let (stripe, lost) = (self.stripes.get(id)?, self.lost.get(&id)?);
+        let first = lost.first().filter(|_| self.to_rebuild(stripe, lost).is_empty())?;
+        stripe.copy(*first).map(|at| at.node)
+    }
+
+    /// Those of a stripe's lost chunks that may be rebuilt. A keeper that removes copies itself
+    /// (HDFS) decides which are there: of one that has right checksums it grants no claim, whatever
+    /// its bytes. Such a copy is read no more, and rebuilt once the keeper counts it as lost.
+    pub(super) fn to_rebuild(
+        &self,
+        stripe: &Stripe,
+        lost: &BTreeSet<ChunkIndex>,
+    ) -> BTreeSet<ChunkIndex> {
+        let decides = self.config.liveness == Liveness::Keeper && !self.config.deletes;
+        let is_there = |chunk: &ChunkIndex| {
+            decides && stripe.copy(*chunk).is_some_and(|at| !self.health.is_failed(at.node))
+        };
+        lost.iter().copied().filter(|chunk| !is_there(chunk)).collect()
     }
 
     /// Whether nothing has become ready since nothing was of the node whose turn it is, and some of
@@ -226,7 +262,8 @@ impl Coordinator {
         };
         let location = |chunk: ChunkIndex| Some((chunk, stripe.copy(chunk)?.node));
         let known: Vec<ChunkIndex> = self.survivors(stripe, lost).map(|(chunk, _)| chunk).collect();
-        repairable(stripe, lost, &known).into_iter().filter_map(location).collect()
+        let lost = self.to_rebuild(stripe, lost);
+        repairable(stripe, &lost, &known).into_iter().filter_map(location).collect()
     }
 
     /// The chunks of a stripe that can be read, and where.
@@ -306,9 +343,10 @@ impl Coordinator {
     ) -> Option<Job> {
         let id = stripe.id;
         let survivors: Vec<(ChunkIndex, NodeId)> = self.survivors(stripe, all_lost).collect();
+        let gone = self.to_rebuild(stripe, all_lost);
         let lost = match only {
             Some(chunk) => vec![chunk],
-            None => self.lost_together(stripe, all_lost, &survivors),
+            None => self.lost_together(stripe, &gone, &survivors),
         };
         let is_idle = |chunk: &ChunkIndex| {
             !all_lost.contains(chunk) && survivors.iter().all(|(survivor, _)| survivor != chunk)
@@ -328,7 +366,7 @@ impl Coordinator {
             } else {
                 others.filter_map(|chunk| Some(stripe.copy(chunk)?.node)).collect()
             },
-            keeper_places: self.even_places(stripe, all_lost, lost.len()),
+            keeper_places: self.even_places(stripe, &gone, lost.len()),
             avoid: self.avoided(id),
             lost,
             source: None,

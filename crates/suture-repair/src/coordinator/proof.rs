@@ -10,8 +10,9 @@
 //! Where they do not fit, all fingerprints that can be had are asked for. If the others agree once
 //! one copy is left out, and only then, that copy is corrupt; otherwise the attempt has failed.
 //!
-//! Invariant: a chunk without a recorded checksum is published only after its fingerprint was
-//! compared. Deliberately absent: where fingerprints are computed (`chunk_store/proof.rs`).
+//! Invariants: a chunk without a recorded checksum is published only after its fingerprint was
+//! compared; none is whose repair has lost its claim. Deliberately absent: where fingerprints are
+//! computed (`chunk_store/proof.rs`).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -78,7 +79,11 @@ impl Coordinator {
         // A stripe that is gone leaves a repair only until the answer to its pending commit.
         let Some(stripe) = self.stripes.get(rebuild.planned.plan.stripe) else { return };
         if rebuild.proof.proven.contains_key(&due.chunk) {
-            return self.send(due.destination, ToAgent::Publish(due.repair));
+            // Without its claim the keeper may have the same chunk built by others.
+            if !rebuild.claim.is_lost() || self.ledger.mistake.is(Mutant::PublishUnclaimed) {
+                self.send(due.destination, ToAgent::Publish(due.repair));
+            }
+            return;
         }
         let mut copies = self.copies_that_can_be_read(stripe);
         // The copy that it takes the place of says nothing for it.
@@ -165,7 +170,7 @@ impl Coordinator {
     }
 
     /// # Panics
-    /// The chunk was compared with nothing.
+    /// The chunk was compared with nothing, or its repair has lost its claim.
     pub(super) fn assert_proven(&self, repair: RepairId, node: NodeId) {
         let is_proven = |rebuild: &Rebuild| {
             let mut due = rebuild.due(repair).filter(|due| due.destination == node);
@@ -174,6 +179,8 @@ impl Coordinator {
         // What has ended within the same event is cancelled.
         let is_proven = self.rebuild(repair).is_none_or(is_proven);
         assert!(is_proven, "proofs: {repair} is published at {node} and compared with nothing");
+        let is_lost = self.rebuild(repair).is_some_and(|rebuild| rebuild.claim.is_lost());
+        assert!(!is_lost, "claims: {repair} is published at {node} without its claim");
     }
 
     fn rebuild(&self, repair: RepairId) -> Option<&Rebuild> {

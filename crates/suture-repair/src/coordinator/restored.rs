@@ -23,8 +23,7 @@ impl Coordinator {
         if self.ledger.mistake.is(Mutant::KeepEpoch) {
             return;
         }
-        self.config.epoch = self.config.epoch.max(epoch);
-        self.ledger.raise_epoch(self.config.epoch);
+        self.ledger.raise_epoch(self.ledger.epoch().max(epoch));
     }
 
     /// Asks the keeper to give out none of the ids of listed copies, where it has not given them

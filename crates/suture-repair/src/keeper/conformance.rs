@@ -226,7 +226,7 @@ fn a_claim_from_another_generation_is_refused(kept: &mut dyn Kept) {
     kept.keeper().changes();
     kept.keeper().claim(Time::ZERO, &claim).expect("it can be asked");
     let answer = one(kept.keeper().changes());
-    let Input::ClaimRefused { repair, stripe: stands } = answer else { panic!("{answer:?}") };
+    let Input::ClaimRefused { repair, stripe: stands, .. } = answer else { panic!("{answer:?}") };
     assert_eq!((repair, stands), (claim.repair, Some(stripe)));
 }
 

@@ -39,7 +39,7 @@ pub struct ActiveRepair {
     pub bytes_done: u64,
     /// When that was last reported.
     pub reported_at: Time,
-    /// What each participant has last reported to have done of its part, from the beginning of the
+    /// What each participant has reported to have done of its part, from the beginning of the
     /// chunk.
     pub reported: BTreeMap<NodeId, u64>,
     /// How long it would take with all links to itself, as they were when it began.
@@ -98,6 +98,15 @@ impl ActiveRepair {
             reported: BTreeMap::new(),
             is_held: false,
         }
+    }
+
+    /// Notes how much a participant has done of its part. Returns whether it is more than before: a
+    /// report may come late, after a later one.
+    pub fn report(&mut self, node: NodeId, bytes_done: u64) -> bool {
+        let before = self.reported.entry(node).or_default();
+        let is_more = bytes_done > *before;
+        *before = bytes_done.max(*before);
+        is_more
     }
 
     /// Records how many bytes have come to the slowest destination of the repair.

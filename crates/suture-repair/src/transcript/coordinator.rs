@@ -7,8 +7,8 @@
 use crate::cluster::{Cluster, Core, Node};
 use crate::coordinator::{Config, Coordinator, IN_FLIGHT_MAX, ScrubConfig};
 use crate::event::{
-    Blocked, Claim, Command, Commit, Input, KnownFault, Liveness, NodeState, Output, Report,
-    ScrubStep, Timers,
+    Blocked, Claim, Command, Commit, Input, KnownFault, Liveness, NodeState, Output, RefusedNode,
+    Report, ScrubStep, Timers,
 };
 use crate::id::{ChunkCopy, NodeId};
 use crate::message::ToAgent;
@@ -173,11 +173,24 @@ impl Textual for ScrubConfig {
     }
 }
 
+impl Textual for RefusedNode {
+    fn write(&self, line: &mut LineWriter) {
+        line.value(&self.node).value(&self.why);
+    }
+
+    fn read(line: &mut LineReader<'_>) -> Result<RefusedNode, TextError> {
+        Ok(RefusedNode { node: line.value()?, why: line.value()? })
+    }
+}
+
+/// What transcripts say that were recorded before it was one of the timers.
+const PROLONG_UNRECORDED: Span = Span::from_secs(100);
+
 impl Textual for Timers {
     fn write(&self, line: &mut LineWriter) {
         line.field("suspect", &self.suspect_after).field("dead", &self.dead_after);
         line.field("grace", &self.start_grace).field("stall", &self.stall_after);
-        line.field("commit", &self.commit_retry);
+        line.field("commit", &self.commit_retry).field("prolong", &self.claim_prolong);
         line.field("retry", &self.retry_first).field("to", &self.retry_max);
     }
 
@@ -188,6 +201,7 @@ impl Textual for Timers {
             start_grace: line.field("grace")?,
             stall_after: line.field("stall")?,
             commit_retry: line.field("commit")?,
+            claim_prolong: line.option("prolong")?.unwrap_or(PROLONG_UNRECORDED),
             retry_first: line.field("retry")?,
             retry_max: line.field("to")?,
         })
@@ -233,9 +247,11 @@ impl Textual for Input {
                 line.word("claimed").field("repair", repair);
                 line.option("label", Some(label).filter(|label| !label.is_empty()))
             }
-            Input::ClaimRefused { repair, stripe } => {
-                line.word("claim-refused").field("repair", repair).option("stripe", stripe.as_ref())
+            Input::ClaimRefused { repair, stripe, because_of } => {
+                line.word("claim-refused").field("repair", repair);
+                line.option("stripe", stripe.as_ref()).option("because-of", because_of.as_ref())
             }
+            Input::ClaimLost(repair) => line.field("claim-lost", repair),
             Input::Operator(command) => line.field("operator", command),
             Input::Throttle(config) => line.field("throttle", &**config),
             Input::WindowClosed(until) => {
@@ -299,7 +315,9 @@ impl Textual for Input {
             "claim-refused" => Input::ClaimRefused {
                 repair: line.field("repair")?,
                 stripe: line.option("stripe")?,
+                because_of: line.option("because-of")?,
             },
+            "claim-lost" => Input::ClaimLost(line.value()?),
             "operator" => Input::Operator(line.value()?),
             "throttle" => Input::Throttle(Box::new(line.value()?)),
             "window-closed" => Input::WindowClosed(line.option("until")?),
@@ -485,6 +503,7 @@ fn blocked(line: &mut LineWriter, why: &Blocked) {
             line.field("pool of", node).field("needed", needed).field("pool", pool)
         }
         Blocked::Claimed => line.word("claimed by others"),
+        Blocked::Disputed { node } => line.field("disputed copy at", node),
         Blocked::Failing { attempts, node, why } => {
             let line = line.field("failing attempts", attempts).word("last");
             line.option("by", node.as_ref()).value(why)

@@ -2,21 +2,20 @@
 //!
 //! Place: ... plan -> [claim] -> dispatch -> ...
 //! A claim that was granted is asked again to prolong it, and after the NameNode has changed. Where
-//! that is refused the repair goes on without, and publishes nothing until it is granted again,
-//! since HDFS may build the same block (a commit needs no claim). What the NameNode may still have
-//! of such a claim is released, or it would keep the next repair of the group off for minutes; and
-//! it is asked for again with the next prolongation.
+//! that is refused the repair goes on without: HDFS may build the same block (a commit needs no
+//! claim). What the NameNode may still have of such a claim is released, or it would keep the next
+//! repair of the group off for minutes.
 //!
 //! A refusal that ends with the UUID of a DataNode is about that node (`docs/hdfs-protocol.md`).
 
 use std::mem;
 
-use suture_repair::event::{Claim, Input};
+use suture_repair::event::{Claim, Input, RefusedNode};
 use suture_repair::id::{ChunkIndex, NodeId, RepairId};
 use suture_repair::keeper::KeeperError;
 use suture_repair::label::Label;
 
-use super::{BlockLabel, ClaimStanding, HdfsKeeper, RefusedTarget};
+use super::{BlockLabel, ClaimStanding, HdfsKeeper};
 use crate::hdfs::group::group_id;
 use crate::hdfs::namenode::{
     CLAIMS_MAX, ClaimAnswer, ClaimedBlock, ClaimsAnswer, DoneAnswer, GroupClaim, NameNode,
@@ -83,8 +82,10 @@ impl<N: NameNode> HdfsKeeper<N> {
             let label = label.unwrap_or_default();
             return self.changes.push(Input::Claimed { repair, label });
         };
-        tracing::warn!(%repair, why, "HDFS refuses a claim");
         let before = building.standing;
+        if before != ClaimStanding::Lost {
+            tracing::warn!(%repair, why, "HDFS refuses a claim");
+        }
         match before {
             ClaimStanding::Asked => {
                 self.claims.release(repair);
@@ -100,8 +101,10 @@ impl<N: NameNode> HdfsKeeper<N> {
             Some(group) => self.know(group),
             None => self.forget(claim.stripe),
         }
-        if before == ClaimStanding::Asked {
-            self.refuse_claim(claim, why);
+        match before {
+            ClaimStanding::Asked => self.refuse_claim(claim, why),
+            ClaimStanding::Granted => self.changes.push(Input::ClaimLost(repair)),
+            ClaimStanding::Lost => {}
         }
     }
 
@@ -112,14 +115,13 @@ impl<N: NameNode> HdfsKeeper<N> {
             let uuid = self.uuid(**node).filter(|uuid| !uuid.is_empty());
             uuid.is_some_and(|uuid| why.strip_suffix(uuid).is_some_and(|rest| rest.ends_with(' ')))
         };
-        let (repair, node) = (claim.repair, claim.destinations.values().find(is_named).copied());
-        if let Some(node) = node {
-            self.refused_targets.push(RefusedTarget { repair, node, why: why.clone() });
-        }
+        let node = claim.destinations.values().find(is_named).copied();
+        let named = |node| RefusedNode { node, why: format!("the NameNode says: {why}") };
+        let (repair, because_of) = (claim.repair, node.map(named));
         let stripe = self.stripe(claim.stripe).cloned();
         if stripe.is_some() {
             self.refusals.insert(claim.stripe, why);
         }
-        self.changes.push(Input::ClaimRefused { repair, stripe });
+        self.changes.push(Input::ClaimRefused { repair, stripe, because_of });
     }
 }

@@ -31,7 +31,7 @@ impl Keeper for MetadataStore {
         let granted = stripe.as_ref().filter(|_| is_current && self.claims.take(now, claim));
         let answer = match granted.map(|stripe| self.label(stripe)).transpose()? {
             Some(label) => Input::Claimed { repair, label },
-            None => Input::ClaimRefused { repair, stripe },
+            None => Input::ClaimRefused { repair, stripe, because_of: None },
         };
         self.changes.push(answer);
         Ok(())

@@ -23,6 +23,8 @@ pub(in crate::coordinator) struct Overdue {
     pub unanswered: Vec<Commit>,
     /// Claims to ask for again.
     pub unclaimed: Vec<Claim>,
+    /// Repairs whose claims were granted, and are to be prolonged.
+    pub granted: Vec<RepairId>,
 }
 
 impl Ledger {
@@ -30,14 +32,14 @@ impl Ledger {
     pub fn reported(&mut self, now: Time, repair: RepairId, node: NodeId, bytes_done: u64) -> bool {
         let Some(attempt) = self.running.get_mut(&repair) else { return false };
         if let Attempt::Rebuild(rebuild) = attempt {
-            if rebuild.report(node, bytes_done) {
-                rebuild.progressed_at = now;
-                self.moved_at.insert(node, now);
-            }
+            rebuild.note_come(node, bytes_done);
             // A report that nothing has come counts as well, if it is the destination's.
             let keeps = rebuild.goals.iter().any(|goal| goal.destination == node);
             if let Some(active) = self.active.get_mut(&repair) {
-                active.reported.insert(node, bytes_done);
+                if active.report(node, bytes_done) {
+                    rebuild.progressed_at = now;
+                    self.moved_at.insert(node, now);
+                }
                 if keeps {
                     active.progressed(now, rebuild.bytes_come());
                 }
@@ -159,6 +161,16 @@ impl Ledger {
                         overdue.unclaimed.push(claim.clone());
                     }
                     continue;
+                }
+                let is_committing = rebuild.is_committing();
+                if let ClaimState::Granted { asked_at, is_lost, .. } = &mut rebuild.claim
+                    && !is_committing
+                {
+                    let every = if *is_lost { timers.commit_retry } else { timers.claim_prolong };
+                    if now.since(*asked_at) >= every {
+                        *asked_at = now;
+                        overdue.granted.push(*id);
+                    }
                 }
                 if is_still && rebuild.is_transferring() && !is_held(id) && !waits(id) {
                     overdue.stalled.push(*id);

@@ -13,10 +13,14 @@ final class AgentSession {
   /** An entry of a list: block, generation stamp, length. */
   private static final int ENTRY_BYTES = 24;
   private static final int ENTRIES = Frames.PAYLOAD_BYTES_MAX / ENTRY_BYTES;
+  /** An agent that has begun a block sends its bytes at once, or hangs. */
+  private static final long FORSAKEN_NANOS = 120_000_000_000L;
 
   private final Frames frames;
   private final Replicas replicas;
-  private NewReplica making;
+  private volatile NewReplica making;
+  /** Since when the agent's next request is waited for; 0 while one is answered. */
+  private volatile long waitingNanos;
 
   AgentSession(Frames frames, Replicas replicas) {
     this.frames = frames;
@@ -26,7 +30,9 @@ final class AgentSession {
   void serve() throws IOException {
     try {
       while (true) {
+        waitingNanos = Math.max(System.nanoTime(), 1);
         Message request = frames.receive();
+        waitingNanos = 0;
         if (request == null) {
           return;
         }
@@ -39,6 +45,19 @@ final class AgentSession {
     } finally {
       abort();
     }
+  }
+
+  /**
+   * Whether a block was begun of which nothing came for so long that nothing will: while it lasts
+   * no other may be made in its place, and its space is set aside.
+   */
+  boolean isForsaken() {
+    return isForsaken(System.nanoTime());
+  }
+
+  boolean isForsaken(long nanos) {
+    long since = waitingNanos;
+    return making != null && since != 0 && nanos - since > FORSAKEN_NANOS;
   }
 
   private void answer(String op, Message request) throws IOException {

@@ -11,8 +11,6 @@ import org.apache.hadoop.hdfs.server.blockmanagement.DatanodeStorageInfo;
 final class Claim {
   /** What nobody asks for again ends after this. */
   private static final long LIFETIME_MILLIS = 300_000;
-  /** The NameNode forgets what is pending after 5 minutes by default; it is told again before. */
-  private static final long RENEW_MILLIS = 60_000;
 
   final long repair;
   final long group;
@@ -148,13 +146,13 @@ final class Claim {
     return all;
   }
 
-  void prolong() {
+  void prolong(long renewMillis) {
     endNanos = System.nanoTime() + LIFETIME_MILLIS * 1_000_000;
-    renewed();
+    renewed(renewMillis);
   }
 
-  void renewed() {
-    renewNanos = System.nanoTime() + RENEW_MILLIS * 1_000_000;
+  void renewed(long renewMillis) {
+    renewNanos = System.nanoTime() + renewMillis * 1_000_000;
   }
 
   boolean isOver() {

@@ -22,13 +22,16 @@ final class ClaimTable {
   private final BlockManager blocks;
   private final NamesystemLock lock;
   private final GroupView view;
+  /** How often the NameNode is told again of what it would forget after a while. */
+  private final long renewMillis;
   private final Map<Long, Claim> claims = new LinkedHashMap<>();
   private String lastFlaw = "";
 
-  ClaimTable(BlockManager blocks, NamesystemLock lock, GroupView view) {
+  ClaimTable(BlockManager blocks, NamesystemLock lock, GroupView view, long renewMillis) {
     this.blocks = blocks;
     this.lock = lock;
     this.view = view;
+    this.renewMillis = renewMillis;
   }
 
   Collection<Claim> all() {
@@ -111,7 +114,7 @@ final class ClaimTable {
     }
     if (why == null) {
       count(claim, group);
-      claim.prolong();
+      claim.prolong(renewMillis);
       claims.put(claim.repair, claim);
       return Message.empty().withAll("targets", claim.described());
     }
@@ -170,7 +173,7 @@ final class ClaimTable {
           }
           return null;
         });
-        claim.renewed();
+        claim.renewed(renewMillis);
       }
     }
   }

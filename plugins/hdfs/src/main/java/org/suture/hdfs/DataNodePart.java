@@ -10,6 +10,7 @@ import java.nio.file.Path;
 import java.nio.file.Paths;
 import java.nio.file.attribute.BasicFileAttributes;
 import java.nio.file.attribute.PosixFilePermissions;
+import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.Semaphore;
@@ -30,15 +31,20 @@ final class DataNodePart implements PluginPart {
   static final int CONNECTIONS_MAX = 16;
   /** The pause after a connection could not be had or served: descriptors or threads are short. */
   private static final int PAUSE_MILLIS = 100;
+  /** How often agents are looked for that have begun something and hang. */
+  private static final int WATCH_MILLIS = 10_000;
 
   private final ThreadFactory threads;
   private final Semaphore places = new Semaphore(CONNECTIONS_MAX);
   private final Set<SocketChannel> open = ConcurrentHashMap.newKeySet();
+  /** What is served over those of them that have said who they are. */
+  private final Map<SocketChannel, AgentSession> sessions = new ConcurrentHashMap<>();
   private UnixSockets sockets;
   private ServerSocketChannel listener;
   private Path path;
   private String user;
   private Replicas replicas;
+  private Thread watcher;
   private String lastTrouble = "";
   private final AtomicReference<String> lastFault = new AtomicReference<>("");
   private volatile boolean isStopping;
@@ -69,6 +75,9 @@ final class DataNodePart implements PluginPart {
     listen();
     Thread thread = new Thread(this::accept, "suture-hdfs");
     thread.setDaemon(true);
+    watcher = new Thread(this::watch, "suture-hdfs-watch");
+    watcher.setDaemon(true);
+    watcher.start();
     PluginMetrics.get().state(PluginMetrics.WAITING);
     thread.start();
     PluginLog.LOG.info("Suture: on; serves the agent of user {} at {}", user, path);
@@ -113,6 +122,30 @@ final class DataNodePart implements PluginPart {
       } catch (IOException | RuntimeException | VirtualMachineError e) {
         trouble(PluginLog.reason(e));
       }
+    }
+  }
+
+  private void watch() {
+    while (!isStopping) {
+      try {
+        Thread.sleep(WATCH_MILLIS);
+      } catch (InterruptedException e) {
+        return;
+      }
+      sessions.forEach((channel, session) -> {
+        if (session.isForsaken()) {
+          PluginLog.LOG.warn("Suture: an agent began a block and hangs: it is given up");
+          close(channel);
+        }
+      });
+    }
+  }
+
+  private static void close(SocketChannel channel) {
+    try {
+      channel.close();
+    } catch (IOException e) {
+      PluginLog.LOG.debug("Suture: {}", PluginLog.reason(e));
     }
   }
 
@@ -166,7 +199,9 @@ final class DataNodePart implements PluginPart {
         return;
       }
       PluginMetrics.get().state(PluginMetrics.SERVING);
-      new AgentSession(frames, replicas).serve();
+      AgentSession session = new AgentSession(frames, replicas);
+      sessions.put(channel, session);
+      session.serve();
     } catch (IOException e) {
       if (!isStopping) {
         PluginLog.LOG.debug("Suture: a connection of the agent ended: {}", PluginLog.reason(e));
@@ -174,6 +209,7 @@ final class DataNodePart implements PluginPart {
     } catch (RuntimeException | LinkageError e) {
       fault(e);
     } finally {
+      sessions.remove(connection);
       open.remove(connection);
       places.release();
       if (open.isEmpty() && !isStopping) {
@@ -200,6 +236,9 @@ final class DataNodePart implements PluginPart {
       }
       for (SocketChannel connection : open) {
         connection.close();
+      }
+      if (watcher != null) {
+        watcher.interrupt();
       }
     } catch (IOException e) {
       PluginLog.LOG.debug("Suture: {}", PluginLog.reason(e));

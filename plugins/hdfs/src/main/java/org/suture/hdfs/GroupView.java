@@ -19,6 +19,7 @@ import org.apache.hadoop.hdfs.server.blockmanagement.SutureBlocks;
 import org.apache.hadoop.hdfs.server.namenode.ErasureCodingPolicyManager;
 import org.apache.hadoop.hdfs.server.namenode.FSNamesystem;
 import org.apache.hadoop.hdfs.server.namenode.INode;
+import org.apache.hadoop.hdfs.server.namenode.INodeFile;
 import org.apache.hadoop.io.erasurecode.rawcoder.ButterflyRawErasureCoderFactory;
 
 /**
@@ -84,7 +85,7 @@ final class GroupView {
   /**
    * Whether a group of the file at this path has a code that Suture serves and lacks blocks, where
    * it has so many bytes and so many live blocks. One that has them all is to lie elsewhere, which
-   * is not Suture's.
+   * is not Suture's; neither is one whose other blocks come back with nodes in maintenance.
    */
   boolean isLacking(String path, int live, long bytes) {
     try {
@@ -94,10 +95,22 @@ final class GroupView {
       }
       ErasureCodingPolicy policy = ErasureCodingPolicyManager.getInstance()
           .getByID(node.asFile().getErasureCodingPolicyID());
-      return isServed(policy) && live < units(policy, bytes);
+      return isServed(policy) && live < units(policy, bytes)
+          && isAnyLacking(node.asFile(), bytes);
     } catch (java.io.IOException e) {
       return false;
     }
+  }
+
+  /** Whether a group of the file that has so many bytes waits for blocks to be built. */
+  private boolean isAnyLacking(INodeFile file, long bytes) {
+    for (BlockInfo block : file.getBlocks()) {
+      if (block.isStriped() && block.getNumBytes() == bytes && SutureBlocks.isQueued(blocks, block)
+          && !isWhole((BlockInfoStriped) block)) {
+        return true;
+      }
+    }
+    return false;
   }
 
   /** How many internal blocks a group of so many bytes has. */
@@ -172,15 +185,21 @@ final class GroupView {
   }
 
   boolean isLive(BlockInfoStriped group, int index, String node) {
+    DatanodeStorageInfo storage = storage(group, index, node);
+    return storage != null && storage.getDatanodeDescriptor().isAlive();
+  }
+
+  /** Where a node has an internal block, as far as it counts there; null where it does not. */
+  DatanodeStorageInfo storage(BlockInfoStriped group, int index, String node) {
     Collection<DatanodeDescriptor> corrupt = corrupt(group);
     for (BlockInfoStriped.StorageAndBlockIndex unit : group.getStorageAndIndexInfos()) {
       DatanodeDescriptor at = unit.getStorage().getDatanodeDescriptor();
-      if (unit.getBlockIndex() == index && at.getDatanodeUuid().equals(node) && at.isAlive()
+      if (unit.getBlockIndex() == index && at.getDatanodeUuid().equals(node)
           && isThere(group, unit.getStorage(), corrupt)) {
-        return true;
+        return unit.getStorage();
       }
     }
-    return false;
+    return null;
   }
 
   /** Changes when anything does that {@link #describe} says. */

@@ -12,7 +12,8 @@ final class NameNodePart implements PluginPart {
     HadoopRelease.check();
     NameNode node = (NameNode) service;
     NameNodeSettings settings = NameNodeSettings.of(node.getConf());
-    Namespace namespace = new Namespace(node.getNamesystem(), node::isActiveState);
+    Namespace namespace = new Namespace(node.getNamesystem(), node::isActiveState,
+        settings.renewMillis);
     namespace.selfTest();
     BlockPlacementPolicy policy = namespace.placementPolicy();
     if (!(policy instanceof SuturePlacementPolicy)) {

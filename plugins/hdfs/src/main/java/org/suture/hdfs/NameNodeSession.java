@@ -165,7 +165,7 @@ final class NameNodeSession implements Runnable {
   private void greet(Frames frames) throws IOException {
     frames.send(Message.empty().with("protocol", Frames.PROTOCOL)
         .with("hadoop", VersionInfo.getVersion())
-        .with("pool", served.blockPool()));
+        .with("pool", served.blockPool()).with("condemns", true));
     Message welcome = frames.expect();
     if (welcome.has("error")) {
       throw new ProtocolException("refused by it: " + welcome.text("why"));

@@ -11,6 +11,7 @@ import org.apache.hadoop.hdfs.server.blockmanagement.BlockInfoStriped;
 import org.apache.hadoop.hdfs.server.blockmanagement.BlockManager;
 import org.apache.hadoop.hdfs.server.blockmanagement.BlockPlacementPolicy;
 import org.apache.hadoop.hdfs.server.blockmanagement.DatanodeDescriptor;
+import org.apache.hadoop.hdfs.server.blockmanagement.DatanodeStorageInfo;
 import org.apache.hadoop.hdfs.server.blockmanagement.SutureBlocks;
 import org.apache.hadoop.hdfs.server.namenode.FSNamesystem;
 
@@ -31,13 +32,14 @@ final class Namespace implements Served {
   private final ClaimTable claims;
   private final GroupsAtRisk groups;
 
-  Namespace(FSNamesystem namesystem, BooleanSupplier isActive) throws ReflectiveOperationException {
+  Namespace(FSNamesystem namesystem, BooleanSupplier isActive, long renewMillis)
+      throws ReflectiveOperationException {
     this.namesystem = namesystem;
     this.isActive = isActive;
     blocks = namesystem.getBlockManager();
     lock = new NamesystemLock(namesystem);
     view = new GroupView(namesystem, blocks);
-    claims = new ClaimTable(blocks, lock, view);
+    claims = new ClaimTable(blocks, lock, view, renewMillis);
     groups = new GroupsAtRisk(blocks, lock, view);
   }
 
@@ -104,6 +106,8 @@ final class Namespace implements Served {
         return Message.empty();
       case "confirm":
         return confirm(request);
+      case "condemn":
+        return condemn(request);
       default:
         throw new ProtocolException("a request '" + op + "' that is none");
     }
@@ -156,6 +160,32 @@ final class Namespace implements Served {
       boolean isLive =
           group.getGenerationStamp() == stamp && view.isLive(group, index, node);
       return Message.empty().with("live", isLive).with("group", view.describe(group));
+    });
+  }
+
+  /**
+   * Has HDFS count a block as corrupt that is wrong by all others of its group, though it passes its
+   * own checksums: HDFS would rebuild others from it, and call the group whole.
+   */
+  private Message condemn(Message request) throws ProtocolException {
+    long id = request.number("group");
+    long stamp = request.number("stamp");
+    int index = (int) request.number("index", 0, 15);
+    String node = request.text("node");
+    return lock.write(() -> {
+      BlockInfoStriped group = view.stored(id);
+      if (group == null) {
+        return Message.empty();
+      }
+      DatanodeStorageInfo storage = view.storage(group, index, node);
+      if (storage != null && group.getGenerationStamp() == stamp && group.isComplete()) {
+        PluginMetrics.get().corrupt();
+        PluginLog.LOG.warn("Suture: block {} of group {} on {} has wrong bytes by all others of it",
+            index, id, storage.getDatanodeDescriptor());
+        SutureBlocks.condemn(blocks, blockPool(), group, index, storage,
+            "Suture: wrong by all other blocks of its group");
+      }
+      return Message.empty().with("group", view.describe(group));
     });
   }
 

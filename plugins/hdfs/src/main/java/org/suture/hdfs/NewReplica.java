@@ -50,13 +50,13 @@ final class NewReplica {
   private int inSum;
   private IOException trouble;
 
-  private NewReplica(DataNode node, Replicas replicas, ExtendedBlock block, ReplicaHandler handler)
-      throws IOException {
+  private NewReplica(DataNode node, Replicas replicas, ExtendedBlock block, ReplicaHandler handler,
+      DataChecksum sum) throws IOException {
     this.node = node;
     this.replicas = replicas;
     this.block = block;
     this.handler = handler;
-    sum = checksum(node.getConf());
+    this.sum = sum;
     lastSum = new byte[sum.getChecksumSize()];
     if (handler == null) {
       return;
@@ -80,6 +80,8 @@ final class NewReplica {
 
   static NewReplica begin(DataNode node, Replicas replicas, ExtendedBlock block, String type,
       String storage) throws IOException {
+    // Before there is anything to be given up.
+    DataChecksum sum = checksum(node.getConf());
     ReplicaHandler handler = null;
     try {
       // Of a volume that has room for its length.
@@ -94,7 +96,7 @@ final class NewReplica {
     } catch (IOException | IllegalArgumentException e) {
       throw new ReplicaException(ReplicaException.FAILED, "it cannot be begun", e);
     }
-    return new NewReplica(node, replicas, block, handler);
+    return new NewReplica(node, replicas, block, handler, sum);
   }
 
   /** That of dfs.checksum.type and dfs.bytes-per-checksum; CRC32C where they name none. */
@@ -210,8 +212,7 @@ final class NewReplica {
    */
   private void readBack(int crc) throws IOException {
     CRC32C found = new CRC32C();
-    DataChecksum kind = checksum(node.getConf());
-    int step = kind.getBytesPerChecksum();
+    int step = sum.getBytesPerChecksum();
     try (InputStream data = replica().getReplicaInfo().getDataInputStream(0);
         DataInputStream stored = new DataInputStream(
             new BufferedInputStream(replica().getReplicaInfo().getMetadataInputStream(0)))) {
@@ -223,9 +224,9 @@ final class NewReplica {
           throw new IOException("it ends " + left + " bytes before its end");
         }
         for (int at = 0; at < count; at += step) {
-          kind.reset();
-          kind.update(buffer, at, Math.min(step, count - at));
-          if ((int) kind.getValue() != stored.readInt()) {
+          sum.reset();
+          sum.update(buffer, at, Math.min(step, count - at));
+          if ((int) sum.getValue() != stored.readInt()) {
             throw new IOException("it was read back with other bytes than were written");
           }
         }
@@ -242,8 +243,17 @@ final class NewReplica {
     FsDatasetSpi<?> data = node.getFSDataset();
     boolean isTransient = replica().isOnTransientStorage();
     String storage = replica().getStorageUuid();
-    data.finalizeBlock(block, true);
-    handler.close();
+    try {
+      data.finalizeBlock(block, true);
+      handler.close();
+    } catch (IOException | RuntimeException e) {
+      // A folder may not have been synced of a block that is HDFS's by then.
+      if (replicas.find(block.getBlockPoolId(), block.getBlockId()) == null) {
+        throw e;
+      }
+      PluginLog.LOG.warn("Suture: {} is there, and may be gone after a crash: {}", block,
+          PluginLog.reason(e));
+    }
     node.notifyNamenodeReceivedBlock(block, "", storage, isTransient);
     PluginMetrics.get().committed();
     PluginLog.LOG.info("Suture: committed {} of {} bytes", block, written);

@@ -88,9 +88,7 @@ final class Replicas {
           "it has " + found.getNumBytes() + " bytes, and " + (from + count) + " are wanted");
     }
     try {
-      BlockLocalPathInfo paths = data().getBlockLocalPathInfo(named);
-      return CheckedBytes.read(new File(paths.getBlockPath()), new File(paths.getMetaPath()),
-          found.getNumBytes(), from, count);
+      return readFiles(named, found.getNumBytes(), from, count);
     } catch (ReplicaException e) {
       if (e.kind.equals(ReplicaException.CORRUPT)) {
         reportBad(named, "is corrupt", e);
@@ -109,6 +107,22 @@ final class Replicas {
         checkDisk(named);
       }
       throw new ReplicaException(ReplicaException.UNREADABLE, "it cannot be read", e);
+    }
+  }
+
+  /** From where its files are; HDFS moves them between disks. */
+  private CheckedBytes readFiles(ExtendedBlock block, long length, long from, int count)
+      throws IOException {
+    for (boolean isLast = false; ; isLast = true) {
+      BlockLocalPathInfo paths = data().getBlockLocalPathInfo(block);
+      try {
+        return CheckedBytes.read(new File(paths.getBlockPath()), new File(paths.getMetaPath()),
+            length, from, count);
+      } catch (FileNotFoundException e) {
+        if (isLast) {
+          throw e;
+        }
+      }
     }
   }
 

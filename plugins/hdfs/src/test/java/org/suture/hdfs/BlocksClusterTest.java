@@ -4,9 +4,12 @@ import static org.junit.Assert.assertEquals;
 import static org.junit.Assert.assertFalse;
 import static org.junit.Assert.assertTrue;
 
+import java.io.PipedInputStream;
+import java.io.PipedOutputStream;
 import java.nio.ByteBuffer;
 import java.util.Arrays;
 import java.util.HashSet;
+import java.util.Map;
 import java.util.Set;
 import org.apache.hadoop.hdfs.protocol.ExtendedBlock;
 import org.apache.hadoop.hdfs.server.datanode.DataNode;
@@ -96,5 +99,61 @@ public class BlocksClusterTest extends MiniCluster {
       assertFalse(agent.expect().has("error"));
     }
     assertEquals(corrupt, PluginMetrics.get().corruptReplicas.value());
+  }
+
+  @Test
+  public void aBlockThatIsWrongByAllOthersCountsAsCorruptAndCanBeClaimed() throws Exception {
+    loseFirst();
+    DataNode wrong = holder(1);
+    Message condemn = Message.empty().with("op", "condemn").with("group", known.number("group"))
+        .with("stamp", known.number("stamp")).with("index", 1L)
+        .with("node", wrong.getDatanodeUuid());
+    // Of another one, or of another group of this id, nothing is said.
+    coordinator.ask(Message.empty().with("op", "condemn").with("group", known.number("group"))
+        .with("stamp", known.number("stamp") + 1).with("index", 1L)
+        .with("node", wrong.getDatanodeUuid()));
+    atRisk();
+    assertTrue(units().containsKey(1L));
+    Message answer = coordinator.ask(condemn);
+    waitUntil("it is lost", () -> {
+      atRisk();
+      return !units().containsKey(1L);
+    });
+    assertTrue(units().containsKey(2L));
+    DataNode target = free();
+    Message granted = claim(7, known.number("stamp"), Map.of(1L, target));
+    assertFalse(granted.toString(), granted.has("why"));
+    assertEquals("once is enough", answer.toString(), coordinator.ask(condemn).toString());
+  }
+
+  @Test
+  public void anAgentThatBeginsABlockAndHangsIsForsaken() throws Exception {
+    loseFirst();
+    DataNode target = free();
+    byte[] block = Arrays.copyOf(content, CELL);
+    PipedInputStream asked = new PipedInputStream(2 * CELL);
+    PipedOutputStream asks = new PipedOutputStream(asked);
+    PipedInputStream answers = new PipedInputStream(CELL);
+    PipedOutputStream answered = new PipedOutputStream(answers);
+    AgentSession session =
+        new AgentSession(new Frames(asked, answered, asked), new Replicas(target));
+    Thread serving = new Thread(() -> {
+      try {
+        session.serve();
+      } catch (Exception e) {
+        // Its other end is gone.
+      }
+    });
+    serving.start();
+    Frames agent = new Frames(answers, asks, asks);
+    long later = System.nanoTime() + 300_000_000_000L;
+    assertFalse("it has begun nothing", session.isForsaken(later));
+    begin(agent, block);
+    waitUntil("it waits for more", () -> session.isForsaken(later));
+    assertFalse("not yet", session.isForsaken(System.nanoTime()));
+    assertEquals("named", finish(agent, block).text("published"));
+    assertFalse("it is done", session.isForsaken(later));
+    agent.close();
+    serving.join();
   }
 }

@@ -32,7 +32,7 @@ public class ClaimTableTest {
     Mockito.when(blocks.getDatanodeManager()).thenReturn(nodes);
     FSNamesystem namesystem = Mockito.mock(FSNamesystem.class);
     table = new ClaimTable(blocks, new NamesystemLock(namesystem),
-        new GroupView(namesystem, blocks));
+        new GroupView(namesystem, blocks), 60_000);
   }
 
   private static Message claim(long repair, long group) {

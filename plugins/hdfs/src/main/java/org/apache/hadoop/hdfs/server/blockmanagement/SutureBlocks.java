@@ -1,9 +1,14 @@
 package org.apache.hadoop.hdfs.server.blockmanagement;
 
+import java.io.IOException;
+import java.io.UncheckedIOException;
 import java.lang.reflect.Field;
 import java.util.Arrays;
 import java.util.List;
 import java.util.function.BiConsumer;
+import org.apache.hadoop.hdfs.protocol.Block;
+import org.apache.hadoop.hdfs.protocol.DatanodeInfo;
+import org.apache.hadoop.hdfs.protocol.ExtendedBlock;
 import org.apache.hadoop.hdfs.server.protocol.DatanodeStorage;
 import org.apache.hadoop.hdfs.util.LightWeightLinkedSet;
 
@@ -114,6 +119,21 @@ public final class SutureBlocks {
     return manager.isExcess(node, block);
   }
 
+  /**
+   * Has HDFS count a replica of an internal block as corrupt, as if its DataNode had reported it:
+   * it is read no more, and removed once the block is there anew.
+   */
+  public static void condemn(BlockManager manager, String pool, BlockInfoStriped group, int index,
+      DatanodeStorageInfo storage, String why) {
+    Block replica = new Block(group.getBlockId() + index, 0, group.getGenerationStamp());
+    try {
+      manager.findAndMarkBlockAsCorrupt(new ExtendedBlock(pool, replica),
+          storage.getDatanodeDescriptor(), storage.getStorageID(), why);
+    } catch (IOException e) {
+      throw new UncheckedIOException(e);
+    }
+  }
+
   /** Finds out at the start, not at the first failure, whether all of that is there. */
   public static void selfTest(BlockManager manager) {
     need(PendingReconstructionBlocks.class, "increment", BlockInfo.class,
@@ -129,6 +149,8 @@ public final class SutureBlocks {
     need(BlockManager.class, "countNodes", BlockInfo.class);
     need(BlockManager.class, "getExpectedRedundancyNum", BlockInfo.class);
     need(BlockManager.class, "isExcess", DatanodeDescriptor.class, BlockInfo.class);
+    need(BlockManager.class, "findAndMarkBlockAsCorrupt", ExtendedBlock.class, DatanodeInfo.class,
+        String.class, String.class);
     need(DatanodeStorageInfo.class, "getState");
     need(BlockInfoStriped.class, "getStorageAndIndexInfos");
     need(BlockInfoStriped.class, "getRealTotalBlockNum");
