@@ -164,7 +164,7 @@ fn a_coordinator_that_dies_in_the_middle_of_a_repair_finishes_it_after_its_retur
 
 #[test]
 fn an_agent_killed_in_the_middle_of_a_repair_is_replaced_by_another() {
-    let mut cluster = Cluster::with(9, "uplink = '20Mbit'\ndownlink = '20Mbit'");
+    let mut cluster = Cluster::with(9, "uplink = '5Mbit'\ndownlink = '5Mbit'");
     let how = ["--code", "rs(4,2)", "--chunk-size", "256KiB"];
     let content = cluster.put("x", 8_000_000, &how);
     cluster.agents[1].kill();
