@@ -449,8 +449,9 @@ impl<N: NameNode> Keeper for HdfsKeeper<N> {
     }
 
     fn changes(&mut self) -> Vec<Input> {
-        let asked = self.condemn().and_then(|()| self.ask_claims());
-        let asked = asked.and_then(|()| self.confirm());
+        let asked = self.ask_claims().and_then(|()| self.confirm());
+        // One that fails must not have claims wait.
+        let asked = asked.and_then(|()| self.condemn());
         let waits = asked.err().map(|why| why.to_string());
         if let Some(why) = waits.as_ref().filter(|_| waits != self.waits) {
             tracing::warn!(why, "claims and commits wait");

@@ -55,7 +55,7 @@ impl Coordinator {
     pub(super) fn claimed(&mut self, now: Time, id: RepairId, label: Label) {
         if let Some(task) = self.ledger.claimed(now, id, label) {
             self.dispatch(task);
-        } else if !self.ledger.claim_is_lost(id, false) && !self.ledger.holds_claim(id) {
+        } else if !self.ledger.set_claim_lost(id, false) && !self.ledger.holds_claim(id) {
             // It ended meanwhile; the release of its claim may be lost or have come first.
             self.outputs.push_back(Output::ReleaseClaim(id));
         }
@@ -63,7 +63,7 @@ impl Coordinator {
 
     /// The keeper does not have a claim any more that it had granted.
     pub(super) fn claim_lost(&mut self, id: RepairId) {
-        self.ledger.claim_is_lost(id, true);
+        self.ledger.set_claim_lost(id, true);
     }
 
     /// The claim of a repair that it was granted for, as it is asked for again: for what is left.

@@ -46,7 +46,7 @@ impl Ledger {
 
     /// The claim of this repair is lost, or granted again. Returns whether something runs under it
     /// that was granted it.
-    pub fn claim_is_lost(&mut self, claimed: RepairId, lost: bool) -> bool {
+    pub fn set_claim_lost(&mut self, claimed: RepairId, lost: bool) -> bool {
         let mut has_claim = false;
         for rebuild in self.running.values_mut().filter_map(Attempt::rebuild_mut) {
             if let ClaimState::Granted { repair, is_lost, .. } = &mut rebuild.claim
